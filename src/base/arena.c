@@ -1,0 +1,86 @@
+/* arena.c -- chunked bump allocation. */
+#include "base/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ARENA_ALIGN 16u
+
+struct arena_chunk {
+    struct arena_chunk *next;
+    size_t size; /* of data */
+    _Alignas(ARENA_ALIGN) char data[];
+};
+
+void arena_init(struct arena *arena, size_t chunk_size)
+{
+    must(chunk_size >= 64);
+    *arena = (struct arena){.chunk_size = chunk_size};
+}
+
+static void arena_free_after(struct arena *arena, struct arena_chunk *chunk)
+{
+    while (chunk) {
+        struct arena_chunk *next = chunk->next;
+        arena->total -= chunk->size;
+        free(chunk);
+        chunk = next;
+    }
+}
+
+void arena_release(struct arena *arena)
+{
+    arena_free_after(arena, arena->chunk);
+    arena->chunk = NULL;
+    arena->used = 0;
+}
+
+/* Keeps one chunk of the ordinary size; larger ones were for an unusual request and go. */
+void arena_reset(struct arena *arena)
+{
+    struct arena_chunk *keep = arena->chunk;
+    if (keep && keep->size > arena->chunk_size) {
+        arena_release(arena);
+        return;
+    }
+    if (keep) {
+        arena_free_after(arena, keep->next);
+        keep->next = NULL;
+    }
+    arena->used = 0;
+}
+
+static void arena_grow(struct arena *arena, size_t size)
+{
+    size_t want = size > arena->chunk_size ? size : arena->chunk_size;
+    struct arena_chunk *chunk = must_alloc(sizeof *chunk + want);
+    chunk->next = arena->chunk;
+    chunk->size = want;
+    arena->chunk = chunk;
+    arena->used = 0;
+    arena->total += want;
+}
+
+void *arena_alloc(struct arena *arena, size_t size)
+{
+    size = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+    if (!arena->chunk || arena->chunk->size - arena->used < size) arena_grow(arena, size);
+    void *memory = arena->chunk->data + arena->used;
+    arena->used += size;
+    return memory;
+}
+
+void *arena_zalloc(struct arena *arena, size_t size)
+{
+    void *memory = arena_alloc(arena, size);
+    memset(memory, 0, size);
+    return memory;
+}
+
+struct bytes arena_copy(struct arena *arena, struct bytes bytes)
+{
+    char *data = arena_alloc(arena, bytes.size + 1);
+    if (bytes.size) memcpy(data, bytes.data, bytes.size);
+    data[bytes.size] = 0;
+    return (struct bytes){data, bytes.size};
+}

@@ -1,0 +1,82 @@
+/* bytes.h -- views that borrow, and buffers born with a ceiling.
+ *
+ * `struct bytes` is passed by value and owns nothing. `struct buf` owns its memory, grows up to
+ * `max` and then remembers that it failed: append freely, check `failed` once at the end. */
+#ifndef TALLY_BASE_BYTES_H
+#define TALLY_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/must.h"
+
+struct bytes {
+    const char *data;
+    size_t size;
+};
+
+#define BYTES(literal) ((struct bytes){"" literal, sizeof(literal) - 1})
+#define BYTES_NONE ((struct bytes){NULL, 0})
+
+static inline struct bytes bytes_of(const void *data, size_t size)
+{
+    return (struct bytes){data, size};
+}
+
+static inline struct bytes bytes_str(const char *text)
+{
+    return (struct bytes){text, strlen(text)};
+}
+
+static inline bool bytes_equal(struct bytes a, struct bytes b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+static inline bool bytes_starts(struct bytes text, struct bytes prefix)
+{
+    return text.size >= prefix.size && bytes_equal(bytes_of(text.data, prefix.size), prefix);
+}
+
+/* ASCII case folded, as header names and tokens compare. */
+bool bytes_equal_nocase(struct bytes a, struct bytes b);
+
+/* Splits at the first `separator`: returns the part before it and leaves the part after it in
+ * `*rest`. Without a separator all of it is returned and `*rest` becomes BYTES_NONE. */
+struct bytes bytes_split(struct bytes *rest, char separator);
+
+struct buf {
+    char *data;
+    size_t size;
+    size_t capacity;
+    size_t max;  /* never grows past this */
+    bool failed; /* an append did not fit; the content is not to be used */
+};
+
+void buf_init(struct buf *buf, size_t bytes_max);
+void buf_release(struct buf *buf);
+void buf_reset(struct buf *buf); /* empties, keeps the memory, forgets a failure */
+
+/* Makes room for `size` more bytes and returns where they go, or NULL once failed. The caller
+ * writes there and then adds what it wrote to `buf->size`. */
+char *buf_reserve(struct buf *buf, size_t size);
+
+void buf_add(struct buf *buf, struct bytes bytes);
+void buf_add_char(struct buf *buf, char byte);
+void buf_add_i64(struct buf *buf, int64_t value);
+void buf_add_u64(struct buf *buf, uint64_t value);
+void buf_add_i128(struct buf *buf, __int128 value);
+void buf_addf(struct buf *buf, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Appends `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD, so the
+ * output is valid JSON whatever came in. */
+void buf_add_json(struct buf *buf, struct bytes text);
+
+static inline struct bytes buf_bytes(const struct buf *buf)
+{
+    return (struct bytes){buf->data, buf->size};
+}
+
+#endif

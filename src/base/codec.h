@@ -1,0 +1,81 @@
+/* codec.h -- how integers become bytes: fixed little-endian, order-keeping big-endian, varint.
+ *
+ * Writers append to a `struct buf`. Readers take from a `struct reader`, which remembers the first
+ * short or malformed read: read everything, check `failed` once. */
+#ifndef TALLY_BASE_CODEC_H
+#define TALLY_BASE_CODEC_H
+
+#include "base/bytes.h"
+
+struct reader {
+    const unsigned char *at;
+    const unsigned char *end;
+    bool failed;
+};
+
+static inline struct reader reader_of(struct bytes bytes)
+{
+    const unsigned char *at = (const unsigned char *)bytes.data;
+    return (struct reader){at, at ? at + bytes.size : at, false};
+}
+
+static inline size_t reader_left(const struct reader *reader)
+{
+    return (size_t)(reader->end - reader->at);
+}
+
+static inline void put_u32(void *at, uint32_t value)
+{
+    memcpy(at, &value, sizeof value);
+}
+static inline void put_u64(void *at, uint64_t value)
+{
+    memcpy(at, &value, sizeof value);
+}
+static inline uint32_t get_u32(const void *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+static inline uint64_t get_u64(const void *at)
+{
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "stored integers are little-endian");
+
+/* Big-endian, and for signed values with the sign bit turned, so that memcmp orders them. */
+static inline void put_ordered_u64(void *at, uint64_t value)
+{
+    put_u64(at, __builtin_bswap64(value));
+}
+static inline uint64_t get_ordered_u64(const void *at)
+{
+    return __builtin_bswap64(get_u64(at));
+}
+static inline void put_ordered_i64(void *at, int64_t value)
+{
+    put_ordered_u64(at, (uint64_t)value ^ (1ull << 63));
+}
+static inline int64_t get_ordered_i64(const void *at)
+{
+    return (int64_t)(get_ordered_u64(at) ^ (1ull << 63));
+}
+
+void buf_add_u32(struct buf *buf, uint32_t value);
+void buf_add_fixed64(struct buf *buf, uint64_t value);
+void buf_add_varint(struct buf *buf, uint64_t value);
+void buf_add_signed(struct buf *buf, int64_t value);     /* zigzag varint */
+void buf_add_sized(struct buf *buf, struct bytes bytes); /* varint length, then the bytes */
+
+uint8_t read_u8(struct reader *reader);
+uint32_t read_u32(struct reader *reader);
+uint64_t read_fixed64(struct reader *reader);
+uint64_t read_varint(struct reader *reader);
+int64_t read_signed(struct reader *reader);
+struct bytes read_sized(struct reader *reader); /* borrows */
+struct bytes read_bytes(struct reader *reader, size_t size);
+
+#endif

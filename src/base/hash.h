@@ -1,0 +1,43 @@
+/* hash.h -- keyed fingerprints.
+ *
+ * 128 bits of XXH3 under a per-installation random secret: nobody outside can construct two names
+ * that meet, and by chance it does not happen. The secret is part of the store's IDENTITY, because
+ * fingerprints are written to disk. */
+#ifndef TALLY_BASE_HASH_H
+#define TALLY_BASE_HASH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+#define HASH_SECRET_SIZE 192 /* XXH3 asks for at least 136 */
+
+struct fingerprint {
+    uint64_t low;
+    uint64_t high;
+};
+
+struct hash_secret {
+    unsigned char bytes[HASH_SECRET_SIZE];
+};
+
+static inline bool fingerprint_equal(struct fingerprint a, struct fingerprint b)
+{
+    return a.low == b.low && a.high == b.high;
+}
+
+struct fingerprint fingerprint_of(const struct hash_secret *secret, struct bytes bytes);
+
+/* Unkeyed: checksums and in-memory tables over values nobody else chooses. */
+uint64_t hash_checksum(struct bytes bytes);
+static inline uint64_t hash_mix(uint64_t value)
+{
+    value ^= value >> 32;
+    value *= 0xd6e8feb86659fd93u;
+    value ^= value >> 32;
+    value *= 0xd6e8feb86659fd93u;
+    return value ^ (value >> 32);
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* must.h -- the words in which the code states what only its own bug can break.
+ *
+ * `must(x)` stays on in production: a broken promise ends the process with a report rather than
+ * count wrong. Bytes from the wire, the disk or the config never reach one; they earn an
+ * `enum err`. `must_slow(x)` is for checks too dear for production; test builds define
+ * TALLY_SLOW_CHECKS. */
+#ifndef TALLY_BASE_MUST_H
+#define TALLY_BASE_MUST_H
+
+#define MUST_USE __attribute__((warn_unused_result))
+#define PRINTF_LIKE(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
+#define ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#define must(x) (__builtin_expect(!!(x), 1) ? (void)0 : must_failed(#x, __FILE__, __LINE__))
+#define unreachable_state(value) must_unreachable(#value, (long long)(value), __FILE__, __LINE__)
+
+#ifdef TALLY_SLOW_CHECKS
+#define must_slow(x) must(x)
+#else
+#define must_slow(x) ((void)0)
+#endif
+
+/* Prints the broken promise and a backtrace on stderr, then aborts. */
+_Noreturn void must_failed(const char *what, const char *file, int line);
+_Noreturn void must_unreachable(const char *what, long long value, const char *file, int line);
+
+/* malloc that cannot fail: running out of memory at a bounded size is a bug in the bounds. */
+MUST_USE void *must_alloc(unsigned long size);
+MUST_USE void *must_calloc(unsigned long count, unsigned long size);
+MUST_USE void *must_realloc(void *old, unsigned long size);
+
+#endif

@@ -1,0 +1,119 @@
+/* op.h -- the things counting is about, as plain data.
+ *
+ * An `op` is one change a caller asks for and, once decided, its outcome. A `job` is the ops of
+ * one request travelling together. Both belong to whoever made them; the commit layer borrows a
+ * job from `queue_push` until it calls `job->done`. */
+#ifndef TALLY_CORE_OP_H
+#define TALLY_CORE_OP_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/hash.h"
+
+#define NAME_SIZE_MAX 255
+#define TIME_NONE INT64_MIN /* no expiry; no valid time is this small */
+#define MAX_NONE (-1)       /* an increment without a cap */
+
+/* One bucket of one counter. `net` is always added - subbed. */
+struct cell {
+    int64_t added;
+    int64_t subbed;
+    int64_t expires_ms; /* TIME_NONE: never */
+    int64_t updated_ms;
+    bool exists;
+};
+
+struct triple {
+    int64_t net;
+    int64_t added;
+    int64_t subbed;
+};
+
+static inline struct triple cell_triple(const struct cell *cell)
+{
+    return (struct triple){cell->added - cell->subbed, cell->added, cell->subbed};
+}
+
+/* One granularity of a counter: where its cells are kept and how many there are. */
+struct series {
+    uint64_t id;      /* never reused, so a deleted counter's cells can never come back */
+    int64_t cells;    /* existing ones */
+    int32_t duration; /* seconds; 0 is the one bucket of all time */
+};
+
+/* A counter's granularities, sorted by duration. Immutable once built: a change makes a new one. */
+struct counter {
+    uint32_t count;
+    struct series series[];
+};
+
+/* A counter's key as stored: tenant, NUL, kind, name, NUL. Tenant and name cannot contain NUL, so
+ * memcmp orders by tenant, then name. */
+#define COUNTER_KEY_SIZE_MAX (2 * NAME_SIZE_MAX + 3)
+#define COUNTER_KIND_DIRECT 'd'
+
+enum op_kind {
+    OP_INCREMENT,
+    OP_DECREMENT,
+    OP_SET,
+    OP_DELETE, /* all cells of a counter, at once */
+    OP_EXPIRE, /* proposed by the sweep; the cell goes if it is still due */
+};
+
+struct op {
+    enum op_kind kind;
+    enum err err;         /* on entry: anything but ERR_OK is skipped; then the outcome */
+    struct bytes counter; /* the counter's key */
+    struct bytes tenant;  /* a view into it */
+    struct fingerprint counter_print;
+    int64_t bucket;     /* start, in seconds since the epoch */
+    int64_t amount;     /* or the target of OP_SET */
+    int64_t max;        /* cap on net, or MAX_NONE */
+    int64_t expires_ms; /* or TIME_NONE */
+    int32_t duration;
+    bool keyed;             /* carries an idempotency key */
+    bool replayed;          /* out: answered from the key's record */
+    struct fingerprint key; /* of (namespace, tenant, key) */
+    uint64_t key_check;     /* hash of the request the key came with */
+
+    uint64_t sequence;   /* out: in the journal; for refusals, of the last change before it */
+    struct triple after; /* out: the cell right after this op; for ERR_LIMIT, as it stands */
+
+    uint32_t counter_index; /* apply's own: where this op's objects are in the read set */
+    uint32_t cell_index;
+    uint32_t key_index;
+};
+
+enum lane {
+    LANE_BATCHED,
+    LANE_SYNC, /* ahead of the batched lane, never refused for a full queue */
+    LANE_COUNT
+};
+
+struct job {
+    struct op *ops;
+    uint32_t count;
+    uint32_t taken;    /* the queue's own: ops already handed to a batch */
+    uint32_t answered; /* the commit layer's own: ops already durable */
+    enum lane lane;
+    bool whole;    /* all ops in one batch: atomic or keyed jobs */
+    bool atomic;   /* all or nothing */
+    bool keyed;    /* the job itself carries a key: its outcome is stored as one */
+    bool replayed; /* out */
+    struct fingerprint key;
+    uint64_t key_check;
+    uint32_t key_index;    /* apply's own */
+    enum err err;          /* out: of an atomic job, or ERR_STORAGE, or a key conflict */
+    uint32_t failed_index; /* out: the op that stopped an atomic job */
+    uint64_t sequence;     /* out: the highest of its ops */
+    size_t bytes;          /* what it holds in memory, for limits.inflightBytes */
+    struct bytes tenant;
+    int64_t queued_ns; /* when it was pushed, for the latency metric */
+
+    /* Called once, from the sync thread, when every op is decided and durable. */
+    void (*done)(struct job *job);
+    void *owner;
+    struct job *next; /* the holder's list */
+};
+
+#endif

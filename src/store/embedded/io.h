@@ -1,0 +1,41 @@
+/* io.h -- the few file operations the journal and its sidecar files need.
+ *
+ * A table of functions, so that the simulator and the law tests can put a file system underneath
+ * that forgets what was not synced, fails the nth call or runs full. Every call returns 0 (or a
+ * byte count) or a negative errno. */
+#ifndef TALLY_STORE_EMBEDDED_IO_H
+#define TALLY_STORE_EMBEDDED_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define IO_ALIGN 4096u /* of offsets, sizes and memory for files opened `direct` */
+
+struct io;
+
+struct io_ops {
+    /* Returns a descriptor. `direct` asks for O_DIRECT and falls back where it is not to be had. */
+    int (*open)(struct io *io, const char *path, bool create, bool direct);
+    int (*close)(struct io *io, int fd);
+    int64_t (*size)(struct io *io, int fd);
+    int64_t (*read)(struct io *io, int fd, void *data, size_t size,
+                    uint64_t offset); /* whole or to the end */
+    int64_t (*write)(struct io *io, int fd, const void *data, size_t size,
+                     uint64_t offset);  /* whole or error */
+    int (*sync)(struct io *io, int fd); /* fdatasync */
+    int (*sync_dir)(struct io *io, const char *path);
+    int (*rename)(struct io *io, const char *from, const char *to);
+    int (*unlink)(struct io *io, const char *path);
+    /* Calls `visit` for each plain file name in the directory. */
+    int (*list)(struct io *io, const char *path, void (*visit)(void *context, const char *name),
+                void *context);
+};
+
+struct io {
+    const struct io_ops *ops;
+};
+
+extern struct io io_system; /* the kernel's */
+
+#endif

@@ -1,0 +1,90 @@
+/* journal.h -- the one ordered, durable record of everything that changed.
+ *
+ * Segment files of blocks; a block is one batch. The journal knows nothing of what is inside a
+ * block's body. One thread appends and syncs; `journal_prepare` and `journal_trim` may run on
+ * another; `journal_stats` on any.
+ *
+ *     journal_open(..., applied, replay)       calls `replay` for every block after `applied`
+ *     journal_append(block); journal_append(block); journal_sync();     both are durable now
+ *     journal_append or journal_sync fails -> journal_restart() until it succeeds
+ *
+ * (1) What journal_sync acknowledged is replayed after any crash, once, in order.
+ * (2) A block is replayed whole or not at all, and never when an earlier one is missing.
+ * (3) A segment whose write or sync failed is never written or synced again. The segment made by
+ *     journal_restart names the last durable block; later blocks of the failed one are void.
+ * (4) A bad block that a later valid block of the same chain says was durable is corruption:
+ *     journal_open refuses and says where. Otherwise it is a torn tail and is cut, durably, before
+ *     journal_open returns.
+ * (5) Blocks of an earlier use of a recycled segment file are never taken for new ones. */
+#ifndef TALLY_STORE_EMBEDDED_JOURNAL_H
+#define TALLY_STORE_EMBEDDED_JOURNAL_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "store/embedded/io.h"
+
+struct journal;
+
+struct journal_config {
+    const char *dir; /* exists; holds only the journal's files */
+    struct io *io;
+    uint64_t segment_size; /* multiple of IO_ALIGN; journal.segmentBytes, 256 MiB */
+    uint64_t keep_bytes;   /* of whole segments below `applied`, kept for a while, then recycled */
+    int64_t keep_ms;
+    unsigned spare_count;  /* zero-written segments made ahead of need */
+    uint64_t installation; /* from IDENTITY; a segment of another installation is refused */
+};
+
+struct journal_block {
+    uint64_t first_sequence; /* of its first cause; the next block's is first_sequence + count */
+    uint32_t count;          /* at least 1 */
+    int64_t time_ms;         /* never below the block's before it */
+    uint64_t next_series;
+    struct bytes body; /* fits a segment, see journal_body_max */
+};
+
+/* An error stops the opening. */
+typedef enum err journal_replay_fn(void *context, const struct journal_block *block);
+
+/* `applied`: the last sequence that the state already holds; 0 for none. Fails with ERR_CORRUPT or
+ * ERR_STORAGE and one sentence in `error_out`; also when the journal ends before `applied` (a state
+ * ahead of its journal) or when blocks right after `applied` are missing. */
+MUST_USE enum err journal_open(struct journal **journal_out, const struct journal_config *config,
+                               uint64_t applied, journal_replay_fn *replay, void *context,
+                               char *error_out, size_t error_size);
+void journal_close(struct journal *journal);
+
+size_t journal_body_max(const struct journal *journal);
+uint64_t journal_last_sequence(const struct journal *journal); /* appended, maybe not durable */
+uint64_t journal_durable_sequence(const struct journal *journal);
+
+/* Copies the block. Written, but not durable before journal_sync. A block that does not fit the
+ * rest of the segment goes into the next one; the old one is synced first. ERR_STORAGE is final
+ * for the segment: only journal_restart may follow. */
+MUST_USE enum err journal_append(struct journal *journal, const struct journal_block *block);
+MUST_USE enum err journal_sync(struct journal *journal);
+
+/* Gives up the segment that failed and goes on in a new one after the last durable block.
+ * ERR_STORAGE: not possible yet (no room, say); call again later. */
+MUST_USE enum err journal_restart(struct journal *journal);
+
+/* Makes spare segments up to `spare_count`. Off the commit path; small steps; true if more to do
+ * now (false too when the disk has no room: it will be tried again). */
+bool journal_prepare(struct journal *journal);
+
+/* Lets go of segments whose blocks are all <= `applied`, keeping keep_bytes and keep_ms worth. */
+void journal_trim(struct journal *journal, uint64_t applied);
+
+struct journal_stats {
+    uint64_t segments;
+    uint64_t bytes;               /* in all files of the journal, spares included */
+    uint64_t bytes_since_applied; /* what a restart would read, as of the last trim */
+    uint64_t appended_bytes;      /* since the start */
+    uint64_t syncs;
+};
+void journal_stats(struct journal *journal, struct journal_stats *stats_out);
+
+/* For fuzzing and tests: checks the block at the start of `bytes` as recovery does. */
+MUST_USE enum err journal_block_decode(struct bytes bytes, struct journal_block *block_out);
+
+#endif

@@ -1,0 +1,73 @@
+/* state.h -- RocksDB as tally uses it: six families of keys, no log of its own, typed errors.
+ *
+ * The journal is the log, so nothing here is durable before `state_flush`. After an I/O error
+ * RocksDB refuses to write and its C API has no resume: `state_reopen` closes and opens it anew,
+ * while readers wait. Any thread may call anything but open, reopen and close, which are the
+ * store's own. */
+#ifndef TALLY_STORE_EMBEDDED_STATE_H
+#define TALLY_STORE_EMBEDDED_STATE_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+enum state_family {
+    STATE_META,     /* "applied" and what else there is one of */
+    STATE_COUNTERS, /* counter key -> its series */
+    STATE_CELLS,    /* series id, bucket -> cell */
+    STATE_EXPIRY,   /* expires, series id, bucket -> counter key, duration */
+    STATE_TENANTS,  /* tenant -> number of cells */
+    STATE_IDS,      /* fingerprint -> key record */
+    STATE_FAMILY_COUNT
+};
+
+struct state;
+
+struct state_config {
+    const char *dir;
+    size_t cache_bytes;                           /* RocksDB's block cache */
+    int64_t (*ids_expired_before)(void *context); /* key records first seen before this are dropped
+                                                     when compaction meets them; may be NULL */
+    void *context;
+};
+
+MUST_USE enum err state_open(struct state **state_out, const struct state_config *config,
+                             char *error_out, size_t error_size);
+void state_close(struct state *state); /* does not flush */
+MUST_USE enum err state_reopen(struct state *state);
+
+/* `value_out` is reset and filled. ERR_NOT_FOUND, or ERR_STORAGE. */
+MUST_USE enum err state_get(struct state *state, enum state_family family, struct bytes key,
+                            struct buf *value_out);
+
+/* Many at once; `found` is called with the index of each key that is there. */
+typedef void state_found_fn(void *context, size_t index, struct bytes value);
+MUST_USE enum err state_get_many(struct state *state, enum state_family family,
+                                 const struct bytes *keys, size_t count, state_found_fn *found,
+                                 void *context);
+
+/* One snapshot of keys from <= key < to (`to` of size 0: to the end), in order. */
+typedef bool state_visit_fn(void *context, struct bytes key, struct bytes value);
+MUST_USE enum err state_scan(struct state *state, enum state_family family, struct bytes from,
+                             struct bytes to, state_visit_fn *visit, void *context);
+
+struct state_batch;
+struct state_batch *state_batch_new(struct state *state);
+void state_batch_put(struct state_batch *batch, enum state_family family, struct bytes key,
+                     struct bytes value);
+void state_batch_delete(struct state_batch *batch, enum state_family family, struct bytes key);
+void state_batch_free(struct state_batch *batch);
+/* Writes the batch (RocksDB's log is off) and empties it for the next use. */
+MUST_USE enum err state_write(struct state *state, struct state_batch *batch);
+
+/* Sorted keys as one file, moved in without passing through the memtable. `next` gives them one
+ * after the other until it returns false. */
+typedef bool state_next_fn(void *context, struct bytes *key_out, struct bytes *value_out);
+MUST_USE enum err state_ingest(struct state *state, enum state_family family, state_next_fn *next,
+                               void *context);
+
+/* Makes everything written so far durable, in all families. */
+MUST_USE enum err state_flush(struct state *state);
+
+uint64_t state_disk_bytes(struct state *state);
+
+#endif

@@ -1,0 +1,182 @@
+/* store.h -- where state stays. One decision layer above, several stores below.
+ *
+ * A batch's way through a store:
+ *
+ *     store_load(store, reads);        commit thread: newest values, durable or not
+ *     apply_decide(...)                pure; fills reads' `changed` entries and `writes`
+ *     store_submit(store, writes);     commit thread: staged, on its way to disk
+ *     ...the next batch may be loaded and decided now...
+ *     store_sync(store);               sync thread: all that was submitted becomes durable, then
+ *                                      visible, then `durable` is called for each batch in order
+ *
+ * Laws every store keeps (tests/unit/test_store_contract.c runs them on each):
+ * (1) `load` sees the effect of every earlier `submit` of this run, unless it failed.
+ * (2) Readers (`get`, `range`, `list`) see a batch whole once its `durable` ran, and nothing of it
+ *     before it is durable. What `durable` has reported survives a crash.
+ * (3) A failed sync fails every batch submitted so far, in order, and drops what they staged. The
+ *     store then recovers by itself; until it has, `load` answers ERR_STORAGE.
+ * (4) `load` to `submit` is one turn. There is one turn at a time and it always ends with `submit`
+ *     or `abandon`.
+ * Every call may be made from any thread unless it says otherwise. */
+#ifndef TALLY_STORE_STORE_H
+#define TALLY_STORE_STORE_H
+
+#include "base/arena.h"
+#include "core/op.h"
+
+struct store;
+
+/* What an idempotency key led to. `outcome` is encoded by core/outcome.c. */
+struct key_record {
+    uint64_t sequence;
+    int64_t first_seen_ms;
+    uint64_t check;
+    struct bytes outcome;
+    bool exists;
+};
+
+/* The objects a batch could touch. Keys are filled by apply_needs, values by store_load, `changed`
+ * and the new values by apply_decide. `handle` is the store's. All memory is the batch's arena's.
+ */
+struct read_counter {
+    struct fingerprint print;
+    struct bytes key;
+    const struct counter *value; /* NULL: no such counter */
+    bool changed;
+    void *handle;
+};
+
+struct read_cell {
+    uint32_t counter_index;
+    int32_t duration;
+    int64_t bucket;
+    uint64_t series; /* of `value`; set by apply_decide when it makes a new one; 0: none */
+    struct cell value;
+    bool changed;
+    void *handle;
+};
+
+struct read_tenant {
+    struct fingerprint print;
+    struct bytes tenant;
+    int64_t cells; /* over all its counters */
+    bool changed;
+    void *handle;
+};
+
+struct read_key {
+    struct fingerprint print;
+    struct key_record value;
+    bool changed;
+    void *handle;
+};
+
+struct read_set {
+    struct read_counter *counters;
+    struct read_cell *cells;
+    struct read_tenant *tenants;
+    struct read_key *keys;
+    uint32_t counters_count;
+    uint32_t cells_count;
+    uint32_t tenants_count;
+    uint32_t keys_count;
+};
+
+/* A decided batch. The changed entries of `reads` are its after-images, `causes` what was asked.
+ * Belongs to the commit layer and stays untouched by it until `durable` returns. */
+struct write_set {
+    uint64_t first_sequence; /* of the first cause */
+    uint32_t count;          /* causes; 0: nothing changed, it only waits its turn */
+    int64_t time_ms;         /* batch time: never runs back */
+    uint64_t next_series;    /* the first series id not yet given out */
+    struct read_set *reads;
+    const struct op **causes;
+    struct arena *arena;    /* lives as long as the write set */
+    void *batch;            /* the commit layer's, handed to `durable` */
+    void *stored;           /* the store's own */
+    struct write_set *next; /* the store's own */
+};
+
+/* What the store was told before: where the commit layer goes on after opening. */
+struct store_position {
+    uint64_t last_sequence;
+    uint64_t next_series;
+    int64_t time_ms;
+};
+
+/* Told by `sync`, in submission order. ERR_OK: durable and visible. ERR_STORAGE: unknown. */
+typedef void store_durable_fn(void *context, void *batch, enum err e);
+
+enum read_how {
+    READ_MEMORY, /* only what needs no disk; ERR_BUSY if it may be on disk */
+    READ_ALL,
+};
+
+struct cell_ref {
+    struct bytes counter; /* its key */
+    struct fingerprint print;
+    int32_t duration;
+};
+
+/* Return false to stop early. */
+typedef bool store_cell_fn(void *context, int64_t bucket, const struct cell *cell);
+typedef bool store_counter_fn(void *context, struct bytes key, const struct counter *counter);
+typedef bool store_due_fn(void *context, struct bytes counter, int32_t duration, int64_t bucket);
+
+struct store_stats {
+    bool writable;
+    uint64_t durable_sequence;
+    uint64_t applied_sequence;
+    uint64_t journal_bytes;
+    uint64_t journal_segments;
+    uint64_t cache_bytes;
+    uint64_t cache_cells;
+    uint64_t dirty_cells;
+    uint64_t registry_ids;
+    uint64_t registry_filter_bytes;
+    uint64_t checkpoints;
+    uint64_t syncs;
+    uint64_t storage_errors;
+    uint64_t disk_free_bytes;
+};
+
+struct store_ops {
+    const char *name;
+
+    /* Commit thread. ERR_STORAGE: cannot write now; the turn is over. */
+    enum err (*load)(struct store *store, struct read_set *reads, struct arena *arena);
+    void (*submit)(struct store *store, struct write_set *writes);
+    void (*abandon)(struct store *store, struct read_set *reads);
+
+    /* Sync thread. Returns how many batches were reported, 0 if none was waiting. */
+    uint32_t (*sync)(struct store *store);
+
+    /* ERR_NOT_FOUND: no such cell. ERR_BUSY: only with READ_MEMORY. */
+    enum err (*get)(struct store *store, const struct cell_ref *ref, int64_t bucket,
+                    enum read_how how, struct cell *cell_out);
+    /* Existing cells with from <= bucket <= to, in order of time. May read the disk. */
+    enum err (*range)(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+                      store_cell_fn *visit, void *context);
+    /* Counters whose key starts with `prefix` and is after `after`, in key order. */
+    enum err (*list)(struct store *store, struct bytes prefix, struct bytes after,
+                     store_counter_fn *visit, void *context);
+    /* Cells that may be due at `now_ms`; candidates only, the commit thread decides again. */
+    enum err (*due)(struct store *store, int64_t now_ms, store_due_fn *visit, void *context);
+
+    /* Caretaking: one small step of write-back, trimming or recovery from an error. True if there
+     * is more to do now. */
+    bool (*tend)(struct store *store);
+    void (*stats)(struct store *store, struct store_stats *stats_out);
+    /* Writes back everything durable and frees the store. No turn or sync may be under way. */
+    void (*close)(struct store *store);
+};
+
+struct store {
+    const struct store_ops *ops;
+    struct store_position position; /* as recovered by open */
+    struct hash_secret secret;      /* fingerprints are made with this one */
+    store_durable_fn *durable;      /* set by the commit layer before the first turn */
+    void *durable_context;
+};
+
+#endif

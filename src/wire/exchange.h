@@ -1,0 +1,95 @@
+/* exchange.h -- one request and its reply, as the API sees them. It shows nothing of sockets.
+ *
+ * The wire calls the handler on the loop thread that owns the connection:
+ *
+ *     head      the header block is here, the body is not: route, authenticate, refuse early
+ *     request   the whole request is here; answer now, or keep the exchange and answer later
+ *     complete  an exchange kept earlier was posted back: fill its reply
+ *     turn_end  everything readable has been read: a good moment to hand over what was collected
+ *
+ * Replies leave in the order of their requests, however they finish. An exchange lives until its
+ * reply is written; if its connection dies first, it lives until it is finished or posted. */
+#ifndef TALLY_WIRE_EXCHANGE_H
+#define TALLY_WIRE_EXCHANGE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+
+#define WIRE_BODY_PADDING 64 /* readable bytes after every body, for the JSON parser */
+
+enum http_method {
+    HTTP_GET,
+    HTTP_HEAD,
+    HTTP_POST,
+    HTTP_PUT,
+    HTTP_DELETE,
+    HTTP_OPTIONS,
+    HTTP_PATCH,
+    HTTP_OTHER, /* a valid token that is none of the above */
+};
+
+/* Views into the connection's buffer: valid until `request` returns (head's: until `head` does,
+ * and again in `request`). Absent headers are BYTES_NONE (data NULL); empty ones have data. */
+struct request {
+    enum http_method method;
+    struct bytes path;  /* as sent, not decoded, without the query */
+    struct bytes query; /* as sent, without the '?' */
+    struct bytes authorization;
+    struct bytes content_type;
+    struct bytes idempotency_key;
+    struct bytes accept;
+    struct bytes body;
+    uint64_t content_length; /* if known at `head`; 0 when chunked */
+};
+
+struct reply {
+    int status;
+    const char *content_type; /* static; NULL: application/json */
+    struct buf headers;       /* whole further lines, each ending in CRLF */
+    struct buf body;
+    bool close; /* end the connection after this reply */
+};
+
+struct exchange {
+    unsigned magic;
+    struct request request;
+    struct reply reply;
+    struct arena arena;  /* the request's memory; gone when the exchange ends */
+    bool barrier;        /* set in `head`: hold `request` until earlier exchanges are answered */
+    unsigned loop_index; /* which loop owns it; 0 up to the configured count */
+    int64_t started_ns;  /* when its first byte was parsed */
+    void *state;         /* the API's own */
+    void **connection;   /* a slot the API may use for the life of the connection */
+};
+
+enum head_verdict {
+    HEAD_GO_ON, /* read the body, then call `request` */
+    HEAD_REPLY, /* `reply` is filled: send it, swallow the body if there is one, keep the line */
+};
+
+enum request_verdict {
+    REQUEST_ANSWERED, /* `reply` is filled */
+    REQUEST_KEPT,     /* exchange_post will follow, from any thread */
+    REQUEST_HOLD,     /* no room: stop reading this connection, call `request` again soon */
+};
+
+struct wire_handler {
+    void *context;
+    enum head_verdict (*head)(void *context, struct exchange *exchange);
+    enum request_verdict (*request)(void *context, struct exchange *exchange);
+    void (*complete)(void *context, struct exchange *exchange);
+    void (*turn_end)(void *context, unsigned loop_index);
+    /* The exchange is about to be recycled; `state` may be let go. Always called, once. */
+    void (*ended)(void *context, struct exchange *exchange);
+    /* A connection with a non-NULL slot is gone. */
+    void (*closed)(void *context, void *connection_slot);
+};
+
+/* Gives a kept exchange back to its loop. Any thread; wakes nobody by itself: call `wire_wake`
+ * (wire/loop.h) once after posting a batch of them. */
+void exchange_post(struct exchange *exchange);
+
+/* Fills the reply with {"error":..,"code":..}. `sentence` NULL: the table's. */
+void exchange_error(struct exchange *exchange, enum err e, const char *sentence);
+
+#endif

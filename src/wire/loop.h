@@ -1,0 +1,50 @@
+/* loop.h -- the listening socket and its epoll loops, one per thread. */
+#ifndef TALLY_WIRE_LOOP_H
+#define TALLY_WIRE_LOOP_H
+
+#include "base/clock.h"
+#include "wire/exchange.h"
+
+struct wire;
+
+struct wire_config {
+    const char *address;      /* numeric IPv4 or IPv6 */
+    unsigned port;            /* 0: any free one */
+    unsigned loops;           /* threads that will call wire_run */
+    unsigned connections_max; /* further ones are answered 503 and closed */
+    size_t body_bytes_max;    /* limits.bodyBytes: over it 413 */
+    size_t buffers_bytes_max; /* all large read buffers together; past it reading waits */
+    unsigned pipeline_max;    /* unanswered exchanges of one connection; past it reading waits */
+    size_t output_bytes_max;  /* unread replies of one connection; past it reading waits */
+    int64_t idle_ms;          /* keep-alive connection without a request */
+    int64_t request_ms;       /* from a request's first byte to its last */
+    int64_t write_ms;         /* a reply that makes no progress */
+};
+
+struct wire_stats { /* since the start, over all loops */
+    uint64_t connections_open;
+    uint64_t connections_total;
+    uint64_t requests_total;
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+};
+
+/* Binds and listens. On failure `error_out` says why in one sentence. */
+MUST_USE enum err wire_open(struct wire **wire_out, const struct wire_config *config,
+                            const struct wire_handler *handler, char *error_out, size_t error_size);
+unsigned wire_port(const struct wire *wire);
+
+/* Runs loop `index` until wire_stop; the caller owns the thread. */
+void wire_run(struct wire *wire, unsigned index);
+
+/* Wakes every loop that has posted exchanges waiting, with one write each. Any thread. */
+void wire_wake(struct wire *wire);
+
+/* Stops accepting and reading; the loops return once every kept exchange is answered and written,
+ * or after `grace_ms`. Any thread, also a signal handler's self-pipe reader. */
+void wire_stop(struct wire *wire, int64_t grace_ms);
+
+void wire_stats(const struct wire *wire, struct wire_stats *stats_out);
+void wire_free(struct wire *wire);
+
+#endif
