@@ -1,46 +1,161 @@
 # tally -- `make run` tries it, `make test` proves it. `make help` lists the rest.
-CC       ?= gcc
-CXX      ?= g++
-VARIANT  ?= release
-OUT      := build/$(VARIANT)
-PKGS     := yaml-0.1 libxxhash openssl libjwt
+#
+# Everything is built per variant into build/<variant>/: release, asan (address and undefined
+# behaviour), tsan (threads), small (tiny limits, so that every edge is crossed) and fuzz (clang).
+
+VARIANT ?= release
+OUT     := build/$(VARIANT)
+
+ifeq ($(VARIANT),fuzz)
+CC  := clang
+CXX := clang++
+endif
+
+# gcc's "maybe uninitialized" is wrong more often than right in sanitized code; release keeps it.
+OPT_release := -O2 -g
+OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+               -fno-omit-frame-pointer -Wno-maybe-uninitialized -DTALLY_SLOW_CHECKS
+OPT_tsan    := -O1 -g -fsanitize=thread -Wno-maybe-uninitialized -DTALLY_SLOW_CHECKS
+OPT_small   := $(OPT_asan) -DTALLY_SMALL_WORLD
+OPT_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined \
+               -DTALLY_SLOW_CHECKS
+
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Werror
 CWARN    := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
-OPT_release := -O2 -g
-OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -DTALLY_SLOW_CHECKS
-OPT_tsan    := -O1 -g -fsanitize=thread -DTALLY_SLOW_CHECKS
-OPT_small   := -O1 -g -fsanitize=address,undefined -DTALLY_SMALL_WORLD -DTALLY_SLOW_CHECKS
-CPPFLAGS += -Isrc -D_GNU_SOURCE
-CFLAGS   += -std=gnu17 $(CWARN) $(OPT_$(VARIANT)) -pthread -MMD -MP
-CXXFLAGS += -std=c++17 $(WARN) $(OPT_$(VARIANT)) -fno-exceptions -MMD -MP
+CPPFLAGS += -Isrc -D_GNU_SOURCE -MMD -MP
+CFLAGS   += -std=gnu17 $(CWARN) $(OPT_$(VARIANT)) -pthread
+CXXFLAGS += -std=c++17 $(WARN) $(OPT_$(VARIANT)) -pthread -fno-exceptions
 LDFLAGS  += $(OPT_$(VARIANT)) -pthread -rdynamic
-LDLIBS   += -lrocksdb -lsimdjson -lyaml -lxxhash -lcrypto -ljwt -ljansson -lstdc++ -lm
+LDLIBS   += -lrocksdb -lsimdjson -lyaml -lxxhash -lcrypto -ljwt -lstdc++ -lm
 
-SRC  := $(wildcard src/*.c src/*/*.c src/*/*/*.c)
-OBJ  := $(SRC:%.c=$(OUT)/%.o) $(OUT)/src/wire/json.o
-LIB  := $(filter-out $(OUT)/src/main.o,$(OBJ))
-UNIT := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
+# Tests see the whole library except main.o, and whatever helps them in tests/support.
+TESTFLAGS := -Itests -Wno-unused-parameter
 
-all: build/tally
-build/tally: $(OUT)/tally
+SRC     := $(wildcard src/*.c src/*/*.c src/*/*/*.c)
+OBJ     := $(SRC:%.c=$(OUT)/obj/%.o) $(OUT)/obj/src/wire/json.o
+LIB     := $(OUT)/libtally.a
+SUPPORT := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/support/*.c))
+UNIT    := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
+SIM     := $(patsubst tests/sim/%.c,$(OUT)/tests/%,$(wildcard tests/sim/*.c))
+CRASH   := $(patsubst tests/crash/%.c,$(OUT)/tests/%,$(wildcard tests/crash/*.c))
+FUZZ    := $(patsubst tests/fuzz/%.c,$(OUT)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+BENCH   := build/bench/limit build/bench/bulk
+
+.DEFAULT_GOAL := all
+# V=1 shows whole commands.
+Q := $(if $(V),,@)
+
+##@ Use it
+
+all: build/tally ## build the server into build/tally
+
+run: ## build and start a demo server in the foreground
+	@scripts/deps build run
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@exec build/tally serve --dev --config etc/demo.yaml
+
+deps: ## install what building and testing need (Debian packages)
+	@scripts/deps build test
+
+install: all ## into PREFIX (/usr/local), SYSCONFDIR (/etc), below DESTDIR
+	install -D -m 755 build/release/tally $(DESTDIR)$(PREFIX)/bin/tally
+	@if [ -e $(DESTDIR)$(SYSCONFDIR)/tally.yaml ]; then \
+	    echo "kept $(DESTDIR)$(SYSCONFDIR)/tally.yaml"; \
+	else install -v -D -m 640 etc/tally.yaml $(DESTDIR)$(SYSCONFDIR)/tally.yaml; fi
+	install -d $(DESTDIR)$(PREFIX)/share/doc/tally
+	install -m 644 README.md ARCHITECTURE.md CHANGELOG.md LICENSE etc/tally.yaml \
+	    $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/tally
+PREFIX     ?= /usr/local
+SYSCONFDIR ?= /etc
+
+##@ Prove it
+
+test: ## units, simulation, end to end, crashes, sanitizers, a short fuzz; prints one total
+	@scripts/deps build test fuzz
+	@tests/run
+
+unit: ## unit tests (VARIANT=asan and so on works here and below)
+	@tests/run unit:$(VARIANT)
+sim: ## the model simulation (SIM_SEEDS=200)
+	@tests/run sim:$(VARIANT)
+e2e: ## the real server, spoken to over HTTP
+	@tests/run e2e:$(VARIANT)
+crash: ## kill -9 under load, restart, compare
+	@tests/run crash:$(VARIANT)
+asan tsan small: ## units, a short simulation and end-to-end tests in that variant
+	@tests/run unit:$@ sim:$@ e2e:$@
+fuzz: ## every fuzzer for FUZZ_SECONDS (30)
+	@scripts/deps build fuzz
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),30) tests/run fuzz:fuzz
+bench: ## against Redis, PostgreSQL and the bare limit (QUICK=1: under 5 minutes)
+	@scripts/deps build bench
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(BENCH)
+	@QUICK=$(QUICK) node bench/run.mjs
+
+##@ Keep it clean
+
+check: ## format, clang-tidy, cppcheck, include direction, banned calls, sizes
+	@scripts/deps build check
+	@scripts/check
+format: ## lay out every C file by .clang-format
+	clang-format -i $$(scripts/files c)
+compile_commands.json: $(SRC) ## for editors and clang tools
+	@for f in $^; do printf '{"directory":"%s","file":"%s","command":"cc -Isrc -D_GNU_SOURCE -std=gnu17 -c %s"}\n' \
+	    "$(CURDIR)" $$f $$f; done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > $@
+clean: ## remove build/
+	rm -rf build compile_commands.json
+help: ## this list
+	@awk -F ':.*## ' '/^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	    /^[a-z0-9_. ]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' Makefile
+
+# ---- how things are built; tests/run asks for build-<suite>, one variant at a time ----
+
+build-unit: $(UNIT)
+build-sim: $(SIM)
+build-e2e: $(OUT)/tally
+build-crash: $(OUT)/tally $(CRASH)
+build-fuzz: $(FUZZ)
+
+build/tally: build/release/tally
 	@ln -sf release/tally $@
-$(OUT)/tally: $(OBJ)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-$(OUT)/libtally.a: $(LIB)
+ifneq ($(VARIANT),release)
+build/release/tally:
+	@$(MAKE) VARIANT=release $@
+endif
+$(OUT)/tally: $(OUT)/obj/src/main.o $(LIB)
+	@echo "  link $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(LIB): $(filter-out $(OUT)/obj/src/main.o,$(OBJ))
 	@rm -f $@ && ar rcs $@ $^
-$(OUT)/%.o: %.c
+
+$(OUT)/obj/src/%.o: src/%.c Makefile | can-build
+	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+$(OUT)/obj/src/%.o: src/%.cc Makefile | can-build
+	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
+$(OUT)/obj/tests/%.o: tests/%.c Makefile | can-build
+	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TESTFLAGS) -c -o $@ $<
+
+LINK_TEST = $(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+$(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SUPPORT) $(LIB)
+	$(LINK_TEST)
+$(OUT)/tests/%: $(OUT)/obj/tests/sim/%.o $(SUPPORT) $(LIB)
+	$(LINK_TEST)
+$(OUT)/tests/%: $(OUT)/obj/tests/crash/%.o $(SUPPORT) $(LIB)
+	$(LINK_TEST)
+$(OUT)/fuzz/%: $(OUT)/obj/tests/fuzz/%.o $(SUPPORT) $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
-$(OUT)/%.o: %.cc
-	@mkdir -p $(@D)
-	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
-$(OUT)/tests/%: $(OUT)/tests/unit/%.o $(OUT)/libtally.a
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
-unit: $(UNIT)
-	@set -e; for t in $(UNIT); do $$t; done
-clean:
-	rm -rf build
-.PHONY: all unit clean
+	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+build/bench/%: bench/%.c Makefile
+	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
+	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE $(CWARN) -O2 -g -o $@ $<
+
+can-build:
+	@scripts/deps --check build
+
+.PHONY: all run deps install test unit sim e2e crash asan tsan small fuzz bench check format clean \
+    help build-unit build-sim build-e2e build-crash build-fuzz can-build
 .SECONDARY:
--include $(OBJ:.o=.d)
+-include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)

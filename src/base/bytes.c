@@ -5,6 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+int bytes_compare(struct bytes a, struct bytes b)
+{
+    size_t shorter = a.size < b.size ? a.size : b.size;
+    int order = shorter ? memcmp(a.data, b.data, shorter) : 0;
+    if (order) return order;
+    return a.size < b.size ? -1 : a.size > b.size;
+}
+
 static char fold(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;

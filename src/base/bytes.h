@@ -40,6 +40,9 @@ static inline bool bytes_starts(struct bytes text, struct bytes prefix)
     return text.size >= prefix.size && bytes_equal(bytes_of(text.data, prefix.size), prefix);
 }
 
+/* memcmp order, shorter first. */
+int bytes_compare(struct bytes a, struct bytes b);
+
 /* ASCII case folded, as header names and tokens compare. */
 bool bytes_equal_nocase(struct bytes a, struct bytes b);
 

@@ -22,80 +22,9 @@
 #define TALLY_STORE_STORE_H
 
 #include "base/arena.h"
-#include "core/op.h"
+#include "core/sets.h"
 
 struct store;
-
-/* What an idempotency key led to. `outcome` is encoded by core/outcome.c. */
-struct key_record {
-    uint64_t sequence;
-    int64_t first_seen_ms;
-    uint64_t check;
-    struct bytes outcome;
-    bool exists;
-};
-
-/* The objects a batch could touch. Keys are filled by apply_needs, values by store_load, `changed`
- * and the new values by apply_decide. `handle` is the store's. All memory is the batch's arena's.
- */
-struct read_counter {
-    struct fingerprint print;
-    struct bytes key;
-    const struct counter *value; /* NULL: no such counter */
-    bool changed;
-    void *handle;
-};
-
-struct read_cell {
-    uint32_t counter_index;
-    int32_t duration;
-    int64_t bucket;
-    uint64_t series; /* of `value`; set by apply_decide when it makes a new one; 0: none */
-    struct cell value;
-    bool changed;
-    void *handle;
-};
-
-struct read_tenant {
-    struct fingerprint print;
-    struct bytes tenant;
-    int64_t cells; /* over all its counters */
-    bool changed;
-    void *handle;
-};
-
-struct read_key {
-    struct fingerprint print;
-    struct key_record value;
-    bool changed;
-    void *handle;
-};
-
-struct read_set {
-    struct read_counter *counters;
-    struct read_cell *cells;
-    struct read_tenant *tenants;
-    struct read_key *keys;
-    uint32_t counters_count;
-    uint32_t cells_count;
-    uint32_t tenants_count;
-    uint32_t keys_count;
-};
-
-/* A decided batch. The changed entries of `reads` are its after-images, `causes` what was asked.
- * Belongs to the commit layer and stays untouched by it until `durable` returns. */
-struct write_set {
-    uint64_t first_sequence; /* of the first cause */
-    uint32_t count;          /* causes; 0: nothing changed, it only waits its turn */
-    int64_t time_ms;         /* batch time: never runs back */
-    uint64_t next_series;    /* the first series id not yet given out */
-    struct read_set *reads;
-    const struct op **causes;
-    struct arena *arena;    /* lives as long as the write set */
-    void *batch;            /* the commit layer's, handed to `durable` */
-    void *stored;           /* the store's own */
-    struct write_set *next; /* the store's own */
-};
 
 /* What the store was told before: where the commit layer goes on after opening. */
 struct store_position {
@@ -129,6 +58,7 @@ struct store_stats {
     uint64_t applied_sequence;
     uint64_t journal_bytes;
     uint64_t journal_segments;
+    uint64_t journal_appended_bytes;
     uint64_t cache_bytes;
     uint64_t cache_cells;
     uint64_t dirty_cells;
@@ -160,7 +90,8 @@ struct store_ops {
     /* Counters whose key starts with `prefix` and is after `after`, in key order. */
     enum err (*list)(struct store *store, struct bytes prefix, struct bytes after,
                      store_counter_fn *visit, void *context);
-    /* Cells that may be due at `now_ms`; candidates only, the commit thread decides again. */
+    /* Cells that may be due at `now_ms`; candidates only, the commit thread decides again. Called
+     * by the thread that tends. */
     enum err (*due)(struct store *store, int64_t now_ms, store_due_fn *visit, void *context);
 
     /* Caretaking: one small step of write-back, trimming or recovery from an error. True if there

@@ -6,9 +6,13 @@
  *     request   the whole request is here; answer now, or keep the exchange and answer later
  *     complete  an exchange kept earlier was posted back: fill its reply
  *     turn_end  everything readable has been read: a good moment to hand over what was collected
+ *     ended     the exchange is about to be recycled
+ *     closed    the connection is gone, and all its exchanges with it
  *
  * Replies leave in the order of their requests, however they finish. An exchange lives until its
- * reply is written; if its connection dies first, it lives until it is finished or posted. */
+ * reply is written; if its connection dies first, it lives until it is finished or posted, and
+ * `complete` is called for it all the same. Requests that are not valid HTTP are answered by the
+ * wire and never seen here. */
 #ifndef TALLY_WIRE_EXCHANGE_H
 #define TALLY_WIRE_EXCHANGE_H
 
@@ -32,20 +36,22 @@ enum http_method {
  * and again in `request`). Absent headers are BYTES_NONE (data NULL); empty ones have data. */
 struct request {
     enum http_method method;
-    struct bytes path;  /* as sent, not decoded, without the query */
+    struct bytes path;  /* as sent, not decoded, without the query; "*" only with OPTIONS */
     struct bytes query; /* as sent, without the '?' */
     struct bytes authorization;
     struct bytes content_type;
     struct bytes idempotency_key;
-    struct bytes accept;
+    struct bytes accept; /* the first one, if there are several */
     struct bytes body;
     uint64_t content_length; /* if known at `head`; 0 when chunked */
 };
 
+/* Given to the handler empty. A body or header block that outgrew its buffer (`failed`) leaves as
+ * 500 `internal` instead. HEAD is answered like GET; the wire leaves the body out. */
 struct reply {
     int status;
     const char *content_type; /* static; NULL: application/json */
-    struct buf headers;       /* whole further lines, each ending in CRLF */
+    struct buf headers;       /* whole further lines, each ending in CRLF: exchange_header */
     struct buf body;
     bool close; /* end the connection after this reply */
 };
@@ -57,8 +63,8 @@ struct exchange {
     struct arena arena;  /* the request's memory; gone when the exchange ends */
     bool barrier;        /* set in `head`: hold `request` until earlier exchanges are answered */
     unsigned loop_index; /* which loop owns it; 0 up to the configured count */
-    int64_t started_ns;  /* when its first byte was parsed */
-    void *state;         /* the API's own */
+    int64_t started_ns;  /* when its first byte was parsed, by the monotonic clock */
+    void *state;         /* the API's own; NULL when `head` is called */
     void **connection;   /* a slot the API may use for the life of the connection */
 };
 
@@ -69,7 +75,7 @@ enum head_verdict {
 
 enum request_verdict {
     REQUEST_ANSWERED, /* `reply` is filled */
-    REQUEST_KEPT,     /* exchange_post will follow, from any thread */
+    REQUEST_KEPT,     /* exchange_post will follow, from any thread, perhaps before this returns */
     REQUEST_HOLD,     /* no room: stop reading this connection, call `request` again soon */
 };
 
@@ -78,10 +84,12 @@ struct wire_handler {
     enum head_verdict (*head)(void *context, struct exchange *exchange);
     enum request_verdict (*request)(void *context, struct exchange *exchange);
     void (*complete)(void *context, struct exchange *exchange);
+    /* Once a turn, before the turn's replies are written: what is posted here leaves with them. */
     void (*turn_end)(void *context, unsigned loop_index);
-    /* The exchange is about to be recycled; `state` may be let go. Always called, once. */
+    /* The exchange is about to be recycled; `state` may be let go. Called once for every exchange
+     * that `head` saw, answered or not. */
     void (*ended)(void *context, struct exchange *exchange);
-    /* A connection with a non-NULL slot is gone. */
+    /* A connection with a non-NULL slot is gone, after the last of its exchanges has ended. */
     void (*closed)(void *context, void *connection_slot);
 };
 
@@ -89,7 +97,12 @@ struct wire_handler {
  * (wire/loop.h) once after posting a batch of them. */
 void exchange_post(struct exchange *exchange);
 
-/* Fills the reply with {"error":..,"code":..}. `sentence` NULL: the table's. */
+/* Fills the reply with {"error":..,"code":..}. `sentence` NULL: the table's. What was in the body
+ * is dropped, header lines stay. Errors of overload bring `Retry-After: 1` along. */
 void exchange_error(struct exchange *exchange, enum err e, const char *sentence);
+
+/* Adds the line `name: value` to the reply. Control bytes in `value` become spaces, so no value
+ * can smuggle in a line of its own. */
+void exchange_header(struct exchange *exchange, const char *name, struct bytes value);
 
 #endif

@@ -1,19 +1,32 @@
 /* json.h -- a JSON document as C values. The parser behind it is simdjson; json.cc is the only
  * C++ in the tree.
  *
- * A parsed document is fully validated (syntax, UTF-8, depth) and stays valid until the parser's
- * next parse. Strings are unescaped views into the parser's memory. Not thread-safe: one parser a
- * thread. */
+ * A parsed document is fully validated (syntax, UTF-8, depth), also where nobody looks, and stays
+ * valid until the parser's next parse. Strings are unescaped views into the parser's memory, and
+ * may contain NUL. Not thread-safe: one parser a thread.
+ *
+ * Numbers: integers of int64 are exact. simdjson refuses a whole document for an integer past
+ * 18446744073709551615 or below -9223372036854775808, or a magnitude no double has (1e999), even in
+ * a field that is never picked; json_problem then says it was a number. */
 #ifndef TALLY_WIRE_JSON_H
 #define TALLY_WIRE_JSON_H
 
-#include "base/bytes.h"
-
 #ifdef __cplusplus
+#include <cstddef>
+#include <cstdint>
+struct bytes { /* as in base/bytes.h, which is C and no C++ */
+    const char *data;
+    size_t size;
+};
 extern "C" {
+#else
+#include "base/bytes.h"
+_Static_assert(sizeof(struct bytes) == 16 && offsetof(struct bytes, size) == 8,
+               "json.cc sees the same struct bytes");
 #endif
 
-#define JSON_PADDING 64 /* readable bytes the parser may look at after the text */
+#define JSON_PADDING 64   /* readable bytes the parser may look at after the text */
+#define JSON_DEPTH_MAX 64 /* arrays and objects inside each other; empty ones count as scalars */
 
 struct json_parser;
 
@@ -28,6 +41,7 @@ enum json_type {
     JSON_ARRAY,
 };
 
+/* Only the member of the type is set. */
 struct json_value {
     enum json_type type;
     bool boolean;
@@ -39,9 +53,13 @@ struct json_value {
 struct json_iter {
     struct json_value value; /* the current element or field value */
     struct bytes key;        /* of an object's field */
-    uint64_t ref[4];
+    enum json_type over; /* what is walked: JSON_OBJECT, JSON_ARRAY or something without parts */
+    uint64_t ref[4];     /* json.cc's own */
 };
 
+/* Memory grows with the largest document, some 14 bytes for each of its, up to `text_bytes_max`;
+ * what a rare large one needed is given back at the next small one. Otherwise parsing allocates
+ * nothing. */
 struct json_parser *json_parser_new(size_t text_bytes_max);
 void json_parser_free(struct json_parser *parser);
 
@@ -49,13 +67,16 @@ void json_parser_free(struct json_parser *parser);
  * content does not matter. */
 bool json_parse(struct json_parser *parser, struct bytes text, struct json_value *root_out);
 
+/* After json_parse was false: why, as the end of a sentence ("a string is not closed"). */
+const char *json_problem(const struct json_parser *parser);
+
 /* Picks `names_count` fields of an object in one pass; of repeated keys the last wins. Fields that
- * are not there come out as JSON_ABSENT. */
+ * are not there come out as JSON_ABSENT; so do all of them if `object` is not an object. */
 void json_pick(const struct json_value *object, const struct bytes *names, size_t names_count,
                struct json_value *values_out);
 
 /* for (json_each(&value, &iter); json_next(&iter);) ... over an array's elements or an object's
- * fields (repeated keys appear each time). */
+ * fields (repeated keys appear each time). Other values have none. */
 void json_each(const struct json_value *container, struct json_iter *iter);
 bool json_next(struct json_iter *iter);
 

@@ -1,4 +1,10 @@
-/* loop.h -- the listening socket and its epoll loops, one per thread. */
+/* loop.h -- the listening socket and its epoll loops, one per thread.
+ *
+ *     wire_open, then on each of `loops` threads wire_run(wire, index)
+ *     ... wire_stop from anywhere; join the threads; wire_free
+ *
+ * A turn of a loop: wait; read and parse what arrived, calling the handler; give posted exchanges
+ * to `complete`; `turn_end`; write every reply that is ready, one system call a connection. */
 #ifndef TALLY_WIRE_LOOP_H
 #define TALLY_WIRE_LOOP_H
 
@@ -24,12 +30,13 @@ struct wire_config {
 struct wire_stats { /* since the start, over all loops */
     uint64_t connections_open;
     uint64_t connections_total;
-    uint64_t requests_total;
+    uint64_t requests_total; /* whose head was valid */
     uint64_t bytes_in;
     uint64_t bytes_out;
 };
 
-/* Binds and listens. On failure `error_out` says why in one sentence. */
+/* Binds and listens. Config and handler are copied; `address` is used only here. On failure
+ * `error_out` says why in one sentence. `turn_end`, `ended` and `closed` may be NULL. */
 MUST_USE enum err wire_open(struct wire **wire_out, const struct wire_config *config,
                             const struct wire_handler *handler, char *error_out, size_t error_size);
 unsigned wire_port(const struct wire *wire);
@@ -37,14 +44,19 @@ unsigned wire_port(const struct wire *wire);
 /* Runs loop `index` until wire_stop; the caller owns the thread. */
 void wire_run(struct wire *wire, unsigned index);
 
-/* Wakes every loop that has posted exchanges waiting, with one write each. Any thread. */
+/* Wakes every loop that has posted exchanges waiting, with one write each, and none for a loop
+ * that is awake and going to look anyway. Any thread. */
 void wire_wake(struct wire *wire);
 
 /* Stops accepting and reading; the loops return once every kept exchange is answered and written,
- * or after `grace_ms`. Any thread, also a signal handler's self-pipe reader. */
+ * or after `grace_ms`. Requests half read are answered 503. Any thread, also a signal handler's
+ * self-pipe reader. */
 void wire_stop(struct wire *wire, int64_t grace_ms);
 
 void wire_stats(const struct wire *wire, struct wire_stats *stats_out);
+
+/* After every wire_run has returned, and only once nobody will post any more: exchanges that were
+ * still kept when the grace ran out belong to whoever kept them until then. */
 void wire_free(struct wire *wire);
 
 #endif

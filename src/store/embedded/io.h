@@ -15,9 +15,13 @@
 struct io;
 
 struct io_ops {
-    /* Returns a descriptor. `direct` asks for O_DIRECT and falls back where it is not to be had. */
+    /* Returns a descriptor. `direct` asks for O_DIRECT and falls back where it is not to be had.
+     * `create` makes a file that is not there yet; one that is there is opened as it is. */
     int (*open)(struct io *io, const char *path, bool create, bool direct);
     int (*close)(struct io *io, int fd);
+    /* Makes a new file `size` bytes long, reading as zeros, with room on disk for all of them. The
+     * file must not be open `direct`. */
+    int (*reserve)(struct io *io, int fd, uint64_t size);
     int64_t (*size)(struct io *io, int fd);
     int64_t (*read)(struct io *io, int fd, void *data, size_t size,
                     uint64_t offset); /* whole or to the end */

@@ -1,16 +1,26 @@
 /* registry.h -- which ids have been seen, and what they led to.
  *
  * Built to remember ids for ever: recent ones in memory, older ones as sorted files in the state,
- * and before both a chain of blocked Bloom filters (about 16 bits an id), so that an id never seen
- * costs one cache miss and no lookup. Fingerprints are keyed 128-bit hashes; nobody outside can
- * make two meet.
+ * and before the state a chain of blocked Bloom filters (about 16 bits an id), so that an id never
+ * seen costs a few cache misses and no lookup. Fingerprints are keyed 128-bit hashes; nobody
+ * outside can make two meet.
  *
  * The commit thread finds and stages; the sync thread publishes or drops; the tender writes back.
- * `registry_find` sees staged records. Records are written back only once published (write ahead).
+ * A checkpoint of everything up to the durable sequence S:
  *
- * The filters are saved beside the state. A saved filter says up to which sequence it is complete;
- * `registry_open` adds what the state and the journal hold beyond it before anything is served, so
- * a filter cut short or missing costs time, never a wrong "not seen". */
+ *     registry_write_back(registry, true, &more);
+ *     state_flush(state);
+ *     registry_save_filters(registry, S);
+ *     ... "applied = S" into the state, and flush it again ...
+ *
+ * In this order the saved filters are never behind `applied`, and no restart, not even after a
+ * kill, has to read the ids. In another order it is as right, but may have to.
+ *
+ * (1) Every record is found from `stage` on, until it is dropped or replaced.
+ * (2) Only published records reach the state or a filter file (write ahead).
+ * (3) A record leaves memory only once the state holds it durably and the filters know it.
+ * (4) A filter file cut short, stale or missing costs time at the start, never a wrong "not seen".
+ */
 #ifndef TALLY_STORE_EMBEDDED_REGISTRY_H
 #define TALLY_STORE_EMBEDDED_REGISTRY_H
 
@@ -27,23 +37,27 @@ struct registry_config {
     struct io *io;
     struct state *state;
     uint64_t applied;  /* the state holds every record up to this sequence */
-    size_t seal_count; /* recent records sealed into one ingested file */
+    size_t seal_count; /* recent records sealed into one ingested file; at least 1 */
 };
 
+/* Reads the filters, or the ids if they do not do. ERR_STORAGE: neither can be read or, for fear
+ * of mixing them up later, bad filter files not removed; state_error may say more. */
 MUST_USE enum err registry_open(struct registry **registry_out,
                                 const struct registry_config *config);
 void registry_free(struct registry *registry);
 
-/* ERR_OK and the record (outcome copied into `arena`), ERR_NOT_FOUND, or ERR_STORAGE. */
+/* ERR_OK and the record (outcome copied into `arena`), ERR_NOT_FOUND, or ERR_STORAGE. Sees staged
+ * records. Reads the disk only for an id that was most likely seen before. */
 MUST_USE enum err registry_find(struct registry *registry, struct fingerprint print,
                                 struct arena *arena, struct key_record *record_out);
 
-/* Takes a copy. Visible to find at once, written back only after it is published. A record staged
- * over an existing one (an expired key) replaces it. */
+/* Takes a copy; `exists` is taken for granted. A record staged over an existing one (an expired
+ * key) replaces it. */
 void registry_stage(struct registry *registry, struct fingerprint print,
                     const struct key_record *record);
 
-/* Everything staged with a sequence <= `durable` is durable now. */
+/* Everything staged with a sequence <= `durable`, the last of a batch, is durable now. Batches are
+ * staged in their order; within one any order will do. */
 void registry_publish(struct registry *registry, uint64_t durable);
 /* Forgets everything staged and not published; what it replaced is back. */
 void registry_drop_staged(struct registry *registry);
@@ -51,16 +65,18 @@ void registry_drop_staged(struct registry *registry);
 void registry_replay(struct registry *registry, struct fingerprint print,
                      const struct key_record *record);
 
-/* Writes published records back into the state: all of them with `all`, else only sealed sets, a
- * bounded step at a time. True if there is more. The caller flushes the state afterwards. */
+/* Writes published records back into the state: with `all` everything published before the call,
+ * else one sealed set; `*more_out` if another one waits. The caller flushes the state afterwards.
+ * ERR_STORAGE: nothing is lost; what a state_reopen forgets is written again. */
 MUST_USE enum err registry_write_back(struct registry *registry, bool all, bool *more_out);
 
-/* After the state was flushed with everything up to `applied`: saves the filters. */
+/* After the state was flushed with everything up to `applied`: saves the filters. ERR_STORAGE: not
+ * saved, or something up to `applied` turns out not to be flushed; begin the checkpoint again. */
 MUST_USE enum err registry_save_filters(struct registry *registry, uint64_t applied);
 
 struct registry_stats {
-    uint64_t ids;
-    uint64_t recent;
+    uint64_t ids;    /* remembered; one seen again after it expired counts again */
+    uint64_t recent; /* of these in memory */
     uint64_t filter_bytes;
     uint64_t lookups;       /* that got past the filters */
     uint64_t lookups_empty; /* and found nothing: the filters' mistakes */

@@ -1,9 +1,10 @@
-/* state.h -- RocksDB as tally uses it: six families of keys, no log of its own, typed errors.
+/* state.h -- RocksDB as tally uses it: seven families of keys, no log of its own, typed errors.
  *
  * The journal is the log, so nothing here is durable before `state_flush`. After an I/O error
  * RocksDB refuses to write and its C API has no resume: `state_reopen` closes and opens it anew,
- * while readers wait. Any thread may call anything but open, reopen and close, which are the
- * store's own. */
+ * while readers wait. What was written and not flushed before is lost then: its writer keeps it
+ * until `state_fate` says it is flushed. Any thread may call anything but open, reopen and close,
+ * which are the store's own. */
 #ifndef TALLY_STORE_EMBEDDED_STATE_H
 #define TALLY_STORE_EMBEDDED_STATE_H
 
@@ -14,7 +15,8 @@ enum state_family {
     STATE_META,     /* "applied" and what else there is one of */
     STATE_COUNTERS, /* counter key -> its series */
     STATE_CELLS,    /* series id, bucket -> cell */
-    STATE_EXPIRY,   /* expires, series id, bucket -> counter key, duration */
+    STATE_SERIES,   /* series id -> duration, counter key */
+    STATE_EXPIRY,   /* expires, series id, bucket -> nothing */
     STATE_TENANTS,  /* tenant -> number of cells */
     STATE_IDS,      /* fingerprint -> key record */
     STATE_FAMILY_COUNT
@@ -33,7 +35,11 @@ struct state_config {
 MUST_USE enum err state_open(struct state **state_out, const struct state_config *config,
                              char *error_out, size_t error_size);
 void state_close(struct state *state); /* does not flush */
+/* ERR_STORAGE: it is closed now and every call answers ERR_STORAGE; try again later. */
 MUST_USE enum err state_reopen(struct state *state);
+
+/* Why the last call of this thread that failed did: one line for the log. */
+const char *state_error(struct state *state);
 
 /* `value_out` is reset and filled. ERR_NOT_FOUND, or ERR_STORAGE. */
 MUST_USE enum err state_get(struct state *state, enum state_family family, struct bytes key,
@@ -55,12 +61,31 @@ struct state_batch *state_batch_new(struct state *state);
 void state_batch_put(struct state_batch *batch, enum state_family family, struct bytes key,
                      struct bytes value);
 void state_batch_delete(struct state_batch *batch, enum state_family family, struct bytes key);
+/* Every key from <= key < to. A tombstone for a whole range slows later scans a little, so this is
+ * for ranges of many keys. */
+void state_batch_delete_range(struct state_batch *batch, enum state_family family,
+                              struct bytes from, struct bytes to);
 void state_batch_free(struct state_batch *batch);
-/* Writes the batch (RocksDB's log is off) and empties it for the next use. */
+/* Writes the batch, all of it or nothing (RocksDB's log is off), and empties it for the next use,
+ * after an error too. A crash keeps all of it or nothing. */
 MUST_USE enum err state_write(struct state *state, struct state_batch *batch);
 
-/* Sorted keys as one file, moved in without passing through the memtable. `next` gives them one
- * after the other until it returns false. */
+/* What has become of a written batch. */
+struct state_mark {
+    uint64_t opens;
+    uint64_t flushes;
+};
+enum state_fate {
+    STATE_PENDING, /* in memory: found, but not yet durable */
+    STATE_FLUSHED,
+    STATE_LOST, /* the state was reopened since; it may be gone and has to be written again */
+};
+struct state_mark state_batch_mark(const struct state_batch *batch); /* of its last state_write */
+enum state_fate state_fate(struct state *state, struct state_mark mark);
+
+/* Sorted keys, each once, as one file, moved in without passing through the memtable: visible and
+ * durable when it returns, so only for what the journal already has. `next` gives them one after
+ * the other until it returns false. */
 typedef bool state_next_fn(void *context, struct bytes *key_out, struct bytes *value_out);
 MUST_USE enum err state_ingest(struct state *state, enum state_family family, state_next_fn *next,
                                void *context);
@@ -69,5 +94,9 @@ MUST_USE enum err state_ingest(struct state *state, enum state_family family, st
 MUST_USE enum err state_flush(struct state *state);
 
 uint64_t state_disk_bytes(struct state *state);
+/* About how many keys there are. */
+uint64_t state_key_count(struct state *state, enum state_family family);
+/* Differs between any two states ever made: files beside the state name theirs by it. */
+uint64_t state_identity(struct state *state);
 
 #endif

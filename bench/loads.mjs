@@ -1,0 +1,98 @@
+// loads.mjs -- the load generators, one call each: {ops, seconds, p50Ms, p99Ms, failed}.
+//
+// wrk and bench/bulk drive HTTP, redis-benchmark drives Redis, pgbench drives PostgreSQL; each is
+// the generator its own people use, with one thread, and every one picks among the same 10,000 keys.
+
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+
+import { command, ROOT } from './peers.mjs';
+
+export const KEYS = 10000;
+export const BATCH = 5000;
+export const MINUTES = 525600; // of a year
+
+/** `mode` is increment, get or sum, as in load.lua. */
+export async function wrk(peer, { mode, connections, depth = 1, seconds }) {
+  const out = await command('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '10s',
+    '-s', path.join(ROOT, 'bench/load.lua'), peer.url, '--', mode, KEYS, depth, peer.token], { seconds: seconds + 30 });
+  return JSON.parse(out.trim().split('\n').at(-1));
+}
+
+export async function bulk(tally, { connections, seconds }) {
+  const { hostname, port } = new URL(tally.url);
+  const program = process.env.BULK_BIN ?? path.join(ROOT, 'build/bench/bulk');
+  return JSON.parse(await command(program, [hostname, port, '/api/counters/bench/batch?results=errors', tally.token,
+    connections, BATCH, KEYS, seconds], { seconds: seconds + 30 }));
+}
+
+/** redis-benchmark counts requests, not seconds: the last rate seen says how many fit. */
+const rates = new Map();
+
+export async function redisBenchmark(redis, { words, connections, depth = 1, seconds, guess }) {
+  const kind = `${words[0]} ${connections} ${depth}`;
+  if (!rates.has(kind)) rates.set(kind, (await redisOnce(redis, words, connections, depth, guess)).rate);
+  const result = await redisOnce(redis, words, connections, depth, Math.ceil(rates.get(kind) * seconds));
+  rates.set(kind, result.rate);
+  return result;
+}
+
+async function redisOnce(redis, words, connections, depth, requests) {
+  const out = await command('redis-benchmark', ['-p', redis.port, '-c', connections, '-P', depth, '-n', requests,
+    '-r', KEYS, '--csv', ...words], { seconds: 120 });
+  const [rate, , , p50Ms, , p99Ms] = out.trim().split('\n').at(-1).split(',').slice(1)
+    .map((field) => Number(field.replaceAll('"', '')));
+  if (!(rate > 0)) throw new Error(`redis-benchmark said: ${out.slice(0, 300)}`);
+  return { ops: requests, seconds: requests / rate, rate, p50Ms, p99Ms, failed: 0 };
+}
+
+/** `scripts` are SQL texts taken at random; each transaction counts as `each` operations. */
+export async function pgbench(postgres, { scripts, connections, seconds, each = 1 }) {
+  const files = scripts.flatMap((text, i) => {
+    const file = path.join(path.dirname(postgres.directory), `pgbench-${i}.sql`);
+    writeFileSync(file, text);
+    return ['-f', file];
+  });
+  const out = await command(path.join(postgres.bin, 'pgbench'), ['-n', '-M', 'prepared', '-h', postgres.directory,
+    '-U', 'postgres', '-c', connections, '-j', 1, '-T', seconds, ...files, 'postgres'], { seconds: seconds + 30 });
+  const number = (pattern) => Number(pattern.exec(out)?.[1] ?? NaN);
+  const rate = number(/^tps = ([\d.]+)/m);
+  if (!(rate > 0)) throw new Error(`pgbench said: ${out.slice(0, 300)}`);
+  return { ops: Math.round(rate * seconds * each), seconds, p50Ms: number(/^latency average = ([\d.]+)/m),
+    p99Ms: null, failed: number(/^number of failed transactions: (\d+)/m) || 0 };
+}
+
+// ---- the seed's table, and the same work as SQL ----
+
+export const TABLE = `
+  CREATE TABLE counters (
+    tenant bigint NOT NULL, name text NOT NULL, duration_seconds int NOT NULL, time_start timestamptz NOT NULL,
+    added bigint NOT NULL DEFAULT 0, subbed bigint NOT NULL DEFAULT 0, expires_at timestamptz,
+    PRIMARY KEY (tenant, name, duration_seconds, time_start), CHECK (added >= subbed)
+  ) PARTITION BY HASH (tenant);
+  DO $$ BEGIN FOR i IN 0..15 LOOP
+    EXECUTE format('CREATE TABLE counters_%s PARTITION OF counters FOR VALUES WITH (MODULUS 16, REMAINDER %s) WITH (fillfactor = 75)', i, i);
+  END LOOP; END $$;
+  INSERT INTO counters SELECT 1, 'k' || i, 3600, '2026-01-01T00:00:00Z', 1 FROM generate_series(0, ${KEYS - 1}) i;
+  INSERT INTO counters SELECT 1, 'year', 60, '2025-01-01T00:00:00Z'::timestamptz + i * interval '1 minute', 1 + i % 7
+    FROM generate_series(0, ${MINUTES - 1}) i`;
+
+const ADD = 'ON CONFLICT (tenant, name, duration_seconds, time_start) DO UPDATE SET added = counters.added + excluded.added';
+
+export const UPSERT = `\\set k random(0, ${KEYS - 1})
+INSERT INTO counters (tenant, name, duration_seconds, time_start, added)
+  VALUES (1, 'k' || :k, 3600, '2026-01-01T00:00:00Z', 1) ${ADD} RETURNING added, subbed;\n`;
+
+/** Different batches of 5000 random keys, summed and sorted first: one row may be met only once. */
+export function upsertBatches(count) {
+  return Array.from({ length: count }, () => {
+    const names = Array.from({ length: BATCH }, () => `k${Math.floor(Math.random() * KEYS)}`);
+    return `INSERT INTO counters (tenant, name, duration_seconds, time_start, added)
+  SELECT 1, name, 3600, '2026-01-01T00:00:00Z', count(*) FROM unnest('{${names}}'::text[]) name
+  GROUP BY name ORDER BY name ${ADD};\n`;
+  });
+}
+
+export const SUM = `SELECT sum(added) - sum(subbed), sum(added), sum(subbed) FROM counters
+  WHERE tenant = 1 AND name = 'year' AND duration_seconds = 60
+    AND time_start BETWEEN '2025-01-01T00:00:00Z' AND '2025-12-31T23:59:00Z';\n`;

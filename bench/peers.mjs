@@ -1,0 +1,239 @@
+// peers.mjs -- the servers that are measured: tally, the bare limit, Redis and PostgreSQL.
+//
+// Each has a start() and a stop(), keeps its data below one directory, listens on the loopback or on
+// a socket in that directory, and tells what its processes have used so far. Nothing that runs on the
+// machine already is touched: only processes started here are ended, by their ids.
+
+import { execFile, execFileSync, spawn } from 'node:child_process';
+import { createHmac, randomBytes } from 'node:crypto';
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+export const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const CLOCK_TICKS = 100; // per second, in /proc; fixed on Linux
+const run = promisify(execFile);
+
+/** Runs a program to its end and gives its stdout. Bounded in time; an error carries its stderr. */
+export async function command(program, args, { seconds = 60, ...options } = {}) {
+  const limits = { timeout: seconds * 1000, killSignal: 'SIGKILL', maxBuffer: 1 << 28 };
+  try {
+    return (await run(program, args, { ...limits, ...options })).stdout;
+  } catch (error) {
+    throw new Error(`${path.basename(program)}: ${error.stderr?.trim().slice(0, 600) || error.message}`);
+  }
+}
+
+export function freePort() {
+  return new Promise((resolve, reject) => {
+    const server = createServer().on('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+async function until(what, milliseconds, test) {
+  for (const end = Date.now() + milliseconds; Date.now() < end; ) {
+    if (await test().catch(() => false)) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error(`${what} did not happen within ${milliseconds / 1000} s`);
+}
+
+// ---- what processes use ----
+
+function stat(pid) { // after the name, which may contain anything: state ppid ... utime stime cutime cstime
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /s, '').split(' ').map(Number);
+  return { parent: fields[1], own: fields[11] + fields[12], ended: fields[13] + fields[14] };
+}
+
+function quietly(read, fallback) {
+  try {
+    return read();
+  } catch {
+    return fallback; // the process has ended since it was listed
+  }
+}
+
+function childrenOf(pid) {
+  return readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map(Number)
+    .filter((each) => quietly(() => stat(each).parent, 0) === pid);
+}
+
+/** CPU seconds and bytes written by a process and its children, also those that have ended. */
+function usageOf(pid) {
+  const pids = [pid, ...childrenOf(pid)];
+  const ticks = pids.reduce((sum, each) => sum + quietly(() => stat(each).own, 0), stat(pid).ended);
+  const written = pids.reduce((sum, each) => sum + quietly(() =>
+    Number(/^write_bytes: (\d+)/m.exec(readFileSync(`/proc/${each}/io`, 'utf8'))[1]), 0), 0);
+  return { cpuSeconds: ticks / CLOCK_TICKS, writtenBytes: written };
+}
+
+class Peer {
+  constructor(directory) {
+    this.directory = directory;
+    mkdirSync(directory, { recursive: true });
+  }
+
+  /** Starts a process that says it is ready by printing what `ready` matches; gives the match. */
+  spawn(program, args, { ready, ...options } = {}) {
+    this.child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options });
+    this.said = '';
+    this.exited = new Promise((resolve) => this.child.on('close', resolve));
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(() => reject(new Error(`${this.name} was not ready in time: ${this.said}`)), 30000);
+      const hear = (text) => {
+        this.said = (this.said + text).slice(-4000);
+        const match = ready?.exec(this.said);
+        if (match || !ready) {
+          clearTimeout(late);
+          resolve(match);
+        }
+      };
+      this.child.on('error', reject).on('exit', (code) => reject(new Error(`${this.name} ended (${code}): ${this.said}`)));
+      this.child.stdout.on('data', hear);
+      this.child.stderr.on('data', hear);
+      if (!ready) hear('');
+    });
+  }
+
+  usage() {
+    return usageOf(this.pid ?? this.child.pid);
+  }
+
+  /** Peak resident memory since the last call of forgetPeak. */
+  peakBytes() {
+    const status = readFileSync(`/proc/${this.pid ?? this.child.pid}/status`, 'utf8');
+    return Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1] ?? 0) * 1024;
+  }
+
+  forgetPeak() {
+    quietly(() => writeFileSync(`/proc/${this.pid ?? this.child.pid}/clear_refs`, '5'));
+  }
+
+  async stop(signal = 'SIGTERM') {
+    if (!this.child || this.child.exitCode !== null) return;
+    this.child.kill(signal);
+    const late = setTimeout(() => this.child.kill('SIGKILL'), 15000);
+    await this.exited;
+    clearTimeout(late);
+  }
+}
+
+// ---- tally ----
+
+function token(secret, payload) {
+  const encode = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode(payload)}`;
+  return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`;
+}
+
+export class Tally extends Peer {
+  name = 'tally';
+
+  async start() {
+    const secret = randomBytes(32).toString('hex');
+    this.token = token(secret, { sub: 'bench', scope: 'read write', exp: Math.floor(Date.now() / 1000) + 7200 });
+    const program = path.resolve(ROOT, process.env.TALLY_BIN ?? 'build/tally');
+    const args = ['serve', '--data', path.join(this.directory, 'data'), '--listen', '127.0.0.1:0'];
+    const match = await this.spawn(program, args, {
+      ready: /tally ready on (http:\/\/\S+)/,
+      env: { ...process.env, TALLY_AUTH_JWTSECRET: secret },
+    });
+    this.url = match[1];
+  }
+
+  async get(path) {
+    const reply = await fetch(`${this.url}/api/counters/bench${path}`, { headers: { authorization: `Bearer ${this.token}` } });
+    return reply.json();
+  }
+
+  /** Sends operations as NDJSON; every one of them has to be applied. */
+  async batch(ops) {
+    const reply = await fetch(`${this.url}/api/counters/bench/batch?results=errors`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${this.token}`, 'content-type': 'application/x-ndjson' },
+      body: ops.map((op) => JSON.stringify(op)).join('\n'),
+    });
+    const text = await reply.text();
+    if (reply.status !== 200 || text.includes('"status"')) {
+      throw new Error(`tally refused a batch: ${reply.status} ${text.slice(0, 300)}`);
+    }
+  }
+}
+
+export class Limit extends Peer {
+  name = 'limit';
+  token = 'a-token-of-about-the-usual-length-so-that-the-requests-are-as-long'.repeat(3);
+
+  async start() {
+    const program = path.join(ROOT, 'build/bench/limit');
+    const match = await this.spawn(process.env.LIMIT_BIN ?? program, [path.join(this.directory, 'journal')], {
+      ready: /limit ready on (http:\/\/\S+)/,
+    });
+    this.url = match[1];
+  }
+}
+
+// ---- Redis ----
+
+export class Redis extends Peer {
+  name = 'redis';
+
+  async start() {
+    this.port = await freePort();
+    await this.spawn('redis-server', ['--port', this.port, '--bind', '127.0.0.1', '--dir', this.directory,
+      '--appendonly', 'yes', '--appendfsync', 'always', '--save', ''], { ready: /Ready to accept connections/ });
+  }
+
+  cli(...args) {
+    return command('redis-cli', ['-p', this.port, ...args]);
+  }
+}
+
+// ---- PostgreSQL ----
+
+function postgresBin() {
+  const root = '/usr/lib/postgresql';
+  const versions = existsSync(root) ? readdirSync(root).sort((a, b) => b - a) : [];
+  if (versions.length === 0) throw new Error('PostgreSQL is not installed: run scripts/deps bench');
+  return path.join(root, versions[0], 'bin');
+}
+
+export class Postgres extends Peer {
+  name = 'postgres';
+  bin = postgresBin();
+
+  /** PostgreSQL refuses to run as root; then it runs as the user its package made. */
+  asOwner(program, args) {
+    if (process.getuid() !== 0) return [program, args];
+    return ['setpriv', ['--reuid=postgres', '--regid=postgres', '--init-groups', program, ...args]];
+  }
+
+  async start() {
+    const data = path.join(this.directory, 'data');
+    if (process.getuid() === 0) {
+      const id = (flag) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
+      chownSync(this.directory, id('-u'), id('-g'));
+    }
+    const options = { cwd: this.directory, env: { ...process.env, LC_ALL: 'C' } };
+    await command(...this.asOwner(path.join(this.bin, 'initdb'),
+      ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8']), options);
+    await this.spawn(...this.asOwner(path.join(this.bin, 'postgres'),
+      ['-D', data, '-k', this.directory, '-c', 'listen_addresses=']), { ready: /ready to accept connections/, ...options });
+    await until('PostgreSQL answering', 10000, () => this.sql('SELECT 1'));
+  }
+
+  sql(text, seconds = 120) {
+    return command('psql', ['-h', this.directory, '-U', 'postgres', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-c', text],
+      { seconds });
+  }
+
+  stop() {
+    return super.stop('SIGINT'); // "fast": it does not wait for clients
+  }
+}

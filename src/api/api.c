@@ -1,0 +1,169 @@
+/* api.c -- the way of a request through the API.
+ *
+ *   head      route -> 404, 405 -> token -> 401 -> tenant -> 404 -> scope -> 403   (SPEC 3)
+ *   request   the endpoint: validate -> 400; change -> queue; read -> memory or a reader
+ *   turn_end  everything collected in this turn goes into the queue under one lock
+ *   complete  the job is durable, or the reader is done: the reply is written
+ *
+ * Whatever is refused in `head` is refused before the body is read, so an unauthenticated caller
+ * learns nothing from validation and costs no parsing. */
+#include "api/api.h"
+
+#include <stdlib.h>
+
+#include "api/call.h"
+#include "base/metrics.h"
+#include "core/name.h"
+#include "wire/json.h"
+
+static bool decode_segment(struct call *call, struct bytes raw, struct bytes *out)
+{
+    char *text = arena_alloc(&call->exchange->arena, raw.size + 1);
+    size_t size;
+    if (!percent_decode(raw, false, text, &size)) return false;
+    *out = bytes_of(text, size);
+    return true;
+}
+
+static enum err check_caller(struct call *call, const struct route_match *match)
+{
+    struct identity identity;
+    struct exchange *exchange = call->exchange;
+    enum err e =
+        auth_check(call->api->config.auth, call_loop(call)->tokens, exchange->request.authorization,
+                   clock_wall_ms(call->api->config.clock), &identity);
+    if (e != ERR_OK) return e;
+    call->admin = auth_allows(&identity, SCOPE_ADMIN);
+    if (match->tenant.data) {
+        if (!decode_segment(call, match->tenant, &call->tenant)) return ERR_NOT_FOUND;
+        if (!name_valid(call->tenant)) return ERR_NOT_FOUND;
+        if (!auth_may_act_for(&identity, call->tenant)) return ERR_NOT_FOUND;
+    }
+    return auth_allows(&identity, call->route->scope) ? ERR_OK : ERR_FORBIDDEN;
+}
+
+static bool is_public(const struct call *call)
+{
+    if (call->route->flags & ROUTE_PUBLIC) return true;
+    return (call->route->flags & ROUTE_ADMIN_UNLESS_PUBLIC_METRICS) &&
+           call->api->config.config->metrics_public;
+}
+
+static enum head_verdict refuse_head(struct call *call, enum err e)
+{
+    exchange_error(call->exchange, e, NULL);
+    return HEAD_REPLY;
+}
+
+static enum head_verdict api_head(void *context, struct exchange *exchange)
+{
+    struct route_match match;
+    struct call *call = arena_zalloc(&exchange->arena, sizeof *call);
+    call->api = context;
+    call->exchange = exchange;
+    exchange->state = call;
+    route_find(exchange->request.method, exchange->request.path, &match);
+    call->route = match.route;
+    if (match.err == ERR_METHOD) buf_addf(&exchange->reply.headers, "Allow: %s\r\n", match.allow);
+    if (!match.route) return refuse_head(call, match.err);
+    exchange->barrier = (match.route->flags & ROUTE_READ) != 0;
+    if (is_public(call)) return HEAD_GO_ON;
+    enum err e = check_caller(call, &match);
+    if (e != ERR_OK) return refuse_head(call, e);
+    if (match.name.data) call->name_malformed = !decode_segment(call, match.name, &call->name);
+    return HEAD_GO_ON;
+}
+
+static enum request_verdict api_request(void *context, struct exchange *exchange)
+{
+    (void)context;
+    struct call *call = call_of(exchange);
+    return call->route->handle(call);
+}
+
+static void api_complete(void *context, struct exchange *exchange)
+{
+    (void)context;
+    struct call *call = call_of(exchange);
+    if (call->job.err == ERR_QUEUE_FULL) {
+        metric_add(METRIC_QUEUE_REFUSED, 1);
+        exchange_error(exchange, ERR_QUEUE_FULL, NULL);
+    } else if (call->finish) {
+        call->finish(call);
+    }
+}
+
+static void api_turn_end(void *context, unsigned loop_index)
+{
+    struct api *api = context;
+    struct loop_state *loop = &api->loops[loop_index];
+    struct job *refused;
+    if (!loop->collected) return;
+    *loop->collected_end = NULL;
+    queue_push_all(api->config.queue, loop->collected, &refused);
+    loop->collected = NULL;
+    loop->collected_end = &loop->collected;
+    while (refused) {
+        struct call *call = refused->owner;
+        refused = refused->next;
+        exchange_post(call->exchange);
+    }
+}
+
+static void api_ended(void *context, struct exchange *exchange)
+{
+    struct api *api = context;
+    struct call *call = call_of(exchange);
+    if (!call || !call->route) return;
+    int64_t took_ns = clock_mono_ns(api->config.clock) - exchange->started_ns;
+    metrics_http(route_index(call->route), exchange->reply.status, (double)took_ns * 1e-9);
+}
+
+static void api_closed(void *context, void *connection_slot)
+{
+    (void)context;
+    (void)connection_slot;
+}
+
+struct wire_handler api_handler(struct api *api)
+{
+    return (struct wire_handler){.context = api,
+                                 .head = api_head,
+                                 .request = api_request,
+                                 .complete = api_complete,
+                                 .turn_end = api_turn_end,
+                                 .ended = api_ended,
+                                 .closed = api_closed};
+}
+
+struct api *api_new(const struct api_config *config)
+{
+    struct api *api = must_calloc(1, sizeof *api);
+    api->config = *config;
+    api->loops = must_calloc(config->loops, sizeof *api->loops);
+    for (unsigned i = 0; i < config->loops; i++) {
+        api->loops[i].parser = json_parser_new((size_t)config->config->limits_body_bytes);
+        api->loops[i].tokens = auth_cache_new();
+        api->loops[i].collected_end = &api->loops[i].collected;
+    }
+    api->readers = readers_new((unsigned)config->config->limits_readers,
+                               (unsigned)config->config->limits_read_queue);
+    metrics_routes(route_names(), route_count());
+    return api;
+}
+
+void api_free(struct api *api)
+{
+    readers_free(api->readers);
+    for (unsigned i = 0; i < api->config.loops; i++) {
+        json_parser_free(api->loops[i].parser);
+        auth_cache_free(api->loops[i].tokens);
+    }
+    free(api->loops);
+    free(api);
+}
+
+void api_set_ready(struct api *api, bool ready)
+{
+    api->ready = ready;
+}

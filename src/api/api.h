@@ -1,0 +1,40 @@
+/* api.h -- what a request means. Knows nothing of sockets and nothing of disks.
+ *
+ * The daemon gives it a queue to push changes into, a store to read from and a way to wake the
+ * wire; it gives the daemon a `struct wire_handler`. */
+#ifndef TALLY_API_API_H
+#define TALLY_API_API_H
+
+#include "api/auth.h"
+#include "base/clock.h"
+#include "commit/queue.h"
+#include "store/store.h"
+#include "wire/exchange.h"
+
+struct api;
+
+struct api_config {
+    const struct config *config;
+    struct auth *auth;
+    struct queue *queue;
+    struct store *store;
+    const struct clock *clock;
+    unsigned loops;
+    void (*wake)(void *context); /* posted exchanges wait: wake the wire */
+    void *wake_context;
+    void (*gauges)(
+        void *context); /* brings the figures that are only read, never added, up to date */
+    void *gauges_context;
+};
+
+struct api *api_new(const struct api_config *config);
+
+/* Stops the readers after what they have. No exchange may be kept any more. */
+void api_free(struct api *api);
+
+struct wire_handler api_handler(struct api *api);
+
+/* Until then /readyz says 503; set once recovery is done and again cleared on the way down. */
+void api_set_ready(struct api *api, bool ready);
+
+#endif

@@ -1,0 +1,235 @@
+/* auth.c -- API keys, tokens, and a small memory of the good ones.
+ *
+ * The rules sit behind a lock that checks share and a reload takes alone. `generation` grows with
+ * each reload; a cache entry of an older one is void, so a hit needs no lock at all. */
+#include "api/auth.h"
+
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+
+#define CACHE_SLOTS 256 /* a power of two; one entry a slot, the newest stays */
+
+struct auth_key {
+    unsigned char sha256[SHA256_DIGEST_LENGTH];
+    struct identity identity;
+};
+
+struct rules {
+    struct bearer_rules bearer;
+    struct auth_key *keys;
+    unsigned keys_count;
+};
+
+struct auth {
+    pthread_rwlock_t lock;
+    struct rules rules;          /* under the lock */
+    _Atomic uint64_t generation; /* changed under the lock, read without */
+};
+
+struct cache_entry {
+    char *token; /* NULL: empty */
+    size_t size;
+    uint64_t hash;
+    uint64_t generation;
+    int64_t from_ms; /* a clock that stepped back must not make an entry live longer */
+    int64_t until_ms;
+    struct identity identity;
+};
+
+struct auth_cache {
+    struct cache_entry entries[CACHE_SLOTS];
+};
+
+static void rules_release(struct rules *rules)
+{
+    bearer_rules_release(&rules->bearer);
+    free(rules->keys);
+    *rules = (struct rules){0};
+}
+
+static char *text_copy(const char *text)
+{
+    char *copy = strdup(text);
+    must(copy != NULL);
+    return copy;
+}
+
+static void rules_add_keys(struct rules *rules, const struct config_keys *keys)
+{
+    rules->keys = must_calloc(keys->count, sizeof *rules->keys);
+    rules->keys_count = keys->count;
+    for (unsigned i = 0; i < keys->count; i++) {
+        struct auth_key *key = &rules->keys[i];
+        struct bytes tenant = bytes_str(keys->items[i].tenant);
+        must(tenant.size <= NAME_SIZE_MAX);
+        memcpy(key->sha256, keys->items[i].sha256, sizeof key->sha256);
+        memcpy(key->identity.tenant, tenant.data, tenant.size);
+        key->identity.tenant_size = (uint8_t)tenant.size;
+        key->identity.scopes = keys->items[i].scopes;
+        key->identity.expires_ms = INT64_MAX;
+    }
+}
+
+/* On an error `rules` is empty again. */
+static enum err rules_build(struct rules *rules, const struct config *config, char *error_out,
+                            size_t error_size)
+{
+    *rules = (struct rules){0};
+    rules->bearer.secret = text_copy(config->auth_jwt_secret);
+    rules->bearer.issuer = text_copy(config->auth_issuer);
+    rules->bearer.public_admin = config->auth_jwt_admin;
+    rules_add_keys(rules, &config->auth_keys);
+    enum err e = ERR_OK;
+    if (config->auth_jwt_public_key_file[0])
+        e = bearer_load_public(&rules->bearer, config->auth_jwt_public_key_file, error_out,
+                               error_size);
+    if (!e && config->auth_audience[0] &&
+        !bearer_set_audience(&rules->bearer, config->auth_audience)) {
+        snprintf(error_out, error_size, "auth.audience is not valid UTF-8");
+        e = ERR_INVALID;
+    }
+    if (e) rules_release(rules);
+    return e;
+}
+
+enum err auth_new(struct auth **auth_out, const struct config *config, char *error_out,
+                  size_t error_size)
+{
+    struct rules rules;
+    enum err e = rules_build(&rules, config, error_out, error_size);
+    if (e) return e;
+    struct auth *auth = must_calloc(1, sizeof *auth);
+    must(pthread_rwlock_init(&auth->lock, NULL) == 0);
+    auth->rules = rules;
+    auth->generation = 1;
+    *auth_out = auth;
+    return ERR_OK;
+}
+
+void auth_free(struct auth *auth)
+{
+    if (!auth) return;
+    rules_release(&auth->rules);
+    pthread_rwlock_destroy(&auth->lock);
+    free(auth);
+}
+
+enum err auth_reload(struct auth *auth, const struct config *config, char *error_out,
+                     size_t error_size)
+{
+    struct rules rules;
+    enum err e = rules_build(&rules, config, error_out, error_size);
+    if (e) return e;
+    pthread_rwlock_wrlock(&auth->lock);
+    struct rules old = auth->rules;
+    auth->rules = rules;
+    atomic_fetch_add(&auth->generation, 1);
+    pthread_rwlock_unlock(&auth->lock);
+    rules_release(&old);
+    return ERR_OK;
+}
+
+struct auth_cache *auth_cache_new(void)
+{
+    return must_calloc(1, sizeof(struct auth_cache));
+}
+
+void auth_cache_free(struct auth_cache *cache)
+{
+    if (!cache) return;
+    for (unsigned i = 0; i < CACHE_SLOTS; i++)
+        free(cache->entries[i].token);
+    free(cache);
+}
+
+static bool cache_find(const struct cache_entry *entry, struct bytes token, uint64_t hash,
+                       uint64_t generation, int64_t now_ms)
+{
+    return entry->token && entry->hash == hash && entry->size == token.size &&
+           entry->generation == generation && now_ms >= entry->from_ms &&
+           now_ms < entry->until_ms && CRYPTO_memcmp(entry->token, token.data, token.size) == 0;
+}
+
+static void cache_store(struct cache_entry *entry, struct bytes token, uint64_t hash,
+                        uint64_t generation, int64_t now_ms, const struct identity *identity)
+{
+    entry->token = must_realloc(entry->token, token.size);
+    memcpy(entry->token, token.data, token.size);
+    entry->size = token.size;
+    entry->hash = hash;
+    entry->generation = generation;
+    entry->from_ms = now_ms;
+    entry->until_ms = now_ms + AUTH_CACHE_MS;
+    if (identity->expires_ms < entry->until_ms) entry->until_ms = identity->expires_ms;
+    entry->identity = *identity;
+}
+
+/* Looks at every key, whichever fits, so that time tells nothing about the list. */
+static bool key_find(const struct rules *rules, struct bytes token, struct identity *identity_out)
+{
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    const struct auth_key *found = NULL;
+    if (rules->keys_count == 0) return false;
+    SHA256((const unsigned char *)token.data, token.size, digest);
+    for (unsigned i = 0; i < rules->keys_count; i++)
+        if (CRYPTO_memcmp(digest, rules->keys[i].sha256, sizeof digest) == 0)
+            found = &rules->keys[i];
+    if (found) *identity_out = found->identity;
+    return found != NULL;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* `Bearer`, white space, one token of visible characters, and nothing after it. */
+static bool bearer_token(struct bytes header, struct bytes *token_out)
+{
+    static const struct bytes scheme = {"Bearer", 6};
+    while (header.size && is_space(header.data[header.size - 1]))
+        header.size--;
+    size_t at = 0;
+    while (at < header.size && is_space(header.data[at]))
+        at++;
+    struct bytes rest = bytes_of(header.data + at, header.size - at);
+    if (rest.size <= scheme.size || !is_space(rest.data[scheme.size])) return false;
+    if (!bytes_equal_nocase(bytes_of(rest.data, scheme.size), scheme)) return false;
+    at = scheme.size;
+    while (at < rest.size && is_space(rest.data[at]))
+        at++;
+    *token_out = bytes_of(rest.data + at, rest.size - at);
+    for (size_t i = 0; i < token_out->size; i++)
+        if (token_out->data[i] <= ' ' || token_out->data[i] > '~') return false;
+    return token_out->size > 0 && token_out->size <= BEARER_SIZE_MAX;
+}
+
+enum err auth_check(struct auth *auth, struct auth_cache *cache, struct bytes authorization,
+                    int64_t now_ms, struct identity *identity_out)
+{
+    struct bytes token;
+    if (!authorization.data || !bearer_token(authorization, &token)) return ERR_UNAUTHORIZED;
+    uint64_t hash = hash_checksum(token);
+    struct cache_entry *entry = &cache->entries[hash % CACHE_SLOTS];
+    if (cache_find(entry, token, hash, atomic_load(&auth->generation), now_ms)) {
+        *identity_out = entry->identity;
+        return ERR_OK;
+    }
+    struct identity identity = {0};
+    pthread_rwlock_rdlock(&auth->lock);
+    uint64_t generation = atomic_load(&auth->generation);
+    enum err e = key_find(&auth->rules, token, &identity)
+                     ? ERR_OK
+                     : bearer_verify(&auth->rules.bearer, token, now_ms, &identity);
+    pthread_rwlock_unlock(&auth->lock);
+    if (e) return e;
+    cache_store(entry, token, hash, generation, now_ms, &identity);
+    *identity_out = identity;
+    return ERR_OK;
+}

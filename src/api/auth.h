@@ -1,0 +1,57 @@
+/* auth.h -- who is calling: a bearer token, looked up or verified.
+ *
+ * One `struct auth` for the process, one `struct auth_cache` for each thread that checks. Secrets,
+ * keys and rules can be replaced while others check (SIGHUP); what was verified under the old ones
+ * is then forgotten. No token is ever logged or kept longer than the cache does.
+ *
+ *     enum err e = auth_check(auth, cache, request->authorization, now_ms, &identity);
+ *     if (e) ...401; if (!auth_may_act_for(&identity, tenant)) ...404;
+ *     if (!auth_allows(&identity, SCOPE_WRITE)) ...403  */
+#ifndef TALLY_API_AUTH_H
+#define TALLY_API_AUTH_H
+
+#include "api/bearer.h"
+#include "base/scope.h"
+#include "config.h"
+
+#define AUTH_CACHE_MS 60000 /* a verified token is believed this long, and never past its exp */
+
+struct auth;
+struct auth_cache;
+
+/* ERR_INVALID: `error_out` says what is wrong with the public key or the audience. Nothing of
+ * `config` is kept. */
+MUST_USE enum err auth_new(struct auth **auth_out, const struct config *config, char *error_out,
+                           size_t error_size);
+void auth_free(struct auth *auth);
+
+/* The same for one in use. On an error the old rules stay in force. */
+MUST_USE enum err auth_reload(struct auth *auth, const struct config *config, char *error_out,
+                              size_t error_size);
+
+struct auth_cache *auth_cache_new(void);
+void auth_cache_free(struct auth_cache *cache);
+
+/* Judges the Authorization header's value; BYTES_NONE is a missing one. ERR_OK or
+ * ERR_UNAUTHORIZED. `cache` belongs to the calling thread. */
+MUST_USE enum err auth_check(struct auth *auth, struct auth_cache *cache,
+                             struct bytes authorization, int64_t now_ms,
+                             struct identity *identity_out);
+
+static inline struct bytes identity_tenant(const struct identity *identity)
+{
+    return bytes_of(identity->tenant, identity->tenant_size);
+}
+
+static inline bool auth_allows(const struct identity *identity, enum scope scope)
+{
+    return (identity->scopes & scope) != 0;
+}
+
+/* The own tenant, or any with the admin scope. */
+static inline bool auth_may_act_for(const struct identity *identity, struct bytes tenant)
+{
+    return auth_allows(identity, SCOPE_ADMIN) || bytes_equal(identity_tenant(identity), tenant);
+}
+
+#endif

@@ -1,0 +1,150 @@
+/* call.c -- what every endpoint needs: refusing, reading its input, sending itself on. */
+#include "api/call.h"
+
+#include "base/metrics.h"
+#include "core/bucket.h"
+#include "core/name.h"
+
+enum request_verdict call_refuse(struct call *call, enum err e, const char *sentence)
+{
+    exchange_error(call->exchange, e, sentence);
+    return REQUEST_ANSWERED;
+}
+
+bool call_name(struct call *call, enum request_verdict *verdict_out)
+{
+    if (!call->name_malformed && name_valid(call->name)) return true;
+    *verdict_out = call_refuse(call, ERR_INVALID,
+                               "The counter's name must be 1 to 255 of A-Z a-z 0-9 _ . ~ -.");
+    return false;
+}
+
+bool call_params(struct call *call, struct params *params_out, enum request_verdict *verdict_out)
+{
+    struct sentence why;
+    enum err e =
+        params_parse(call->exchange->request.query, &call->exchange->arena, params_out, &why);
+    if (e == ERR_OK) return true;
+    *verdict_out = call_refuse(call, e, why.text);
+    return false;
+}
+
+static void job_done(struct job *job)
+{
+    struct call *call = job->owner;
+    exchange_post(call->exchange);
+}
+
+enum request_verdict call_change(struct call *call, void (*finish)(struct call *call))
+{
+    struct job *job = &call->job;
+    call->finish = finish;
+    job->tenant = call->tenant;
+    job->owner = call;
+    job->done = job_done;
+    job->bytes = sizeof *call + job->count * sizeof(struct op) + call->exchange->arena.total;
+    if (job->lane == LANE_SYNC) {
+        enum err e = queue_push(call->api->config.queue, job);
+        return e == ERR_OK ? REQUEST_KEPT : REQUEST_HOLD;
+    }
+    struct loop_state *loop = call_loop(call);
+    *loop->collected_end = job;
+    loop->collected_end = &job->next;
+    return REQUEST_KEPT;
+}
+
+static void read_run(void *context)
+{
+    struct call *call = context;
+    struct api *api = call->api; /* the call may be gone once it is posted */
+    call->read(call);
+    exchange_post(call->exchange);
+    api->config.wake(api->config.wake_context);
+}
+
+enum request_verdict call_read(struct call *call, void (*read)(struct call *call))
+{
+    call->read = read;
+    call->task = (struct read_task){.tenant = call->tenant, .run = read_run, .context = call};
+    enum err e = readers_push(call->api->readers, &call->task);
+    return e == ERR_OK ? REQUEST_KEPT : call_refuse(call, e, NULL);
+}
+
+void call_address(struct call *call, struct op *op, struct bytes name, int32_t duration,
+                  int64_t time_ms)
+{
+    char key[COUNTER_KEY_SIZE_MAX];
+    op->counter = arena_copy(&call->exchange->arena, counter_key(key, call->tenant, name));
+    op->tenant = bytes_of(op->counter.data, call->tenant.size);
+    op->counter_print = fingerprint_of(&call->api->config.store->secret, op->counter);
+    op->duration = duration;
+    op->bucket = bucket_start(time_ms, duration);
+}
+
+/* Keys have a namespace of their own for each tenant: no counter and no event id meets them. */
+struct fingerprint call_key_print(struct call *call, struct bytes key)
+{
+    char text[2 * NAME_SIZE_MAX + 2];
+    must(call->tenant.size <= NAME_SIZE_MAX && key.size <= NAME_SIZE_MAX);
+    text[0] = 'k';
+    memcpy(text + 1, call->tenant.data, call->tenant.size);
+    text[1 + call->tenant.size] = 0;
+    memcpy(text + 2 + call->tenant.size, key.data, key.size);
+    return fingerprint_of(&call->api->config.store->secret,
+                          bytes_of(text, 2 + call->tenant.size + key.size));
+}
+
+/* Everything that makes a request the same request: method, path, query, body. */
+static uint64_t request_check(const struct request *request)
+{
+    uint64_t parts[4] = {(uint64_t)request->method, hash_checksum(request->path),
+                         hash_checksum(request->query), hash_checksum(request->body)};
+    return hash_checksum(bytes_of(parts, sizeof parts));
+}
+
+bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, uint64_t *check_out,
+              enum request_verdict *verdict_out)
+{
+    struct bytes key = call->exchange->request.idempotency_key;
+    *keyed_out = key.data != NULL;
+    if (!key.data) return true;
+    if (!key_valid(key)) {
+        *verdict_out = call_refuse(call, ERR_INVALID,
+                                   "Idempotency-Key must be 1 to 255 printable ASCII characters.");
+        return false;
+    }
+    *key_out = call_key_print(call, key);
+    *check_out = request_check(&call->exchange->request);
+    return true;
+}
+
+void reply_sequence(struct reply *reply, uint64_t sequence)
+{
+    buf_add(&reply->headers, BYTES("Tally-Sequence: "));
+    buf_add_u64(&reply->headers, sequence);
+    buf_add(&reply->headers, BYTES("\r\n"));
+}
+
+void reply_replayed(struct reply *reply)
+{
+    metric_add(METRIC_KEYS_REPLAYED, 1);
+    buf_add(&reply->headers, BYTES("Idempotent-Replayed: true\r\n"));
+}
+
+void reply_triple(struct buf *body, __int128 net, __int128 added, __int128 subbed)
+{
+    buf_add(body, BYTES("\"net\":\""));
+    buf_add_i128(body, net);
+    buf_add(body, BYTES("\",\"added\":\""));
+    buf_add_i128(body, added);
+    buf_add(body, BYTES("\",\"subbed\":\""));
+    buf_add_i128(body, subbed);
+    buf_add_char(body, '"');
+}
+
+void reply_error_fields(struct buf *body, enum err e)
+{
+    buf_add(body, BYTES("\"error\":"));
+    buf_add_json(body, bytes_str(err_sentence(e)));
+    buf_addf(body, ",\"code\":\"%s\"", err_code(e));
+}

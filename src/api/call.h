@@ -1,0 +1,90 @@
+/* call.h -- one request inside the API: what it asked for and what has become of it.
+ *
+ * Made in `head`, in the exchange's arena, and gone with it. An endpoint's function gets the call
+ * when the whole request is here. It answers at once, or hands the call to the queue (call_change)
+ * or to the readers (call_read) and is called back later. */
+#ifndef TALLY_API_CALL_H
+#define TALLY_API_CALL_H
+
+#include "api/api.h"
+#include "api/params.h"
+#include "api/readers.h"
+#include "api/route.h"
+
+struct loop_state; /* what belongs to one loop thread */
+
+struct api {
+    struct api_config config;
+    struct loop_state *loops;
+    struct readers *readers;
+    _Atomic bool ready;
+};
+
+struct loop_state {
+    struct json_parser *parser;
+    struct auth_cache *tokens;
+    struct job *collected; /* batched jobs of this turn, pushed together at its end */
+    struct job **collected_end;
+};
+
+struct call {
+    struct api *api;
+    struct exchange *exchange;
+    const struct route *route;
+    struct bytes tenant;
+    struct bytes name; /* decoded, not yet checked */
+    bool name_malformed;
+    bool admin;
+
+    struct job job;
+    struct op op;                      /* of a single change */
+    bool errors_only;                  /* ?results=errors */
+    void (*finish)(struct call *call); /* fills the reply once the job is answered */
+    void (*read)(struct call *call);   /* runs on a reader and fills the reply */
+    void *plan;                        /* the endpoint's own */
+    struct read_task task;
+};
+
+static inline struct call *call_of(struct exchange *exchange)
+{
+    return exchange->state;
+}
+
+static inline struct loop_state *call_loop(const struct call *call)
+{
+    return &call->api->loops[call->exchange->loop_index];
+}
+
+/* Fills the reply with an error and says so. `sentence` NULL: the table's. */
+enum request_verdict call_refuse(struct call *call, enum err e, const char *sentence);
+
+/* The name in the path, or false after refusing. */
+bool call_name(struct call *call, enum request_verdict *verdict_out);
+
+/* The query's parameters, or false after refusing. */
+bool call_params(struct call *call, struct params *params_out, enum request_verdict *verdict_out);
+
+/* Sends call->job on its way; `finish` will be called on the loop thread. The caller has set ops,
+ * count, lane, whole, atomic and the keys. */
+enum request_verdict call_change(struct call *call, void (*finish)(struct call *call));
+
+/* Lets `read` run on a reader thread. */
+enum request_verdict call_read(struct call *call, void (*read)(struct call *call));
+
+/* Fills everything of an op that names its cell. The key's bytes are copied into the arena. */
+void call_address(struct call *call, struct op *op, struct bytes name, int32_t duration,
+                  int64_t time_ms);
+
+/* The Idempotency-Key header as fingerprint and check. False after refusing a malformed one; if
+ * there is none, `*keyed_out` is false. */
+bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, uint64_t *check_out,
+              enum request_verdict *verdict_out);
+struct fingerprint call_key_print(struct call *call, struct bytes key);
+
+/* Pieces of replies. */
+void reply_sequence(struct reply *reply, uint64_t sequence);
+void reply_replayed(struct reply *reply);
+void reply_triple(struct buf *body, __int128 net, __int128 added, __int128 subbed);
+void reply_error_fields(struct buf *body, enum err e); /* "error":..,"code":.. */
+
+#endif

@@ -1,0 +1,156 @@
+/* change.c -- increment, decrement, set and delete: one operation, one reply. */
+#include "api/call.h"
+#include "api/change.h"
+#include "api/endpoints.h"
+#include "base/metrics.h"
+
+enum { DURATION, TIMESTAMP, EXPIRES, AMOUNT, TARGET, CAP, FIELDS };
+
+/* The same names in a single request's body and in each op of a batch. Which of the last three
+ * apply depends on the operation; the others are fields nobody knows and are ignored. */
+static const struct field change_fields[FIELDS] = {
+    [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
+    [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = true},
+    [EXPIRES] = {BYTES("expiresAt"), FIELD_TIME, .fallback = TIME_NONE},
+    [AMOUNT] = {BYTES("amount"), FIELD_I64, .min = 1, .max = INT64_MAX, .fallback = 1},
+    [TARGET] = {BYTES("targetValue"), FIELD_I64, .required = true, .max = INT64_MAX},
+    [CAP] = {BYTES("max"), FIELD_I64, .max = INT64_MAX, .fallback = MAX_NONE},
+};
+
+static const struct bytes change_names[FIELDS] = {
+    BYTES("durationSeconds"), BYTES("timestamp"),   BYTES("expiresAt"),
+    BYTES("amount"),          BYTES("targetValue"), BYTES("max"),
+};
+
+static enum err read_fields(enum op_kind kind, const struct json_value *values, struct op *op,
+                            int64_t *time_out, struct sentence *why)
+{
+    struct field_value value;
+    enum err e = field_from_json(&values[DURATION], &change_fields[DURATION], &value, why);
+    if (e != ERR_OK) return e;
+    op->duration = (int32_t)value.integer;
+    e = field_from_json(&values[TIMESTAMP], &change_fields[TIMESTAMP], &value, why);
+    if (e != ERR_OK) return e;
+    *time_out = value.integer;
+    e = field_from_json(&values[EXPIRES], &change_fields[EXPIRES], &value, why);
+    if (e != ERR_OK) return e;
+    op->expires_ms = value.integer;
+    unsigned amount = kind == OP_SET ? TARGET : AMOUNT;
+    e = field_from_json(&values[amount], &change_fields[amount], &value, why);
+    if (e != ERR_OK) return e;
+    op->amount = value.integer;
+    op->max = MAX_NONE;
+    if (kind != OP_INCREMENT) return ERR_OK;
+    e = field_from_json(&values[CAP], &change_fields[CAP], &value, why);
+    op->max = value.integer;
+    return e;
+}
+
+enum err change_fill(struct call *call, enum op_kind kind, struct bytes name,
+                     const struct json_value *values, struct op *op, struct sentence *why)
+{
+    int64_t time_ms;
+    op->kind = kind;
+    enum err e = read_fields(kind, values, op, &time_ms, why);
+    if (e == ERR_OK) call_address(call, op, name, op->duration, time_ms);
+    return e;
+}
+
+const struct bytes *change_field_names(unsigned *count_out)
+{
+    *count_out = FIELDS;
+    return change_names;
+}
+
+static const struct {
+    enum op_kind kind;
+    enum lane lane;
+} changes[] = {
+    [CHANGE_INCREMENT] = {OP_INCREMENT, LANE_BATCHED},
+    [CHANGE_DECREMENT] = {OP_DECREMENT, LANE_BATCHED},
+    [CHANGE_INCREMENT_SYNC] = {OP_INCREMENT, LANE_SYNC},
+    [CHANGE_DECREMENT_SYNC] = {OP_DECREMENT, LANE_SYNC},
+    [CHANGE_SET] = {OP_SET, LANE_SYNC},
+};
+
+static void finish_one(struct call *call)
+{
+    const struct op *op = &call->op;
+    struct reply *reply = &call->exchange->reply;
+    if (call->job.err == ERR_STORAGE) {
+        exchange_error(call->exchange, ERR_STORAGE, NULL);
+        return;
+    }
+    change_count(op);
+    if (op->err != ERR_OK && op->err != ERR_LIMIT) {
+        exchange_error(call->exchange, op->err, NULL);
+    } else {
+        reply->status = err_status(op->err);
+        buf_add_char(&reply->body, '{');
+        if (op->err == ERR_LIMIT) {
+            reply_error_fields(&reply->body, op->err);
+            buf_add_char(&reply->body, ',');
+        }
+        reply_triple(&reply->body, op->after.net, op->after.added, op->after.subbed);
+        buf_add_char(&reply->body, '}');
+    }
+    reply_sequence(reply, op->sequence);
+    if (op->replayed) reply_replayed(reply);
+}
+
+void change_count(const struct op *op)
+{
+    if (op->err == ERR_OK && !op->replayed) metric_add(METRIC_UPDATE_SUCCESS, 1);
+    if (op->err == ERR_NEGATIVE || op->err == ERR_LIMIT) metric_add(METRIC_CONSTRAINT_REFUSED, 1);
+}
+
+static enum request_verdict send_one(struct call *call, enum lane lane,
+                                     void (*finish)(struct call *call))
+{
+    enum request_verdict verdict;
+    struct op *op = &call->op;
+    if (!call_key(call, &op->keyed, &op->key, &op->key_check, &verdict)) return verdict;
+    call->job.ops = op;
+    call->job.count = 1;
+    call->job.lane = lane;
+    return call_change(call, finish);
+}
+
+enum request_verdict change_one(struct call *call)
+{
+    enum request_verdict verdict;
+    struct json_value body;
+    struct json_value values[FIELDS];
+    struct sentence why;
+    int change = call->route->detail;
+    if (!call_name(call, &verdict)) return verdict;
+    if (!json_parse(call_loop(call)->parser, call->exchange->request.body, &body) ||
+        body.type != JSON_OBJECT)
+        return call_refuse(call, ERR_INVALID, "The body must be one JSON object.");
+    json_pick(&body, change_names, FIELDS, values);
+    enum err e = change_fill(call, changes[change].kind, call->name, values, &call->op, &why);
+    if (e != ERR_OK) return call_refuse(call, e, why.text);
+    return send_one(call, changes[change].lane, finish_one);
+}
+
+static void finish_delete(struct call *call)
+{
+    struct reply *reply = &call->exchange->reply;
+    if (call->job.err == ERR_STORAGE || call->op.err != ERR_OK) {
+        exchange_error(call->exchange, call->job.err ? call->job.err : call->op.err, NULL);
+    } else {
+        reply->status = 200;
+        buf_add(&reply->body, BYTES("{\"deleted\":true}"));
+    }
+    if (call->job.err == ERR_OK) reply_sequence(reply, call->op.sequence);
+    if (call->op.replayed) reply_replayed(reply);
+}
+
+enum request_verdict change_delete(struct call *call)
+{
+    enum request_verdict verdict;
+    if (!call_name(call, &verdict)) return verdict;
+    call->op.kind = OP_DELETE;
+    call_address(call, &call->op, call->name, 0, 0);
+    return send_one(call, LANE_BATCHED, finish_delete);
+}

@@ -1,0 +1,20 @@
+/* change.h -- reading an operation from JSON, shared by single requests and batches. */
+#ifndef TALLY_API_CHANGE_H
+#define TALLY_API_CHANGE_H
+
+#include "core/op.h"
+#include "api/params.h"
+
+struct call;
+
+/* The JSON fields of an operation, in the order in which change_fill takes their values. */
+const struct bytes *change_field_names(unsigned *count_out);
+
+/* Fills kind, cell, amounts and expiry of an op, or says in one sentence what is wrong. */
+MUST_USE enum err change_fill(struct call *call, enum op_kind kind, struct bytes name,
+                              const struct json_value *values, struct op *op, struct sentence *why);
+
+/* Counts a decided op in the metrics. */
+void change_count(const struct op *op);
+
+#endif

@@ -1,0 +1,37 @@
+/* endpoints.h -- the functions behind the routes, for the table in route.c. */
+#ifndef TALLY_API_ENDPOINTS_H
+#define TALLY_API_ENDPOINTS_H
+
+#include "wire/exchange.h"
+
+struct call;
+
+/* change.c: one operation on one cell. route->detail is an enum change. */
+enum change {
+    CHANGE_INCREMENT,
+    CHANGE_DECREMENT,
+    CHANGE_INCREMENT_SYNC,
+    CHANGE_DECREMENT_SYNC,
+    CHANGE_SET,
+};
+enum request_verdict change_one(struct call *call);
+enum request_verdict change_delete(struct call *call);
+
+/* batch.c */
+enum request_verdict batch_post(struct call *call);
+
+/* reads.c */
+enum request_verdict read_get(struct call *call);
+enum request_verdict read_sum(struct call *call);
+enum request_verdict read_series(struct call *call);
+enum request_verdict read_list(struct call *call);
+
+/* query.c */
+enum request_verdict query_post(struct call *call);
+
+/* ops.c */
+enum request_verdict ops_health(struct call *call);
+enum request_verdict ops_ready(struct call *call);
+enum request_verdict ops_metrics(struct call *call);
+
+#endif

@@ -1,0 +1,33 @@
+/* ops.c -- is it up, can it write, how is it doing. */
+#include "api/call.h"
+#include "api/endpoints.h"
+#include "base/metrics.h"
+
+enum request_verdict ops_health(struct call *call)
+{
+    call->exchange->reply.status = 200;
+    buf_add(&call->exchange->reply.body, BYTES("{\"status\":\"ok\"}"));
+    return REQUEST_ANSWERED;
+}
+
+enum request_verdict ops_ready(struct call *call)
+{
+    struct store_stats stats;
+    struct store *store = call->api->config.store;
+    store->ops->stats(store, &stats);
+    if (!call->api->ready || !stats.writable)
+        return call_refuse(call, ERR_STORAGE, "The store cannot write now.");
+    call->exchange->reply.status = 200;
+    buf_add(&call->exchange->reply.body, BYTES("{\"status\":\"ready\"}"));
+    return REQUEST_ANSWERED;
+}
+
+enum request_verdict ops_metrics(struct call *call)
+{
+    struct reply *reply = &call->exchange->reply;
+    call->api->config.gauges(call->api->config.gauges_context);
+    reply->status = 200;
+    reply->content_type = METRICS_CONTENT_TYPE;
+    metrics_write(&reply->body);
+    return REQUEST_ANSWERED;
+}

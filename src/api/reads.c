@@ -1,0 +1,241 @@
+/* reads.c -- get, sumRange, series, list.
+ *
+ * A `get` that memory can answer is answered on the loop thread; everything that may touch the disk
+ * goes to a reader. The same plans serve the many-reads call of query.c. */
+#include "api/reads.h"
+
+#include "api/call.h"
+#include "api/endpoints.h"
+#include "core/bucket.h"
+#include "core/name.h"
+#include "core/timefmt.h"
+
+#define SERIES_LIMIT_DEFAULT 10000
+#define SERIES_LIMIT_MAX 100000
+
+enum { DURATION, TIMESTAMP, GET_FIELDS };
+static const struct field get_fields[GET_FIELDS] = {
+    [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
+    [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = true},
+};
+
+enum { START = 1, END, SUM_FIELDS, FILL = SUM_FIELDS, LIMIT, SERIES_FIELDS };
+static const struct field range_fields[SERIES_FIELDS] = {
+    [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
+    [START] = {BYTES("startTime"), FIELD_TIME, .required = true},
+    [END] = {BYTES("endTime"), FIELD_TIME, .required = true},
+    [FILL] = {BYTES("fill"), FIELD_CHOICE, .choices = (const char *const[]){"none", "zero", NULL}},
+    [LIMIT] = {BYTES("limit"), FIELD_I64, .min = 1, .max = SERIES_LIMIT_MAX,
+               .fallback = SERIES_LIMIT_DEFAULT},
+};
+
+const struct field *read_fields(enum read_kind kind, unsigned *count_out)
+{
+    *count_out = kind == READ_GET ? GET_FIELDS : kind == READ_SUM ? SUM_FIELDS : SERIES_FIELDS;
+    return kind == READ_GET ? get_fields : range_fields;
+}
+
+enum err read_plan_fill(struct read_plan *plan, struct call *call, struct bytes name,
+                        const struct field_value *values, struct sentence *why)
+{
+    char key[COUNTER_KEY_SIZE_MAX];
+    int32_t duration = (int32_t)values[DURATION].integer;
+    plan->ref.counter = arena_copy(&call->exchange->arena, counter_key(key, call->tenant, name));
+    plan->ref.print = fingerprint_of(&call->api->config.store->secret, plan->ref.counter);
+    plan->ref.duration = duration;
+    if (plan->kind == READ_GET) {
+        plan->from = bucket_start(values[TIMESTAMP].integer, duration);
+        return ERR_OK;
+    }
+    if (values[START].integer > values[END].integer) {
+        snprintf(why->text, sizeof why->text, "startTime must not be after endTime.");
+        return ERR_INVALID;
+    }
+    plan->from = bucket_start(values[START].integer, duration);
+    plan->to = bucket_start(values[END].integer, duration);
+    if (plan->kind != READ_SERIES) return ERR_OK;
+    plan->fill = values[FILL].integer == 1;
+    plan->limit = values[LIMIT].integer;
+    return ERR_OK;
+}
+
+static enum err answer_get(struct store *store, const struct read_plan *plan, enum read_how how,
+                           struct buf *body)
+{
+    struct cell cell;
+    enum err e = store->ops->get(store, &plan->ref, plan->from, how, &cell);
+    if (e != ERR_OK) return e;
+    reply_triple(body, (__int128)cell.added - cell.subbed, cell.added, cell.subbed);
+    return ERR_OK;
+}
+
+struct sum {
+    __int128 added;
+    __int128 subbed;
+};
+
+static bool sum_cell(void *context, int64_t bucket, const struct cell *cell)
+{
+    struct sum *sum = context;
+    (void)bucket;
+    sum->added += cell->added;
+    sum->subbed += cell->subbed;
+    return true;
+}
+
+static enum err answer_sum(struct store *store, const struct read_plan *plan, struct buf *body)
+{
+    struct sum sum = {0};
+    enum err e = store->ops->range(store, &plan->ref, plan->from, plan->to, sum_cell, &sum);
+    if (e == ERR_OK) reply_triple(body, sum.added - sum.subbed, sum.added, sum.subbed);
+    return e;
+}
+
+struct series_writer {
+    const struct read_plan *plan;
+    struct buf *body;
+    int64_t count;
+    int64_t next; /* the bucket that a filled series shows next */
+    bool over;
+};
+
+static void write_bucket(struct series_writer *writer, int64_t bucket, const struct cell *cell)
+{
+    struct buf *body = writer->body;
+    if (writer->count++) buf_add_char(body, ',');
+    buf_add(body, BYTES("{\"timeStart\":\""));
+    time_format(body, bucket * 1000);
+    buf_add(body, BYTES("\","));
+    reply_triple(body, (__int128)cell->added - cell->subbed, cell->added, cell->subbed);
+    buf_add_char(body, '}');
+}
+
+static const struct cell zero_cell;
+
+static void fill_before(struct series_writer *writer, int64_t bucket)
+{
+    int64_t step = writer->plan->ref.duration;
+    if (!writer->plan->fill) return;
+    for (; writer->next < bucket; writer->next += step)
+        write_bucket(writer, writer->next, &zero_cell);
+    writer->next = bucket + step;
+}
+
+static bool series_cell(void *context, int64_t bucket, const struct cell *cell)
+{
+    struct series_writer *writer = context;
+    if (writer->count >= writer->plan->limit) {
+        writer->over = true;
+        return false;
+    }
+    fill_before(writer, bucket);
+    write_bucket(writer, bucket, cell);
+    return true;
+}
+
+static enum err answer_series(struct store *store, const struct read_plan *plan, struct buf *body,
+                              const char **why_out)
+{
+    struct series_writer writer = {.plan = plan, .body = body, .next = plan->from};
+    *why_out = "The range has more buckets than limit.";
+    if (plan->fill && bucket_count(plan->from, plan->to, plan->ref.duration) > plan->limit)
+        return ERR_INVALID;
+    buf_add(body, BYTES("\"buckets\":["));
+    enum err e = store->ops->range(store, &plan->ref, plan->from, plan->to, series_cell, &writer);
+    if (e == ERR_OK && writer.over) return ERR_INVALID;
+    if (e != ERR_OK) *why_out = NULL;
+    if (e == ERR_OK && plan->ref.duration) fill_before(&writer, plan->to + plan->ref.duration);
+    if (e == ERR_OK && plan->fill && writer.count == 0) /* duration 0: its one bucket */
+        write_bucket(&writer, plan->from, &zero_cell);
+    buf_add(body, BYTES("]"));
+    return e;
+}
+
+enum err read_answer(struct store *store, const struct read_plan *plan, struct buf *body,
+                     const char **why_out)
+{
+    *why_out = NULL;
+    switch (plan->kind) {
+    case READ_GET:
+        return answer_get(store, plan, READ_ALL, body);
+    case READ_SUM:
+        return answer_sum(store, plan, body);
+    case READ_SERIES:
+        return answer_series(store, plan, body, why_out);
+    }
+    unreachable_state(plan->kind);
+}
+
+static void run_plan(struct call *call)
+{
+    struct reply *reply = &call->exchange->reply;
+    const char *why;
+    reply->status = 200;
+    buf_add_char(&reply->body, '{');
+    enum err e = read_answer(call->api->config.store, call->plan, &reply->body, &why);
+    buf_add_char(&reply->body, '}');
+    if (e != ERR_OK) exchange_error(call->exchange, e, why);
+}
+
+/* On counters without dimensions any dim. parameter is a mistake (SPEC 7). */
+static bool has_dimension(const struct params *params)
+{
+    for (unsigned i = 0; i < params->count; i++)
+        if (bytes_starts(params->items[i].name, BYTES("dim."))) return true;
+    return false;
+}
+
+/* False after refusing. */
+static bool read_plan(struct call *call, enum read_kind kind, enum request_verdict *verdict_out)
+{
+    struct params params;
+    struct field_value values[FIELDS_MAX];
+    struct sentence why;
+    unsigned count;
+    const struct field *fields = read_fields(kind, &count);
+    if (!call_name(call, verdict_out) || !call_params(call, &params, verdict_out)) return false;
+    struct read_plan *plan = arena_zalloc(&call->exchange->arena, sizeof *plan);
+    plan->kind = kind;
+    call->plan = plan;
+    enum err e = has_dimension(&params) ? ERR_UNKNOWN_DIMENSIONS : ERR_OK;
+    if (e != ERR_OK) {
+        *verdict_out = call_refuse(call, e, NULL);
+        return false;
+    }
+    e = fields_from_params(&params, fields, count, values, &why);
+    if (e == ERR_OK) e = read_plan_fill(plan, call, call->name, values, &why);
+    if (e == ERR_OK) return true;
+    *verdict_out = call_refuse(call, e, why.text);
+    return false;
+}
+
+enum request_verdict read_get(struct call *call)
+{
+    enum request_verdict verdict;
+    struct reply *reply = &call->exchange->reply;
+    if (!read_plan(call, READ_GET, &verdict)) return verdict;
+    buf_add_char(&reply->body, '{');
+    enum err e = answer_get(call->api->config.store, call->plan, READ_MEMORY, &reply->body);
+    if (e == ERR_BUSY) {
+        buf_reset(&reply->body);
+        return call_read(call, run_plan);
+    }
+    if (e != ERR_OK) return call_refuse(call, e, NULL);
+    buf_add_char(&reply->body, '}');
+    reply->status = 200;
+    return REQUEST_ANSWERED;
+}
+
+enum request_verdict read_sum(struct call *call)
+{
+    enum request_verdict verdict;
+    if (!read_plan(call, READ_SUM, &verdict)) return verdict;
+    return call_read(call, run_plan);
+}
+
+enum request_verdict read_series(struct call *call)
+{
+    enum request_verdict verdict;
+    if (!read_plan(call, READ_SERIES, &verdict)) return verdict;
+    return call_read(call, run_plan);
+}

@@ -1,0 +1,35 @@
+/* reads.h -- a read as a plan: what to look up, kept in the call until a reader runs it. */
+#ifndef TALLY_API_READS_H
+#define TALLY_API_READS_H
+
+#include <stdio.h>
+
+#include "api/params.h"
+#include "store/store.h"
+
+struct call;
+
+enum read_kind { READ_GET, READ_SUM, READ_SERIES };
+
+struct read_plan {
+    enum read_kind kind;
+    struct cell_ref ref;
+    int64_t from; /* bucket starts; `get` has only this one */
+    int64_t to;
+    int64_t limit;
+    bool fill; /* show absent buckets as zeros */
+};
+
+/* The parameters of a kind of read, the same in a query string and in a JSON object. */
+const struct field *read_fields(enum read_kind kind, unsigned *count_out);
+
+/* Completes a plan whose `kind` is set from the values of read_fields. */
+MUST_USE enum err read_plan_fill(struct read_plan *plan, struct call *call, struct bytes name,
+                                 const struct field_value *values, struct sentence *why);
+
+/* Appends the answer's fields, without braces. On an error what was appended is worthless, and
+ * `*why_out` may have a better sentence than the table's. May read the disk. */
+MUST_USE enum err read_answer(struct store *store, const struct read_plan *plan, struct buf *body,
+                              const char **why_out);
+
+#endif

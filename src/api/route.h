@@ -1,0 +1,42 @@
+/* route.h -- which request goes where: one table of method, path, scope and function. */
+#ifndef TALLY_API_ROUTE_H
+#define TALLY_API_ROUTE_H
+
+#include "api/auth.h"
+#include "wire/exchange.h"
+
+struct call;
+
+#define ROUTE_SEGMENTS_MAX 6
+
+enum route_flags {
+    ROUTE_PUBLIC = 1, /* no token */
+    ROUTE_READ = 2,   /* waits for the writes sent before it on the same connection */
+    ROUTE_ADMIN_UNLESS_PUBLIC_METRICS = 4,
+};
+
+struct route {
+    const char *name; /* in metrics */
+    enum http_method method;
+    const char *path; /* {tenant} and {name} stand for one segment each */
+    enum scope scope;
+    unsigned flags;
+    enum request_verdict (*handle)(struct call *call);
+    int detail; /* the handler's own */
+};
+
+struct route_match {
+    const struct route *route; /* NULL: see `err` */
+    enum err err;              /* ERR_NOT_FOUND, or ERR_METHOD with `allow` filled */
+    char allow[64];
+    struct bytes tenant; /* raw */
+    struct bytes name;   /* raw */
+};
+
+void route_find(enum http_method method, struct bytes path, struct route_match *match_out);
+
+unsigned route_index(const struct route *route);
+unsigned route_count(void);
+const char *const *route_names(void);
+
+#endif

@@ -1,0 +1,22 @@
+/* scope.h -- what a token may do. */
+#ifndef TALLY_BASE_SCOPE_H
+#define TALLY_BASE_SCOPE_H
+
+#include "base/bytes.h"
+
+enum scope {
+    SCOPE_READ = 1,
+    SCOPE_WRITE = 2,
+    SCOPE_ADMIN = 4, /* implies the others, and acts for any tenant */
+};
+
+#define SCOPE_DEFAULT (SCOPE_READ | SCOPE_WRITE)
+
+/* The bits of space-separated words. Words it does not know give nothing; `unknown_out`, unless
+ * NULL, is the first of them, or BYTES_NONE. */
+unsigned scope_parse(struct bytes words, struct bytes *unknown_out);
+
+/* The words of the bits: "read write", "admin", "". */
+const char *scope_text(unsigned scopes);
+
+#endif

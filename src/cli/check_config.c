@@ -1,0 +1,61 @@
+/* check_config.c -- `tally check-config FILE`: would it start, and with what? */
+#include <unistd.h>
+
+#include "api/auth.h"
+#include "cli/cli.h"
+
+static const char help[] =
+    "usage: tally check-config [--set key=value]... FILE\n"
+    "\n"
+    "Reads the config as `tally serve --config FILE` would, environment included. If it is good,\n"
+    "prints every setting in force and exits 0; secrets are shown as \"(set)\". Else prints what is\n"
+    "wrong, with line and column, and exits 1.\n";
+
+/* What only shows when the rules are built: the public key's file. */
+static int check_auth(const struct config *config)
+{
+    char error[512];
+    struct auth *auth;
+    if (auth_new(&auth, config, error, sizeof error))
+        return cli_failure("check-config", "%s", error);
+    auth_free(auth);
+    return EXIT_GOOD;
+}
+
+static void print_config(const struct config *config)
+{
+    struct buf text;
+    buf_init(&text, 4u << 20);
+    config_write(config, &text);
+    must(!text.failed);
+    fwrite(text.data, 1, text.size, stdout);
+    buf_release(&text);
+}
+
+static int check(const struct config_source *source)
+{
+    struct config config;
+    int code = cli_load_config(source, &config);
+    if (!code) code = check_auth(&config);
+    if (!code) print_config(&config);
+    config_release(&config);
+    return code;
+}
+
+int cli_check_config(int argc, char **argv)
+{
+    struct config_source source = {.environment = (const char *const *)environ};
+    struct cli_arguments arguments = {.command = "check-config",
+                                      .source = &source,
+                                      .positional = &source.file,
+                                      .positional_max = 1};
+    int code = cli_parse(&arguments, argc, argv);
+    if (!code && arguments.help)
+        fputs(help, stdout);
+    else if (!code && !source.file)
+        code = cli_usage_error("check-config", "which file?");
+    else if (!code)
+        code = check(&source);
+    cli_source_release(&source);
+    return code;
+}

@@ -1,0 +1,68 @@
+/* cli.h -- the subcommands, one file each, and what they share.
+ *
+ * A subcommand gets its own name as argv[0] and returns the process's exit code. */
+#ifndef TALLY_CLI_CLI_H
+#define TALLY_CLI_CLI_H
+
+#include <stdio.h>
+
+#include "config.h"
+
+#define TALLY_VERSION "0.1.0"
+
+enum exit_code {
+    EXIT_GOOD = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+};
+
+int cli_serve(int argc, char **argv);
+int cli_check_config(int argc, char **argv);
+int cli_token(int argc, char **argv);
+
+/* `tally help`: topics "errors" and "settings", or a command's name. */
+int cli_help_errors(void);
+int cli_help_settings(void);
+
+/* Prints "tally COMMAND: sentence" and where to find help on stderr; returns EXIT_USAGE. */
+int cli_usage_error(const char *command, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Prints "tally COMMAND: sentence" on stderr; returns EXIT_FAILED. */
+int cli_failure(const char *command, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* One option of a command: "--name value", or "--name" alone when `flag` is given. */
+struct cli_option {
+    const char *name; /* with its dashes */
+    const char **value;
+    bool *flag;
+};
+
+/* What parsing found besides options. */
+struct cli_arguments {
+    const char *command;
+    struct config_source *source; /* --config and --set go here; NULL: not taken */
+    const struct cli_option *options;
+    unsigned options_count;
+    const char **positional; /* what is not an option */
+    unsigned positional_max;
+    unsigned positional_count; /* out */
+    bool help;                 /* out: --help or -h was there */
+};
+
+/* Takes "--name value" and "--name=value" in any order; "--" ends options. EXIT_GOOD, or
+ * EXIT_USAGE after saying what is wrong. */
+MUST_USE int cli_parse(struct cli_arguments *arguments, int argc, char **argv);
+
+/* Loads the config and prints what is wrong with it. EXIT_GOOD or EXIT_FAILED; release the config
+ * and the source's sets either way. */
+MUST_USE int cli_load_config(const struct config_source *source, struct config *config_out);
+void cli_source_release(struct config_source *source);
+
+/* Random and fit for auth.jwtSecret: 64 hex digits. */
+#define CLI_SECRET_SIZE 65
+void cli_random_secret(char secret_out[CLI_SECRET_SIZE]);
+
+/* What --dev prints after the ready line: the token and a command to try it with. */
+void cli_print_dev_hints(FILE *out, const char *url, const char *token);
+
+#endif

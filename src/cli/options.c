@@ -1,0 +1,153 @@
+/* options.c -- what the subcommands share: taking arguments apart, loading the config. */
+#include <openssl/rand.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+static void say(const char *command, const char *format, va_list args)
+{
+    fprintf(stderr, "tally %s: ", command);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+int cli_usage_error(const char *command, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(command, format, args);
+    va_end(args);
+    fprintf(stderr, "See `tally %s --help`.\n", command);
+    return EXIT_USAGE;
+}
+
+int cli_failure(const char *command, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(command, format, args);
+    va_end(args);
+    return EXIT_FAILED;
+}
+
+static void source_add_set(struct config_source *source, const char *text)
+{
+    unsigned count = source->sets_count++;
+    const char **sets = must_realloc((void *)source->sets, (count + 1) * sizeof *sets);
+    sets[count] = text;
+    source->sets = sets;
+}
+
+/* Stores what an option takes. False: there is no such option. */
+static bool take_value(struct cli_arguments *arguments, struct bytes name, const char *value)
+{
+    struct config_source *source = arguments->source;
+    if (source && bytes_equal(name, BYTES("--config"))) {
+        source->file = value;
+        return true;
+    }
+    if (source && bytes_equal(name, BYTES("--set"))) {
+        source_add_set(source, value);
+        return true;
+    }
+    for (unsigned i = 0; i < arguments->options_count; i++) {
+        const struct cli_option *option = &arguments->options[i];
+        if (!option->value || !bytes_equal(name, bytes_str(option->name))) continue;
+        *option->value = value;
+        return true;
+    }
+    return false;
+}
+
+static bool takes_value(const struct cli_arguments *arguments, struct bytes name)
+{
+    bool common = bytes_equal(name, BYTES("--config")) || bytes_equal(name, BYTES("--set"));
+    if (arguments->source && common) return true;
+    for (unsigned i = 0; i < arguments->options_count; i++)
+        if (arguments->options[i].value && bytes_equal(name, bytes_str(arguments->options[i].name)))
+            return true;
+    return false;
+}
+
+static bool take_flag(struct cli_arguments *arguments, struct bytes name)
+{
+    if (bytes_equal(name, BYTES("--help")) || bytes_equal(name, BYTES("-h"))) {
+        arguments->help = true;
+        return true;
+    }
+    for (unsigned i = 0; i < arguments->options_count; i++) {
+        const struct cli_option *option = &arguments->options[i];
+        if (!option->flag || !bytes_equal(name, bytes_str(option->name))) continue;
+        *option->flag = true;
+        return true;
+    }
+    return false;
+}
+
+/* `*index` moves on when the option's value is the next word. */
+static int take_option(struct cli_arguments *arguments, int argc, char **argv, int *index)
+{
+    struct bytes value = bytes_str(argv[*index]);
+    struct bytes name = bytes_split(&value, '=');
+    bool attached = value.data != NULL;
+    if (!takes_value(arguments, name)) {
+        if (!attached && take_flag(arguments, name)) return EXIT_GOOD;
+        return cli_usage_error(arguments->command, "unknown option %s", argv[*index]);
+    }
+    if (!attached && *index + 1 >= argc)
+        return cli_usage_error(arguments->command, "%s needs a value", argv[*index]);
+    const char *text = attached ? value.data : argv[++*index];
+    must(take_value(arguments, name, text));
+    return EXIT_GOOD;
+}
+
+static int take_positional(struct cli_arguments *arguments, const char *word)
+{
+    if (arguments->positional_count == arguments->positional_max)
+        return cli_usage_error(arguments->command, "\"%s\" is one argument too many", word);
+    arguments->positional[arguments->positional_count++] = word;
+    return EXIT_GOOD;
+}
+
+int cli_parse(struct cli_arguments *arguments, int argc, char **argv)
+{
+    bool options_over = false;
+    for (int i = 1; i < argc; i++) {
+        bool option = !options_over && argv[i][0] == '-' && argv[i][1];
+        if (option && bytes_equal(bytes_str(argv[i]), BYTES("--"))) {
+            options_over = true;
+            continue;
+        }
+        int code =
+            option ? take_option(arguments, argc, argv, &i) : take_positional(arguments, argv[i]);
+        if (code) return code;
+    }
+    return EXIT_GOOD;
+}
+
+int cli_load_config(const struct config_source *source, struct config *config_out)
+{
+    struct config_report report;
+    config_report_init(&report);
+    enum err e = config_load(config_out, source, &report);
+    if (e) fputs(report.text.data, stderr);
+    config_report_release(&report);
+    return e ? EXIT_FAILED : EXIT_GOOD;
+}
+
+void cli_source_release(struct config_source *source)
+{
+    free((void *)source->sets);
+    source->sets = NULL;
+    source->sets_count = 0;
+}
+
+void cli_random_secret(char secret_out[CLI_SECRET_SIZE])
+{
+    unsigned char random[CLI_SECRET_SIZE / 2];
+    must(RAND_bytes(random, sizeof random) == 1);
+    for (unsigned i = 0; i < sizeof random; i++)
+        snprintf(secret_out + 2 * i, 3, "%02x", random[i]);
+}

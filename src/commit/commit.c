@@ -1,0 +1,219 @@
+/* commit.c -- turns queued operations into durable, answered operations.
+ *
+ * The commit thread owns the store's write side. Each turn: drain the queue, load what the batch
+ * could touch, decide it in memory, hand it to the store. The sync thread makes it durable and
+ * answers every waiter.
+ *
+ *   FREE -> DRAINED -> LOADED -> DECIDED -> SUBMITTED -> DURABLE -> ANSWERED -> FREE
+ *              \______________ store down ___________________________/
+ *
+ * (1) A reply leaves only after the store has said that its batch, and so every earlier one, is
+ *     durable. Refusals too: they were judged on values that might not have become durable.
+ * (2) A batch is committed whole or not at all.
+ * (3) Numbers and time go on from store->position, which a failed sync winds back, so sequence
+ *     numbers grow by one with no gap across failures and restarts.
+ * (4) Batch time never runs back: max(wall clock, the batch before). */
+#include "commit/commit.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/crash.h"
+#include "base/metrics.h"
+
+#define BATCH_ARENA_CHUNK (1u << 20)
+
+struct batch {
+    struct arena arena;
+    struct slice *slices;
+    struct apply apply;
+    int64_t started_ns;
+    struct batch *next;
+};
+
+struct commit {
+    struct commit_config config;
+    pthread_mutex_t lock;
+    pthread_cond_t batch_freed;
+    pthread_cond_t submitted_more;
+    struct batch *free_batches;
+    uint64_t submitted; /* batches handed to the store */
+    uint64_t reported;  /* batches the store has answered */
+    bool closed;
+    struct batch *batches;
+};
+
+static void commit_durable(void *context, void *batch_pointer, enum err e);
+
+struct commit *commit_new(const struct commit_config *config)
+{
+    must(config->batch_ops_max > 0);
+    must(config->batches_max > 0);
+    struct commit *commit = must_calloc(1, sizeof *commit);
+    commit->config = *config;
+    pthread_mutex_init(&commit->lock, NULL);
+    pthread_cond_init(&commit->batch_freed, NULL);
+    pthread_cond_init(&commit->submitted_more, NULL);
+    commit->batches = must_calloc(config->batches_max, sizeof *commit->batches);
+    for (uint32_t i = 0; i < config->batches_max; i++) {
+        struct batch *batch = &commit->batches[i];
+        arena_init(&batch->arena, BATCH_ARENA_CHUNK);
+        batch->slices = must_calloc(config->batch_ops_max, sizeof *batch->slices);
+        batch->next = commit->free_batches;
+        commit->free_batches = batch;
+    }
+    config->store->durable = commit_durable;
+    config->store->durable_context = commit;
+    return commit;
+}
+
+void commit_free(struct commit *commit)
+{
+    must(commit->submitted == commit->reported);
+    for (uint32_t i = 0; i < commit->config.batches_max; i++) {
+        arena_release(&commit->batches[i].arena);
+        free(commit->batches[i].slices);
+    }
+    free(commit->batches);
+    pthread_cond_destroy(&commit->submitted_more);
+    pthread_cond_destroy(&commit->batch_freed);
+    pthread_mutex_destroy(&commit->lock);
+    free(commit);
+}
+
+static struct batch *batch_take(struct commit *commit)
+{
+    pthread_mutex_lock(&commit->lock);
+    while (!commit->free_batches)
+        pthread_cond_wait(&commit->batch_freed, &commit->lock);
+    struct batch *batch = commit->free_batches;
+    commit->free_batches = batch->next;
+    pthread_mutex_unlock(&commit->lock);
+    return batch;
+}
+
+static void batch_give(struct commit *commit, struct batch *batch)
+{
+    arena_reset(&batch->arena);
+    pthread_mutex_lock(&commit->lock);
+    batch->next = commit->free_batches;
+    commit->free_batches = batch;
+    pthread_mutex_unlock(&commit->lock);
+    pthread_cond_signal(&commit->batch_freed);
+}
+
+/* A large job's slices may be answered by both threads: the commit thread answers what it could
+ * not submit. Whoever answers the last op finishes the job. */
+static void answer_slice(struct commit *commit, const struct slice *slice, enum err e)
+{
+    struct job *job = slice->job;
+    if (e != ERR_OK) __atomic_store_n(&job->err, e, __ATOMIC_RELAXED);
+    uint32_t answered = __atomic_add_fetch(&job->answered, slice->count, __ATOMIC_ACQ_REL);
+    must(answered <= job->count);
+    if (answered < job->count) return;
+    queue_done(commit->config.queue, job);
+    job->done(job);
+}
+
+static void answer_batch(struct commit *commit, struct batch *batch, enum err e)
+{
+    for (uint32_t s = 0; s < batch->apply.slices_count; s++)
+        answer_slice(commit, &batch->slices[s], e);
+}
+
+static void commit_durable(void *context, void *batch_pointer, enum err e)
+{
+    struct commit *commit = context;
+    struct batch *batch = batch_pointer;
+    if (e == ERR_OK) crash_point("commit.before_answer");
+    int64_t now_ns = clock_mono_ns(commit->config.clock);
+    metric_observe(METRIC_COMMIT_SECONDS, (double)(now_ns - batch->started_ns) * 1e-9);
+    answer_batch(commit, batch, e);
+    batch_give(commit, batch);
+}
+
+static void batch_refuse(struct commit *commit, struct batch *batch, enum err e)
+{
+    answer_batch(commit, batch, e);
+    batch_give(commit, batch);
+    commit->config.answered(commit->config.context);
+}
+
+static void batch_submit(struct commit *commit, struct batch *batch)
+{
+    batch->apply.writes.batch = batch;
+    commit->config.store->ops->submit(commit->config.store, &batch->apply.writes);
+    pthread_mutex_lock(&commit->lock);
+    commit->submitted++;
+    pthread_mutex_unlock(&commit->lock);
+    pthread_cond_signal(&commit->submitted_more);
+}
+
+/* Time and numbers go on where the store's last batch left them. */
+static void batch_decide(struct commit *commit, struct batch *batch)
+{
+    const struct store_position *position = &commit->config.store->position;
+    int64_t now_ms = clock_wall_ms(commit->config.clock);
+    batch->apply.time_ms = now_ms > position->time_ms ? now_ms : position->time_ms;
+    batch->apply.sequence = position->last_sequence;
+    batch->apply.next_series = position->next_series;
+    apply_decide(&batch->apply);
+    crash_point("commit.decided");
+}
+
+bool commit_turn(struct commit *commit)
+{
+    struct batch *batch = batch_take(commit);
+    uint32_t count = queue_take(commit->config.queue, batch->slices, commit->config.batch_ops_max);
+    if (count == 0) {
+        batch_give(commit, batch);
+        return false;
+    }
+    batch->started_ns = clock_mono_ns(commit->config.clock);
+    batch->apply = (struct apply){.arena = &batch->arena,
+                                  .limits = &commit->config.limits,
+                                  .slices = batch->slices,
+                                  .slices_count = count};
+    apply_needs(&batch->apply);
+    struct store *store = commit->config.store;
+    enum err e = store->ops->load(store, &batch->apply.reads, &batch->arena);
+    if (e != ERR_OK) {
+        batch_refuse(commit, batch, e);
+        return true;
+    }
+    batch_decide(commit, batch);
+    metric_observe(METRIC_BATCH_SIZE, (double)batch->apply.ops_count);
+    batch_submit(commit, batch);
+    return true;
+}
+
+bool commit_sync_now(struct commit *commit)
+{
+    uint32_t reported = commit->config.store->ops->sync(commit->config.store);
+    if (reported == 0) return false;
+    commit->config.answered(commit->config.context);
+    pthread_mutex_lock(&commit->lock);
+    commit->reported += reported;
+    must(commit->reported <= commit->submitted || !commit->closed);
+    pthread_mutex_unlock(&commit->lock);
+    return true;
+}
+
+bool commit_sync(struct commit *commit)
+{
+    pthread_mutex_lock(&commit->lock);
+    while (commit->submitted <= commit->reported && !commit->closed)
+        pthread_cond_wait(&commit->submitted_more, &commit->lock);
+    bool more = commit->submitted > commit->reported;
+    pthread_mutex_unlock(&commit->lock);
+    if (more) commit_sync_now(commit);
+    return more;
+}
+
+void commit_close(struct commit *commit)
+{
+    pthread_mutex_lock(&commit->lock);
+    commit->closed = true;
+    pthread_mutex_unlock(&commit->lock);
+    pthread_cond_broadcast(&commit->submitted_more);
+}

@@ -1,0 +1,48 @@
+/* commit.h -- the one road to disk: queued jobs become durable, answered jobs.
+ *
+ * Two threads, both owned by the daemon (or one loop of the simulator):
+ *
+ *     commit thread:  while (queue_wait(queue)) commit_turn(commit);   commit_close(commit);
+ *     sync thread:    while (commit_sync(commit)) ;
+ *
+ * commit_turn decides one batch while earlier ones are being synced; commit_sync makes everything
+ * decided so far durable and answers it. */
+#ifndef TALLY_COMMIT_COMMIT_H
+#define TALLY_COMMIT_COMMIT_H
+
+#include "base/clock.h"
+#include "commit/queue.h"
+#include "store/store.h"
+
+struct commit;
+
+struct commit_config {
+    struct queue *queue;
+    struct store *store; /* commit_new takes its `durable` hook */
+    const struct clock *clock;
+    struct apply_limits limits;
+    uint32_t batch_ops_max;
+    uint32_t batches_max; /* in flight: being decided or synced */
+    /* Called on the sync thread after a round of answers: one wake-up for many replies. */
+    void (*answered)(void *context);
+    void *context;
+};
+
+struct commit *commit_new(const struct commit_config *config);
+void commit_free(struct commit *commit);
+
+/* Decides one batch of what is queued. False if nothing was queued. Waits only while
+ * `batches_max` are in flight. */
+bool commit_turn(struct commit *commit);
+
+/* Waits for decided batches and makes them durable. False once commit_close was called and
+ * everything is answered. */
+bool commit_sync(struct commit *commit);
+
+/* The same without waiting, for a driver with one thread. False if nothing was submitted. */
+bool commit_sync_now(struct commit *commit);
+
+/* The commit thread's last act: no turn follows. */
+void commit_close(struct commit *commit);
+
+#endif

@@ -1,0 +1,321 @@
+/* queue.c -- two lanes, tenants in turn.
+ *
+ * A tenant has an entry while it has unanswered batched ops. Tenants with waiting jobs stand in a
+ * ring; the front one gives up to QUANTUM ops and goes to the back. */
+#include "commit/queue.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define QUANTUM 64u          /* ops a tenant gives before the next one's turn */
+#define TENANT_BUCKETS 1024u /* chains are short: tenants with unanswered ops only */
+
+struct fifo {
+    struct job *first;
+    struct job *last;
+};
+
+struct tenant {
+    struct tenant *chain;     /* same hash bucket */
+    struct tenant *ring_next; /* while it has waiting jobs */
+    bool in_ring;
+    uint32_t ops; /* unanswered */
+    struct fifo waiting;
+    size_t size;
+    char name[];
+};
+
+struct queue {
+    struct queue_limits limits;
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    bool sleeping; /* the taker waits: only then is a wake-up worth its cost */
+    bool stopped;
+    uint32_t ops; /* unanswered, batched lane */
+    uint32_t sync_ops;
+    size_t bytes;
+    uint32_t waiting_ops; /* not yet taken, per lane */
+    uint32_t waiting_sync_ops;
+    struct fifo sync;
+    struct tenant *ring_first;
+    struct tenant *ring_last;
+    struct tenant *tenants[TENANT_BUCKETS];
+};
+
+struct queue *queue_new(const struct queue_limits *limits)
+{
+    struct queue *queue = must_calloc(1, sizeof *queue);
+    queue->limits = *limits;
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_cond_init(&queue->filled, NULL);
+    return queue;
+}
+
+void queue_free(struct queue *queue)
+{
+    must(queue->ops == 0);
+    must(queue->sync_ops == 0);
+    pthread_cond_destroy(&queue->filled);
+    pthread_mutex_destroy(&queue->lock);
+    free(queue);
+}
+
+static void fifo_add(struct fifo *fifo, struct job *job)
+{
+    job->next = NULL;
+    if (fifo->last)
+        fifo->last->next = job;
+    else
+        fifo->first = job;
+    fifo->last = job;
+}
+
+static void fifo_drop_first(struct fifo *fifo)
+{
+    fifo->first = fifo->first->next;
+    if (!fifo->first) fifo->last = NULL;
+}
+
+static struct tenant **tenant_place(struct queue *queue, struct bytes name)
+{
+    struct tenant **place = &queue->tenants[hash_checksum(name) % TENANT_BUCKETS];
+    while (*place && !bytes_equal(bytes_of((*place)->name, (*place)->size), name))
+        place = &(*place)->chain;
+    return place;
+}
+
+static struct tenant *tenant_make(struct queue *queue, struct bytes name)
+{
+    struct tenant **place = tenant_place(queue, name);
+    if (*place) return *place;
+    struct tenant *tenant = must_calloc(1, sizeof *tenant + name.size);
+    memcpy(tenant->name, name.data, name.size);
+    tenant->size = name.size;
+    *place = tenant;
+    return tenant;
+}
+
+static void ring_add(struct queue *queue, struct tenant *tenant)
+{
+    must(!tenant->in_ring);
+    tenant->in_ring = true;
+    tenant->ring_next = NULL;
+    if (queue->ring_last)
+        queue->ring_last->ring_next = tenant;
+    else
+        queue->ring_first = tenant;
+    queue->ring_last = tenant;
+}
+
+static struct tenant *ring_take(struct queue *queue)
+{
+    struct tenant *tenant = queue->ring_first;
+    queue->ring_first = tenant->ring_next;
+    if (!queue->ring_first) queue->ring_last = NULL;
+    tenant->in_ring = false;
+    return tenant;
+}
+
+/* Room is compared without adding first: counts near the limit must not wrap. */
+static bool fits(uint64_t used, uint64_t more, uint64_t max)
+{
+    return more <= max && used <= max - more;
+}
+
+static enum err push_sync(struct queue *queue, struct job *job)
+{
+    if (queue->sync_ops > 0 && !fits(queue->sync_ops, job->count, queue->limits.sync_ops_max))
+        return ERR_BUSY;
+    queue->sync_ops += job->count;
+    queue->waiting_sync_ops += job->count;
+    fifo_add(&queue->sync, job);
+    return ERR_OK;
+}
+
+static enum err push_batched(struct queue *queue, struct job *job)
+{
+    struct tenant *known = *tenant_place(queue, job->tenant);
+    if (!fits(queue->ops, job->count, queue->limits.ops_max)) return ERR_QUEUE_FULL;
+    if (!fits(known ? known->ops : 0, job->count, queue->limits.tenant_ops_max))
+        return ERR_QUEUE_FULL;
+    if (!fits(queue->bytes, job->bytes, queue->limits.bytes_max)) return ERR_QUEUE_FULL;
+    struct tenant *tenant = known ? known : tenant_make(queue, job->tenant);
+    queue->ops += job->count;
+    queue->waiting_ops += job->count;
+    tenant->ops += job->count;
+    fifo_add(&tenant->waiting, job);
+    if (!tenant->in_ring) ring_add(queue, tenant);
+    return ERR_OK;
+}
+
+static enum err push_locked(struct queue *queue, struct job *job)
+{
+    must(job->count > 0);
+    job->taken = 0;
+    job->answered = 0;
+    enum err e = job->lane == LANE_SYNC ? push_sync(queue, job) : push_batched(queue, job);
+    if (e == ERR_OK) queue->bytes += job->bytes;
+    return e;
+}
+
+static void unlock_and_wake(struct queue *queue)
+{
+    bool wake = queue->sleeping && (queue->waiting_ops || queue->waiting_sync_ops);
+    if (wake) queue->sleeping = false;
+    pthread_mutex_unlock(&queue->lock);
+    if (wake) pthread_cond_signal(&queue->filled);
+}
+
+void queue_push_all(struct queue *queue, struct job *jobs, struct job **refused_out)
+{
+    struct fifo refused = {0};
+    pthread_mutex_lock(&queue->lock);
+    while (jobs) {
+        struct job *job = jobs;
+        jobs = job->next;
+        job->err = push_locked(queue, job);
+        if (job->err != ERR_OK) fifo_add(&refused, job);
+    }
+    unlock_and_wake(queue);
+    *refused_out = refused.first;
+}
+
+enum err queue_push(struct queue *queue, struct job *job)
+{
+    pthread_mutex_lock(&queue->lock);
+    enum err e = push_locked(queue, job);
+    unlock_and_wake(queue);
+    return e;
+}
+
+/* Moves up to `ops_max` ops of the fifo's first job into a slice. False: a whole job that does not
+ * fit into what is left of this batch. */
+static bool take_first(struct fifo *fifo, struct slice *slice, uint32_t ops_max)
+{
+    struct job *job = fifo->first;
+    uint32_t left = job->count - job->taken;
+    if (job->whole && left > ops_max) return false;
+    uint32_t count = left < ops_max ? left : ops_max;
+    *slice = (struct slice){job, job->taken, count};
+    job->taken += count;
+    if (job->taken == job->count) fifo_drop_first(fifo);
+    return true;
+}
+
+/* A batch takes at most half of itself from the sync lane while the other lane waits; but a whole
+ * job larger than that half goes first into an empty batch, or it would wait for ever. */
+static uint32_t take_sync(struct queue *queue, struct slice *slices, uint32_t ops_max,
+                          uint32_t *ops_out)
+{
+    uint32_t share = queue->waiting_ops && ops_max > 1 ? ops_max / 2 : ops_max;
+    uint32_t count = 0;
+    while (queue->sync.first && *ops_out < share) {
+        bool first_whole = *ops_out == 0 && queue->sync.first->whole;
+        uint32_t room = first_whole ? ops_max : share - *ops_out;
+        if (!take_first(&queue->sync, &slices[count], room)) break;
+        *ops_out += slices[count].count;
+        queue->waiting_sync_ops -= slices[count].count;
+        count++;
+    }
+    return count;
+}
+
+/* One tenant's turn. Returns how many slices it gave. */
+static uint32_t take_turn(struct queue *queue, struct tenant *tenant, struct slice *slices,
+                          uint32_t room)
+{
+    uint32_t quantum = room < QUANTUM ? room : QUANTUM;
+    uint32_t taken = 0;
+    uint32_t count = 0;
+    while (tenant->waiting.first && taken < quantum) {
+        uint32_t most = tenant->waiting.first->whole ? room - taken : quantum - taken;
+        if (!take_first(&tenant->waiting, &slices[count], most)) break;
+        taken += slices[count].count;
+        count++;
+    }
+    queue->waiting_ops -= taken;
+    return count;
+}
+
+static uint32_t take_batched(struct queue *queue, struct slice *slices, uint32_t ops_max,
+                             uint32_t *ops_out)
+{
+    uint32_t count = 0;
+    struct tenant *stuck = NULL; /* its next job is too large for what is left */
+    while (queue->ring_first && queue->ring_first != stuck && *ops_out < ops_max) {
+        struct tenant *tenant = ring_take(queue);
+        uint32_t given = take_turn(queue, tenant, slices + count, ops_max - *ops_out);
+        for (uint32_t i = 0; i < given; i++)
+            *ops_out += slices[count + i].count;
+        count += given;
+        if (tenant->waiting.first) ring_add(queue, tenant);
+        if (given == 0 && !stuck) stuck = tenant;
+        if (given > 0) stuck = NULL;
+    }
+    return count;
+}
+
+uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max)
+{
+    uint32_t ops = 0;
+    pthread_mutex_lock(&queue->lock);
+    uint32_t count = take_sync(queue, slices, ops_max, &ops);
+    count += take_batched(queue, slices + count, ops_max, &ops);
+    pthread_mutex_unlock(&queue->lock);
+    must(ops <= ops_max);
+    return count;
+}
+
+static void release_tenant(struct queue *queue, struct job *job)
+{
+    struct tenant **place = tenant_place(queue, job->tenant);
+    struct tenant *tenant = *place;
+    must(tenant != NULL && tenant->ops >= job->count);
+    tenant->ops -= job->count;
+    if (tenant->ops > 0) return;
+    must(!tenant->in_ring);
+    *place = tenant->chain;
+    free(tenant);
+}
+
+void queue_done(struct queue *queue, struct job *job)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue->bytes -= job->bytes;
+    if (job->lane == LANE_SYNC) {
+        queue->sync_ops -= job->count;
+    } else {
+        queue->ops -= job->count;
+        release_tenant(queue, job);
+    }
+    pthread_mutex_unlock(&queue->lock);
+}
+
+bool queue_wait(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    while (!queue->waiting_ops && !queue->waiting_sync_ops && !queue->stopped) {
+        queue->sleeping = true;
+        pthread_cond_wait(&queue->filled, &queue->lock);
+    }
+    queue->sleeping = false;
+    bool any = queue->waiting_ops || queue->waiting_sync_ops;
+    pthread_mutex_unlock(&queue->lock);
+    return any;
+}
+
+void queue_stop(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue->stopped = true;
+    pthread_mutex_unlock(&queue->lock);
+    pthread_cond_broadcast(&queue->filled);
+}
+
+uint32_t queue_depth(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    uint32_t depth = queue->ops + queue->sync_ops;
+    pthread_mutex_unlock(&queue->lock);
+    return depth;
+}

@@ -1,0 +1,48 @@
+/* queue.h -- where jobs wait for the commit thread, bounded and fair.
+ *
+ * Two lanes: sync jobs go first, but take at most half of a batch while others wait. Inside the
+ * batched lane tenants take turns, a few ops at a time, and each tenant's jobs keep their order.
+ * Ops count against the limits from queue_push until queue_done, so the bound holds for everything
+ * unanswered, not only for what waits. Every call may come from any thread. */
+#ifndef TALLY_COMMIT_QUEUE_H
+#define TALLY_COMMIT_QUEUE_H
+
+#include "core/apply.h"
+
+struct queue;
+
+struct queue_limits {
+    uint32_t ops_max;        /* batched ops, all tenants */
+    uint32_t tenant_ops_max; /* batched ops of one tenant */
+    uint32_t sync_ops_max;
+    size_t bytes_max; /* memory held by all jobs */
+};
+
+struct queue *queue_new(const struct queue_limits *limits);
+void queue_free(struct queue *queue); /* must be empty */
+
+/* Takes a place for each job of the list (linked by `next`). Jobs that found none are left in
+ * `*refused_out`, in order, with `err` ERR_QUEUE_FULL; nothing of them was taken. One lock and at
+ * most one wake-up for the whole list. */
+void queue_push_all(struct queue *queue, struct job *jobs, struct job **refused_out);
+
+/* One job. ERR_QUEUE_FULL for a full batched lane; ERR_BUSY for a full sync lane, whose callers
+ * wait instead of being refused. */
+MUST_USE enum err queue_push(struct queue *queue, struct job *job);
+
+/* Fills `slices` with up to `ops_max` ops in the order they are to be judged and returns how many
+ * slices. Jobs marked `whole` come whole. Does not wait. */
+uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max);
+
+/* The job is answered: gives its places back. */
+void queue_done(struct queue *queue, struct job *job);
+
+/* Waits until something can be taken (true) or the queue is stopped and empty (false). */
+bool queue_wait(struct queue *queue);
+
+/* No more waiting: queue_wait returns false once everything queued has been taken. */
+void queue_stop(struct queue *queue);
+
+uint32_t queue_depth(struct queue *queue); /* unanswered ops, both lanes */
+
+#endif

@@ -1,0 +1,36 @@
+/* config_parts.h -- what config.c and config_yaml.c say to each other. */
+#ifndef TALLY_CONFIG_PARTS_H
+#define TALLY_CONFIG_PARTS_H
+
+#include "config.h"
+#include "settings.h"
+
+/* One load under way. */
+struct config_load {
+    struct config *config;
+    struct config_report *report;
+    bool given[SETTING_COUNT]; /* set by somebody, so not ours to adapt */
+};
+
+/* Adds "where: sentence". Past CONFIG_ERRORS_MAX nothing more is added. */
+void config_error(struct config_load *load, const char *where, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+bool config_errors_full(const struct config_load *load);
+
+/* Complains about a path that is no setting, with a suggestion if there is a near one. */
+void config_unknown(struct config_load *load, const char *where, struct bytes path);
+
+/* One value as text; lists are read as YAML in flow form. */
+void config_set(struct config_load *load, const char *where, const struct setting *setting,
+                struct bytes text);
+
+/* A whole file's text; `name` is what errors call it. */
+void config_read_yaml(struct config_load *load, const char *name, struct bytes text);
+
+/* The list `text`, such as [{sha256: .., tenant: ..}], of a SETTING_KEYS. */
+void config_read_keys(struct config_load *load, const char *where, const struct setting *setting,
+                      struct bytes text);
+
+void config_keys_release(struct config_keys *keys);
+
+#endif

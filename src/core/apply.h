@@ -1,0 +1,54 @@
+/* apply.h -- gather, decide, write: the whole decision about a batch, without I/O.
+ *
+ *     apply_needs(apply)      lists every object the batch could touch in apply->reads
+ *     (the store fills them)
+ *     apply_decide(apply)     one outcome per op, after-images in apply->reads, apply->writes
+ *
+ * Pure: the same slices, values, time and numbers in give the same out, so live traffic, rebuild
+ * and the simulator run the very same decision. */
+#ifndef TALLY_CORE_APPLY_H
+#define TALLY_CORE_APPLY_H
+
+#include "core/sets.h"
+
+/* Part of a job that goes into one batch. */
+struct slice {
+    struct job *job;
+    uint32_t first;
+    uint32_t count;
+};
+
+struct apply_limits {
+    int64_t tenant_cells;   /* a new cell past it: ERR_CELL_LIMIT */
+    uint32_t granularities; /* of one counter */
+    int64_t key_keep_ms;    /* how long an idempotency key is remembered */
+};
+
+struct undo;
+
+struct apply {
+    /* Set by the caller. */
+    struct arena *arena;
+    const struct apply_limits *limits;
+    struct slice *slices; /* in the order in which they are to be judged */
+    uint32_t slices_count;
+    int64_t time_ms;      /* batch time */
+    uint64_t sequence;    /* the last one given out; advanced */
+    uint64_t next_series; /* the next free id; advanced */
+
+    /* The work and its result. */
+    struct read_set reads;
+    struct write_set writes;
+
+    /* apply's own. */
+    uint32_t ops_count;
+    uint32_t dead_count;
+    uint64_t *dead;
+    uint32_t part; /* grows with each all-or-nothing part, see read_counter.owner */
+    struct undo *undo;
+};
+
+void apply_needs(struct apply *apply);
+void apply_decide(struct apply *apply);
+
+#endif

@@ -1,0 +1,65 @@
+/* cell.c -- the arithmetic of one cell.
+ *
+ * Invariant of every existing cell of a direct counter: 0 <= subbed <= added <= INT64_MAX, hence
+ * 0 <= net <= INT64_MAX. `added` and `subbed` never fall. */
+#include "core/cell.h"
+
+static void cell_check(const struct cell *cell)
+{
+    must(cell->subbed >= 0);
+    must(cell->added >= cell->subbed);
+}
+
+struct cell cell_absent(void)
+{
+    return (struct cell){.expires_ms = TIME_NONE};
+}
+
+enum err cell_increment(struct cell *cell, int64_t amount, int64_t max)
+{
+    cell_check(cell);
+    must(amount > 0);
+    __int128 net = (__int128)cell->added - cell->subbed + amount;
+    if (max != MAX_NONE && net > max) return ERR_LIMIT;
+    int64_t added;
+    if (__builtin_add_overflow(cell->added, amount, &added)) return ERR_OVERFLOW;
+    cell->added = added;
+    cell->exists = true;
+    return ERR_OK;
+}
+
+enum err cell_decrement(struct cell *cell, int64_t amount)
+{
+    cell_check(cell);
+    must(amount > 0);
+    if (!cell->exists || cell->added - cell->subbed < amount) return ERR_NEGATIVE;
+    cell->subbed += amount; /* cannot overflow: it stays at or below added */
+    return ERR_OK;
+}
+
+enum err cell_set(struct cell *cell, int64_t target)
+{
+    cell_check(cell);
+    must(target >= 0);
+    int64_t net = cell->added - cell->subbed;
+    int64_t added = cell->added;
+    if (target > net && __builtin_add_overflow(cell->added, target - net, &added))
+        return ERR_OVERFLOW;
+    cell->added = added;
+    if (target < net) cell->subbed += net - target;
+    cell->exists = true;
+    return ERR_OK;
+}
+
+void cell_extend(struct cell *cell, int64_t expires_ms)
+{
+    if (expires_ms == TIME_NONE) return;
+    if (cell->expires_ms == TIME_NONE || expires_ms > cell->expires_ms)
+        cell->expires_ms = expires_ms;
+}
+
+bool cell_equal(const struct cell *a, const struct cell *b)
+{
+    return a->exists == b->exists && a->added == b->added && a->subbed == b->subbed &&
+           a->expires_ms == b->expires_ms;
+}

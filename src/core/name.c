@@ -1,0 +1,56 @@
+/* name.c -- tenant ids and counter names, and the keys made of them. */
+#include "core/name.h"
+
+static const bool name_byte[256] = {
+    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['_'] = true,
+    ['.'] = true,         ['~'] = true,         ['-'] = true,
+};
+
+bool name_valid(struct bytes name)
+{
+    if (name.size < 1 || name.size > NAME_SIZE_MAX) return false;
+    for (size_t i = 0; i < name.size; i++)
+        if (!name_byte[(unsigned char)name.data[i]]) return false;
+    return true;
+}
+
+struct bytes counter_key_prefix(char out[static COUNTER_KEY_SIZE_MAX], struct bytes tenant,
+                                struct bytes prefix)
+{
+    must(tenant.size >= 1 && tenant.size <= NAME_SIZE_MAX);
+    must(prefix.size <= NAME_SIZE_MAX);
+    char *at = mempcpy(out, tenant.data, tenant.size);
+    *at++ = '\0';
+    *at++ = COUNTER_KIND_DIRECT;
+    if (prefix.size) at = mempcpy(at, prefix.data, prefix.size);
+    return bytes_of(out, (size_t)(at - out));
+}
+
+struct bytes counter_key(char out[static COUNTER_KEY_SIZE_MAX], struct bytes tenant,
+                         struct bytes name)
+{
+    must(name.size >= 1);
+    struct bytes key = counter_key_prefix(out, tenant, name);
+    out[key.size] = '\0';
+    return bytes_of(out, key.size + 1);
+}
+
+bool counter_key_split(struct bytes key, struct bytes *tenant_out, char *kind_out,
+                       struct bytes *name_out)
+{
+    struct bytes rest = key;
+    struct bytes tenant = bytes_split(&rest, '\0');
+    if (!name_valid(tenant)) return false;
+    if (rest.size < 1 || rest.data[0] < 'a' || rest.data[0] > 'z') return false;
+    char kind = rest.data[0];
+
+    rest = bytes_of(rest.data + 1, rest.size - 1);
+    struct bytes name = bytes_split(&rest, '\0');
+    bool closed = rest.data != NULL && rest.size == 0;
+    if (!closed || !name_valid(name)) return false;
+
+    *tenant_out = tenant;
+    *kind_out = kind;
+    *name_out = name;
+    return true;
+}

@@ -1,0 +1,29 @@
+/* name.h -- tenant ids and counter names, and the keys made of them.
+ *
+ * A key is tenant, NUL, kind, name, NUL (core/op.h). A valid name holds no NUL, so keys are
+ * unambiguous, and memcmp orders them by tenant, then kind, then name. */
+#ifndef TALLY_CORE_NAME_H
+#define TALLY_CORE_NAME_H
+
+#include "base/bytes.h"
+#include "core/op.h"
+
+/* 1 to 255 of A-Z a-z 0-9 _ . ~ - (A-24). Case counts. */
+MUST_USE bool name_valid(struct bytes name);
+
+/* Writes the key of a direct counter and returns it as a view of `out`. `tenant` and `name` have
+ * passed name_valid. */
+struct bytes counter_key(char out[static COUNTER_KEY_SIZE_MAX], struct bytes tenant,
+                         struct bytes name);
+
+/* What the keys of all direct counters of `tenant` whose name starts with `prefix` start with.
+ * `tenant` is valid; `prefix` is empty or valid. */
+struct bytes counter_key_prefix(char out[static COUNTER_KEY_SIZE_MAX], struct bytes tenant,
+                                struct bytes prefix);
+
+/* Takes a key apart into views of it. False: these bytes are not a key, whatever their source. The
+ * kind is some lower-case letter; which ones it knows is the caller's to say. */
+MUST_USE bool counter_key_split(struct bytes key, struct bytes *tenant_out, char *kind_out,
+                                struct bytes *name_out);
+
+#endif

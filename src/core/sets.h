@@ -1,0 +1,85 @@
+/* sets.h -- what a batch reads and what it writes, as typed lists that every store shares.
+ *
+ * apply_needs (core/apply.h) lists the objects, the store fills in their values, apply_decide
+ * changes them, the store keeps what changed. All memory is the batch's arena's. */
+#ifndef TALLY_CORE_SETS_H
+#define TALLY_CORE_SETS_H
+
+#include "base/arena.h"
+#include "core/op.h"
+
+/* What an idempotency key led to. `outcome` is encoded by core/outcome.c. */
+struct key_record {
+    uint64_t sequence;
+    int64_t first_seen_ms;
+    uint64_t check;
+    struct bytes outcome;
+    bool exists;
+};
+
+/* The objects a batch could touch. Keys are filled by apply_needs, values by store_load, `changed`
+ * and the new values by apply_decide. `handle` is the store's. */
+struct read_counter {
+    struct fingerprint print;
+    struct bytes key;
+    const struct counter *value; /* NULL: no such counter */
+    uint32_t tenant_index;
+    uint32_t owner; /* apply's own: which all-or-nothing part may change `value` in place */
+    bool changed;
+    void *handle;
+};
+
+struct read_cell {
+    uint32_t counter_index;
+    int32_t duration;
+    int64_t bucket;
+    uint64_t series; /* of `value`; set by apply_decide when it makes a new one; 0: none */
+    struct cell value;
+    bool changed;
+    void *handle;
+};
+
+struct read_tenant {
+    struct fingerprint print;
+    struct bytes tenant;
+    int64_t cells; /* over all its counters */
+    bool changed;
+    void *handle;
+};
+
+struct read_key {
+    struct fingerprint print;
+    struct key_record value;
+    bool changed;
+    void *handle;
+};
+
+struct read_set {
+    struct read_counter *counters;
+    struct read_cell *cells;
+    struct read_tenant *tenants;
+    struct read_key *keys;
+    uint32_t counters_count;
+    uint32_t cells_count;
+    uint32_t tenants_count;
+    uint32_t keys_count;
+};
+
+/* A decided batch. The changed entries of `reads` are its after-images, `causes` what was asked.
+ * Belongs to the commit layer and stays untouched by it until `durable` returns. */
+struct write_set {
+    uint64_t first_sequence; /* of the first cause */
+    uint32_t count;          /* causes; 0: nothing changed, it only waits its turn */
+    int64_t time_ms;         /* batch time: never runs back */
+    uint64_t next_series;    /* the first series id not yet given out */
+    struct read_set *reads;
+    const struct op **causes;
+    const uint64_t *dead; /* series that this batch unmapped: their cells are garbage from now on */
+    uint32_t dead_count;
+    struct arena *arena;    /* lives as long as the write set */
+    void *batch;            /* the commit layer's, handed to `durable` */
+    void *stored;           /* the store's own */
+    struct write_set *next; /* the store's own */
+};
+
+#endif

@@ -1,0 +1,191 @@
+/* block.c -- the bytes of block.h. Integers are varints: an after-image of a cell is some 15 bytes,
+ * a cause some 8, and the journal's bytes are the server's write speed. */
+#include "store/embedded/block.h"
+
+#include "core/counter.h"
+
+enum { BODY_FORMAT = 1 };
+
+enum tag {
+    TAG_COUNTER = 'N',
+    TAG_COUNTER_GONE = 'n',
+    TAG_CELL = 'C',
+    TAG_CELL_EXPIRING = 'E',
+    TAG_CELL_GONE = 'c',
+    TAG_TENANT = 'T',
+    TAG_KEY = 'K',
+    TAG_DEAD = 'D',
+};
+
+enum { CAUSE_REFUSED = 0x80 }; /* remembered under a key, but it changed no cell */
+
+static void encode_cause(struct buf *buf, const struct read_set *reads, const struct op *op)
+{
+    bool refused = op->err != ERR_OK;
+    buf_add_char(buf, (char)(op->kind | (refused ? CAUSE_REFUSED : 0)));
+    if (refused) return;
+    if (op->kind == OP_DELETE) {
+        buf_add_sized(buf, op->counter);
+        return;
+    }
+    buf_add_varint(buf, reads->cells[op->cell_index].series);
+    buf_add_signed(buf, op->bucket);
+    if (op->kind != OP_EXPIRE) buf_add_varint(buf, (uint64_t)op->amount);
+}
+
+static void encode_causes(struct buf *buf, const struct write_set *writes)
+{
+    size_t at = buf->size;
+    buf_add_u32(buf, 0);
+    for (uint32_t i = 0; i < writes->count; i++)
+        encode_cause(buf, writes->reads, writes->causes[i]);
+    if (!buf->failed) put_u32(buf->data + at, (uint32_t)(buf->size - at - sizeof(uint32_t)));
+}
+
+static void encode_counters(struct buf *buf, const struct read_set *reads)
+{
+    for (uint32_t i = 0; i < reads->counters_count; i++) {
+        const struct read_counter *counter = &reads->counters[i];
+        if (!counter->changed) continue;
+        buf_add_char(buf, counter->value ? TAG_COUNTER : TAG_COUNTER_GONE);
+        buf_add_sized(buf, counter->key);
+        if (counter->value) counter_encode(buf, counter->value);
+    }
+}
+
+static void encode_cell(struct buf *buf, const struct read_cell *cell)
+{
+    const struct cell *value = &cell->value;
+    bool expiring = value->exists && value->expires_ms != TIME_NONE;
+    buf_add_char(buf, !value->exists ? TAG_CELL_GONE : expiring ? TAG_CELL_EXPIRING : TAG_CELL);
+    buf_add_varint(buf, cell->series);
+    buf_add_signed(buf, cell->bucket);
+    if (!value->exists) return;
+    buf_add_signed(buf, value->added);
+    buf_add_signed(buf, value->subbed);
+    if (expiring) buf_add_signed(buf, value->expires_ms);
+}
+
+static void encode_tenants(struct buf *buf, const struct read_set *reads)
+{
+    for (uint32_t i = 0; i < reads->tenants_count; i++) {
+        if (!reads->tenants[i].changed) continue;
+        buf_add_char(buf, TAG_TENANT);
+        buf_add_sized(buf, reads->tenants[i].tenant);
+        buf_add_varint(buf, (uint64_t)reads->tenants[i].cells);
+    }
+}
+
+static void encode_key(struct buf *buf, const struct read_key *key)
+{
+    buf_add_char(buf, TAG_KEY);
+    buf_add_fixed64(buf, key->print.low);
+    buf_add_fixed64(buf, key->print.high);
+    buf_add_varint(buf, key->value.sequence);
+    buf_add_signed(buf, key->value.first_seen_ms);
+    buf_add_fixed64(buf, key->value.check);
+    buf_add_sized(buf, key->value.outcome);
+}
+
+void block_encode(struct buf *buf, const struct write_set *writes)
+{
+    const struct read_set *reads = writes->reads;
+    buf_add_char(buf, BODY_FORMAT);
+    encode_causes(buf, writes);
+    encode_counters(buf, reads);
+    for (uint32_t i = 0; i < reads->cells_count; i++)
+        if (reads->cells[i].changed) encode_cell(buf, &reads->cells[i]);
+    encode_tenants(buf, reads);
+    for (uint32_t i = 0; i < reads->keys_count; i++)
+        if (reads->keys[i].changed) encode_key(buf, &reads->keys[i]);
+    for (uint32_t i = 0; i < writes->dead_count; i++) {
+        buf_add_char(buf, TAG_DEAD);
+        buf_add_varint(buf, writes->dead[i]);
+    }
+}
+
+static void visit_counter(struct reader *reader, struct arena *arena, bool gone,
+                          const struct block_visitor *visitor)
+{
+    struct bytes key = read_sized(reader);
+    const struct counter *counter = gone ? NULL : counter_decode(reader, arena);
+    if (!reader->failed) visitor->counter(visitor->context, key, counter);
+}
+
+static void visit_cell(struct reader *reader, enum tag tag, int64_t time_ms,
+                       const struct block_visitor *visitor)
+{
+    uint64_t series = read_varint(reader);
+    int64_t bucket = read_signed(reader);
+    struct cell cell = {.expires_ms = TIME_NONE};
+    if (tag != TAG_CELL_GONE) {
+        cell.exists = true;
+        cell.updated_ms = time_ms;
+        cell.added = read_signed(reader);
+        cell.subbed = read_signed(reader);
+        if (cell.subbed < 0 || cell.added < cell.subbed) reader->failed = true;
+    }
+    if (tag == TAG_CELL_EXPIRING) cell.expires_ms = read_signed(reader);
+    if (!reader->failed) visitor->cell(visitor->context, series, bucket, &cell);
+}
+
+static void visit_tenant(struct reader *reader, const struct block_visitor *visitor)
+{
+    struct bytes tenant = read_sized(reader);
+    uint64_t cells = read_varint(reader);
+    if (cells > INT64_MAX) reader->failed = true;
+    if (!reader->failed) visitor->tenant(visitor->context, tenant, (int64_t)cells);
+}
+
+static void visit_key(struct reader *reader, const struct block_visitor *visitor)
+{
+    struct fingerprint print;
+    print.low = read_fixed64(reader);
+    print.high = read_fixed64(reader);
+    struct key_record record = {.exists = true};
+    record.sequence = read_varint(reader);
+    record.first_seen_ms = read_signed(reader);
+    record.check = read_fixed64(reader);
+    record.outcome = read_sized(reader);
+    if (!reader->failed) visitor->key(visitor->context, print, &record);
+}
+
+static void visit_dead(struct reader *reader, const struct block_visitor *visitor)
+{
+    uint64_t series = read_varint(reader);
+    if (!reader->failed) visitor->dead(visitor->context, series);
+}
+
+enum err block_visit(struct bytes body, int64_t time_ms, struct arena *arena,
+                     const struct block_visitor *visitor)
+{
+    struct reader reader = reader_of(body);
+    if (read_u8(&reader) != BODY_FORMAT) return ERR_CORRUPT;
+    read_bytes(&reader, read_u32(&reader));
+    while (!reader.failed && reader_left(&reader) > 0) {
+        enum tag tag = read_u8(&reader);
+        switch (tag) {
+        case TAG_COUNTER:
+        case TAG_COUNTER_GONE:
+            visit_counter(&reader, arena, tag == TAG_COUNTER_GONE, visitor);
+            break;
+        case TAG_CELL:
+        case TAG_CELL_EXPIRING:
+        case TAG_CELL_GONE:
+            visit_cell(&reader, tag, time_ms, visitor);
+            break;
+        case TAG_TENANT:
+            visit_tenant(&reader, visitor);
+            break;
+        case TAG_KEY:
+            visit_key(&reader, visitor);
+            break;
+        case TAG_DEAD:
+            visit_dead(&reader, visitor);
+            break;
+        default:
+            reader.failed = true;
+        }
+    }
+    return reader.failed ? ERR_CORRUPT : ERR_OK;
+}

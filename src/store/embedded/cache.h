@@ -1,0 +1,110 @@
+/* cache.h -- the part of the state that is in memory: a sharded table of entries with lives.
+ *
+ * Counters, cells and tenants put a `struct cache_entry` first in their own structs. An entry is
+ *
+ *     clean     equal to the state on disk; may be evicted when nobody pins it
+ *     dirty     newer than the state; waits for write-back
+ *     written   given to the state, which has not flushed it yet: clean after the flush, dirty
+ *               again if it changes or if the flush fails
+ *
+ * The commit thread pins what a batch loads and unpins it when the batch is answered, so pointers
+ * to entries stay good for as long as a batch is in flight. What an entry shows to readers is
+ * always durable; a staged value hangs beside it until its batch is published.
+ *
+ * Everything about an entry is read and written under its shard's lock, held for a few lines. */
+#ifndef TALLY_STORE_EMBEDDED_CACHE_H
+#define TALLY_STORE_EMBEDDED_CACHE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/table.h"
+
+#ifdef TALLY_SMALL_WORLD
+#define CACHE_SHARDS 2u
+#else
+#define CACHE_SHARDS 64u
+#endif
+
+enum cache_life { LIFE_CLEAN, LIFE_DIRTY, LIFE_WRITTEN };
+
+struct cache_entry {
+    struct table_node node;
+    struct cache_entry *previous; /* while dirty or written */
+    struct cache_entry *next;
+    uint32_t pins;
+    uint8_t life;
+    bool warm; /* used since the clock hand last passed */
+};
+
+struct cache_list {
+    struct cache_entry *first;
+    struct cache_entry *last;
+};
+
+struct cache_shard {
+    _Alignas(64) pthread_mutex_t lock;
+    struct table table;
+    struct cache_list dirty; /* oldest first */
+    struct cache_list written;
+    size_t bytes;
+    size_t hand;        /* where eviction goes on */
+    size_t dirty_count; /* dirty and written */
+    uint64_t evictions;
+};
+
+struct cache {
+    size_t bytes_max;
+    size_t (*entry_size)(const struct cache_entry *entry);
+    void (*entry_free)(struct cache_entry *entry);
+    struct cache_shard shards[CACHE_SHARDS];
+};
+
+void cache_init(struct cache *cache, size_t bytes_max,
+                size_t (*entry_size)(const struct cache_entry *),
+                void (*entry_free)(struct cache_entry *));
+void cache_release(struct cache *cache);
+
+static inline struct cache_shard *cache_shard_of(struct cache *cache, uint64_t hash)
+{
+    return &cache->shards[(hash >> 48) % CACHE_SHARDS];
+}
+struct cache_shard *cache_lock(struct cache *cache, uint64_t hash);
+void cache_unlock(struct cache_shard *shard);
+
+/* All of these with the shard locked. Insert may evict clean, unpinned entries to make room; a
+ * cache full of dirty ones grows past its bound until write-back catches up (cache_pressed). */
+void cache_insert(struct cache *cache, struct cache_shard *shard, struct cache_entry *entry);
+void cache_remove(struct cache *cache, struct cache_shard *shard, struct cache_entry *entry);
+void cache_dirty(struct cache_shard *shard, struct cache_entry *entry);
+static inline void cache_pin(struct cache_entry *entry)
+{
+    entry->pins++;
+    entry->warm = true;
+}
+static inline void cache_unpin(struct cache_entry *entry)
+{
+    must(entry->pins > 0);
+    entry->pins--;
+}
+
+/* Moves up to `max` dirty entries of shard `index` to written and returns how many. `copy` is
+ * called with the lock held and gives each one's value to the state. */
+typedef void cache_copy_fn(void *context, struct cache_entry *entry);
+size_t cache_write_back(struct cache *cache, unsigned index, size_t max, cache_copy_fn *copy,
+                        void *context);
+
+/* The state was flushed (`ok`): what was written is clean. Or it failed: it is dirty as before. */
+void cache_flushed(struct cache *cache, bool ok);
+
+/* More than half of the room is dirty: time to write back now. */
+bool cache_pressed(struct cache *cache);
+
+struct cache_stats {
+    size_t bytes;
+    size_t entries;
+    size_t dirty;
+};
+void cache_stats(struct cache *cache, struct cache_stats *stats_out);
+
+#endif

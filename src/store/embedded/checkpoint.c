@@ -1,0 +1,337 @@
+/* checkpoint.c -- the tend thread's side: memory goes to the state, then the journal may shrink.
+ *
+ *   write back -> flush -> `applied` -> flush -> trim
+ *
+ * (1) Only durable values are written back: entries show nothing else.
+ * (2) `applied` moves only after everything up to it is flushed, ids before objects.
+ * (3) An entry is clean only after the flush that holds it. If writing or flushing fails, all that
+ *     was given to the state is dirty again, so reopening the state loses nothing.
+ * (4) After-images are absolute, so a checkpoint need not be one instant: the state may run ahead
+ *     of `applied`, never ahead of the journal. */
+#include "store/embedded/internal.h"
+
+#include <stdlib.h>
+
+#include "base/crash.h"
+#include "base/log.h"
+
+#define WRITE_BACK_CHUNK 256u /* entries a lock hold and a state write */
+#define DEAD_CELLS_FEW 256u   /* up to here they are deleted one by one */
+#define DUE_ROWS_MAX 1000u    /* expiry rows looked at in one go */
+
+static void write_cell(void *context, struct cache_entry *entry)
+{
+    struct embedded *embedded = context;
+    uint64_t series;
+    int64_t bucket;
+    struct cell cell;
+    char key[CELL_KEY_SIZE];
+    char due[EXPIRY_KEY_SIZE];
+    char room[64];
+    cells_value(entry, &series, &bucket, &cell);
+    cell_key(key, series, bucket);
+    if (!cell.exists) {
+        state_batch_delete(embedded->writes, STATE_CELLS, bytes_of(key, sizeof key));
+        return;
+    }
+    struct buf value = {.data = room, .capacity = sizeof room, .max = sizeof room};
+    cell_record(&value, &cell);
+    must(!value.failed);
+    state_batch_put(embedded->writes, STATE_CELLS, bytes_of(key, sizeof key), buf_bytes(&value));
+    if (cell.expires_ms == TIME_NONE) return;
+    expiry_key(due, cell.expires_ms, series, bucket);
+    state_batch_put(embedded->writes, STATE_EXPIRY, bytes_of(due, sizeof due), BYTES(""));
+}
+
+static void write_series(struct embedded *embedded, const struct keyed_counter *keyed,
+                         struct buf *value)
+{
+    char key[SERIES_KEY_SIZE];
+    for (uint32_t i = 0; i < keyed->counter->count; i++) {
+        buf_reset(value);
+        series_record(value, keyed->counter->series[i].duration, keyed->key);
+        state_batch_put(embedded->writes, STATE_SERIES,
+                        series_key(key, keyed->counter->series[i].id), buf_bytes(value));
+    }
+}
+
+static void write_counter(void *context, struct cache_entry *entry)
+{
+    struct embedded *embedded = context;
+    struct keyed_counter keyed = counters_value(entry);
+    if (!keyed.counter) {
+        state_batch_delete(embedded->writes, STATE_COUNTERS, keyed.key);
+        return;
+    }
+    struct buf value;
+    buf_init(&value, SIZE_MAX / 2);
+    counter_record(&value, keyed.counter);
+    state_batch_put(embedded->writes, STATE_COUNTERS, keyed.key, buf_bytes(&value));
+    write_series(embedded, &keyed, &value);
+    buf_release(&value);
+}
+
+static void write_tenant(void *context, struct cache_entry *entry)
+{
+    struct embedded *embedded = context;
+    int64_t cells;
+    char room[16];
+    struct bytes tenant = tenants_value(entry, &cells);
+    struct buf value = {.data = room, .capacity = sizeof room, .max = sizeof room};
+    tenant_record(&value, cells);
+    state_batch_put(embedded->writes, STATE_TENANTS, tenant, buf_bytes(&value));
+}
+
+static enum err write_back_cache(struct embedded *embedded, struct cache *cache,
+                                 cache_copy_fn *copy)
+{
+    for (unsigned i = 0; i < CACHE_SHARDS; i++) {
+        while (cache_write_back(cache, i, WRITE_BACK_CHUNK, copy, embedded) > 0) {
+            enum err e = state_write(embedded->state, embedded->writes);
+            if (e != ERR_OK) return e;
+        }
+    }
+    return ERR_OK;
+}
+
+/* The cells of an unmapped series. A few are deleted one by one; many by one range tombstone, which
+ * would slow scans down if every small series left one behind. */
+struct dead_cells {
+    struct state_batch *writes;
+    size_t count;
+};
+
+static bool delete_dead_cell(void *context, struct bytes key, struct bytes value)
+{
+    struct dead_cells *cells = context;
+    (void)value;
+    state_batch_delete(cells->writes, STATE_CELLS, key);
+    return ++cells->count < DEAD_CELLS_FEW;
+}
+
+static enum err write_dead_series(struct embedded *embedded, uint64_t series)
+{
+    char from[SERIES_KEY_SIZE];
+    char to[SERIES_KEY_SIZE];
+    struct bytes first = series_key(from, series);
+    struct bytes end = series_key(to, series + 1);
+    struct dead_cells cells = {.writes = embedded->writes};
+    enum err e = state_scan(embedded->state, STATE_CELLS, first, end, delete_dead_cell, &cells);
+    if (e != ERR_OK) return e;
+    if (cells.count >= DEAD_CELLS_FEW)
+        state_batch_delete_range(embedded->writes, STATE_CELLS, first, end);
+    state_batch_delete(embedded->writes, STATE_SERIES, first);
+    return state_write(embedded->state, embedded->writes);
+}
+
+/* Expiry rows that point to such a series are found stale when they come due. */
+static enum err write_dead(struct embedded *embedded, const uint64_t *dead, size_t count)
+{
+    enum err e = ERR_OK;
+    for (size_t i = 0; i < count && e == ERR_OK; i++)
+        e = write_dead_series(embedded, dead[i]);
+    return e;
+}
+
+static enum err write_back(struct embedded *embedded)
+{
+    enum err e = write_back_cache(embedded, tenants_cache(embedded->tenants), write_tenant);
+    if (e == ERR_OK)
+        e = write_back_cache(embedded, counters_cache(embedded->counters), write_counter);
+    if (e == ERR_OK) e = write_back_cache(embedded, cells_cache(embedded->cells), write_cell);
+    return e;
+}
+
+static enum err write_applied(struct embedded *embedded, const struct store_position *position)
+{
+    char room[48];
+    struct buf value = {.data = room, .capacity = sizeof room, .max = sizeof room};
+    position_record(&value, position);
+    must(!value.failed);
+    crash_point("checkpoint.before_applied");
+    state_batch_put(embedded->writes, STATE_META, META_APPLIED, buf_bytes(&value));
+    enum err e = state_write(embedded->state, embedded->writes);
+    if (e == ERR_OK) e = state_flush(embedded->state);
+    crash_point("checkpoint.after_applied");
+    return e;
+}
+
+static void settle(struct embedded *embedded, bool ok)
+{
+    cache_flushed(tenants_cache(embedded->tenants), ok);
+    cache_flushed(counters_cache(embedded->counters), ok);
+    cache_flushed(cells_cache(embedded->cells), ok);
+}
+
+static enum err write_everything(struct embedded *embedded, const uint64_t *dead, size_t count)
+{
+    bool more;
+    enum err e = registry_write_back(embedded->registry, true, &more);
+    if (e == ERR_OK) e = write_back(embedded);
+    if (e == ERR_OK) e = write_dead(embedded, dead, count);
+    crash_point("checkpoint.before_flush");
+    if (e == ERR_OK) e = state_flush(embedded->state);
+    crash_point("checkpoint.after_flush");
+    return e;
+}
+
+/* What was published when the checkpoint begins; everything of it is in the caches by then. */
+static struct store_position checkpoint_begin(struct embedded *embedded, uint64_t **dead_out,
+                                              size_t *count_out)
+{
+    struct journal_stats journal;
+    journal_stats(embedded->journal, &journal);
+    embedded->applied_bytes = journal.appended_bytes;
+    embedded->checkpoint_ns = clock_mono_ns(embedded->config.clock);
+    pthread_mutex_lock(&embedded->pipeline);
+    struct store_position position = embedded->durable;
+    *dead_out = embedded->dead;
+    *count_out = embedded->dead_count;
+    embedded->dead = NULL;
+    embedded->dead_count = embedded->dead_capacity = 0;
+    pthread_mutex_unlock(&embedded->pipeline);
+    return position;
+}
+
+static void checkpoint_failed(struct embedded *embedded)
+{
+    log_line(LOG_ERROR, "checkpoint failed", LOG_KV("why", state_error(embedded->state)));
+    atomic_fetch_add(&embedded->storage_errors, 1);
+    embedded->state_failed = true;
+}
+
+enum err checkpoint_run(struct embedded *embedded)
+{
+    uint64_t *dead;
+    size_t dead_count;
+    struct store_position position = checkpoint_begin(embedded, &dead, &dead_count);
+    enum err e = write_everything(embedded, dead, dead_count);
+    settle(embedded, e == ERR_OK);
+    if (e != ERR_OK) embedded_bury(embedded, dead, dead_count);
+    free(dead);
+    if (e == ERR_OK) e = write_applied(embedded, &position);
+    if (e != ERR_OK) {
+        checkpoint_failed(embedded);
+        return e;
+    }
+    embedded->applied = position;
+    atomic_store(&embedded->applied_sequence, position.last_sequence);
+    atomic_fetch_add(&embedded->checkpoints, 1);
+    e = registry_save_filters(embedded->registry, position.last_sequence);
+    if (e != ERR_OK) log_line(LOG_WARN, "the id filters could not be saved");
+    crash_point("checkpoint.before_trim");
+    journal_trim(embedded->journal, position.last_sequence);
+    return ERR_OK;
+}
+
+static bool checkpoint_is_due(struct embedded *embedded)
+{
+    struct journal_stats journal;
+    if (atomic_load(&embedded->durable_sequence) == embedded->applied.last_sequence) return false;
+    int64_t age_ns = clock_mono_ns(embedded->config.clock) - embedded->checkpoint_ns;
+    if (age_ns >= embedded->config.checkpoint_ms * 1000000) return true;
+    journal_stats(embedded->journal, &journal);
+    if (journal.appended_bytes - embedded->applied_bytes >= embedded->config.checkpoint_bytes)
+        return true;
+    return cache_pressed(cells_cache(embedded->cells)) ||
+           cache_pressed(counters_cache(embedded->counters));
+}
+
+/* RocksDB has no way to resume after an I/O error but to open it anew. What it had not flushed is
+ * dirty in memory (law 3). */
+static void reopen_state(struct embedded *embedded)
+{
+    state_batch_free(embedded->writes);
+    if (state_reopen(embedded->state) == ERR_OK) embedded->state_failed = false;
+    embedded->writes = state_batch_new(embedded->state);
+}
+
+static void restart_journal(struct embedded *embedded)
+{
+    if (journal_restart(embedded->journal) != ERR_OK) return;
+    pthread_mutex_lock(&embedded->pipeline);
+    embedded->down = false;
+    pthread_mutex_unlock(&embedded->pipeline);
+    log_line(LOG_INFO, "the journal can be written again");
+}
+
+bool embedded_tend(struct store *store)
+{
+    struct embedded *embedded = embedded_of(store);
+    pthread_mutex_lock(&embedded->pipeline);
+    bool down = embedded->down;
+    pthread_mutex_unlock(&embedded->pipeline);
+    if (down) restart_journal(embedded);
+    if (embedded->state_failed) reopen_state(embedded);
+    if (embedded->state_failed) return false;
+    bool more = false;
+    if (registry_write_back(embedded->registry, false, &more) != ERR_OK)
+        checkpoint_failed(embedded);
+    else if (checkpoint_is_due(embedded))
+        (void)!checkpoint_run(embedded);
+    return journal_prepare(embedded->journal) || more;
+}
+
+struct due_rows {
+    char keys[DUE_ROWS_MAX][EXPIRY_KEY_SIZE];
+    size_t count;
+};
+
+static bool due_row(void *context, struct bytes key, struct bytes value)
+{
+    struct due_rows *rows = context;
+    (void)value;
+    if (key.size == EXPIRY_KEY_SIZE) memcpy(rows->keys[rows->count++], key.data, key.size);
+    return rows->count < DUE_ROWS_MAX;
+}
+
+/* A row whose cell is gone, or expires at another time, says nothing any more: it is removed here,
+ * by the thread that writes such rows, so no new row of the same key can be lost. */
+static enum err due_check(struct embedded *embedded, const char *key, store_due_fn *visit,
+                          void *context, bool *go_on_out)
+{
+    int64_t expires_ms;
+    uint64_t series;
+    int64_t bucket;
+    struct cell cell;
+    enum err e = expiry_key_decode(bytes_of(key, EXPIRY_KEY_SIZE), &expires_ms, &series, &bucket);
+    if (e == ERR_OK) e = embedded_cell(embedded, series, bucket, &cell);
+    if (e != ERR_OK) return e;
+    char id[SERIES_KEY_SIZE];
+    struct buf value;
+    buf_init(&value, 4096);
+    e = state_get(embedded->state, STATE_SERIES, series_key(id, series), &value);
+    if (e == ERR_NOT_FOUND || !cell.exists || cell.expires_ms != expires_ms) {
+        state_batch_delete(embedded->writes, STATE_EXPIRY, bytes_of(key, EXPIRY_KEY_SIZE));
+        e = state_write(embedded->state, embedded->writes);
+    } else if (e == ERR_OK) {
+        int32_t duration;
+        struct bytes counter;
+        e = series_record_decode(buf_bytes(&value), &duration, &counter);
+        if (e == ERR_OK) *go_on_out = visit(context, counter, duration, bucket);
+    }
+    buf_release(&value);
+    return e;
+}
+
+enum err embedded_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
+{
+    struct embedded *embedded = embedded_of(store);
+    if (embedded->state_failed) return ERR_STORAGE;
+    enum err e = write_back(embedded); /* so that the index knows every cell */
+    if (e != ERR_OK) {
+        settle(embedded, false);
+        checkpoint_failed(embedded);
+        return e;
+    }
+    char end[EXPIRY_KEY_SIZE];
+    expiry_key(end, now_ms + 1, 0, INT64_MIN);
+    struct due_rows *rows = must_calloc(1, sizeof *rows);
+    e = state_scan(embedded->state, STATE_EXPIRY, BYTES_NONE, bytes_of(end, sizeof end), due_row,
+                   rows);
+    bool go_on = true;
+    for (size_t i = 0; i < rows->count && e == ERR_OK && go_on; i++)
+        e = due_check(embedded, rows->keys[i], visit, context, &go_on);
+    free(rows);
+    return e;
+}

@@ -1,0 +1,241 @@
+/* counters.c -- one entry a counter: its key and an immutable list of series. */
+#include "store/embedded/counters.h"
+
+#include <stdlib.h>
+
+#include "core/counter.h"
+
+struct named {
+    struct cache_entry entry;
+    struct fingerprint print;
+    struct counter *visible;           /* durable; NULL: known not to be there */
+    const struct read_counter *staged; /* the newest, while its batch is in flight */
+    uint32_t key_size;
+    char key[];
+};
+
+struct counters {
+    struct cache cache;
+};
+
+#define NAMED_OF(pointer) CONTAINER_OF(pointer, struct named, entry)
+#define SERIES_ASSUMED 4u /* for the memory bound: most counters have a few granularities */
+
+static size_t named_size(const struct cache_entry *entry)
+{
+    return sizeof(struct named) + NAMED_OF(entry)->key_size + counter_size(SERIES_ASSUMED) + 32;
+}
+
+static void named_free(struct cache_entry *entry)
+{
+    free(NAMED_OF(entry)->visible);
+    free(NAMED_OF(entry));
+}
+
+struct counters *counters_new(size_t bytes_max)
+{
+    struct counters *counters = aligned_alloc(64, (sizeof *counters + 63) / 64 * 64);
+    must(counters != NULL);
+    cache_init(&counters->cache, bytes_max, named_size, named_free);
+    return counters;
+}
+
+void counters_free(struct counters *counters)
+{
+    cache_release(&counters->cache);
+    free(counters);
+}
+
+struct cache *counters_cache(struct counters *counters)
+{
+    return &counters->cache;
+}
+
+static void named_show(struct named *named, const struct counter *counter)
+{
+    free(named->visible);
+    named->visible = NULL;
+    if (!counter) return;
+    named->visible = must_alloc(counter_size(counter->count));
+    memcpy(named->visible, counter, counter_size(counter->count));
+}
+
+static struct named *named_find(struct cache_shard *shard, struct fingerprint print)
+{
+    TABLE_EACH_MATCH(&shard->table, print.low, node)
+    {
+        struct named *named = NAMED_OF(CONTAINER_OF(node, struct cache_entry, node));
+        if (fingerprint_equal(named->print, print)) return named;
+    }
+    return NULL;
+}
+
+static struct named *named_make(struct counters *counters, struct cache_shard *shard,
+                                struct fingerprint print, struct bytes key)
+{
+    struct named *named = must_calloc(1, sizeof *named + key.size);
+    named->entry.node.hash = print.low;
+    named->print = print;
+    named->key_size = (uint32_t)key.size;
+    memcpy(named->key, key.data, key.size);
+    cache_insert(&counters->cache, shard, &named->entry);
+    return named;
+}
+
+static const struct counter *copy_of(const struct counter *counter, struct arena *arena)
+{
+    return counter ? counter_copy(arena, counter) : NULL;
+}
+
+bool counters_load(struct counters *counters, struct read_counter *read, struct arena *arena)
+{
+    struct cache_shard *shard = cache_lock(&counters->cache, read->print.low);
+    struct named *named = named_find(shard, read->print);
+    if (named) {
+        cache_pin(&named->entry);
+        read->value = copy_of(named->staged ? named->staged->value : named->visible, arena);
+        read->handle = named;
+    }
+    cache_unlock(shard);
+    return named != NULL;
+}
+
+void counters_insert(struct counters *counters, struct read_counter *read,
+                     const struct counter *from_disk, struct arena *arena)
+{
+    struct cache_shard *shard = cache_lock(&counters->cache, read->print.low);
+    struct named *named = named_find(shard, read->print);
+    if (!named) {
+        named = named_make(counters, shard, read->print, read->key);
+        named_show(named, from_disk);
+    }
+    cache_pin(&named->entry);
+    read->value = copy_of(named->visible, arena);
+    read->handle = named;
+    cache_unlock(shard);
+}
+
+void counters_stage(struct counters *counters, struct read_counter *read)
+{
+    must(read->changed);
+    struct named *named = read->handle;
+    struct cache_shard *shard = cache_lock(&counters->cache, read->print.low);
+    named->staged = read;
+    cache_unlock(shard);
+}
+
+void counters_publish(struct counters *counters, struct read_counter *read)
+{
+    struct named *named = read->handle;
+    struct cache_shard *shard = cache_lock(&counters->cache, read->print.low);
+    if (read->changed) {
+        named_show(named, read->value);
+        if (named->staged == read) named->staged = NULL;
+        cache_dirty(shard, &named->entry);
+    }
+    cache_unpin(&named->entry);
+    cache_unlock(shard);
+}
+
+void counters_drop(struct counters *counters, struct read_counter *read)
+{
+    struct named *named = read->handle;
+    if (!named) return;
+    struct cache_shard *shard = cache_lock(&counters->cache, read->print.low);
+    named->staged = NULL;
+    cache_unpin(&named->entry);
+    cache_unlock(shard);
+}
+
+void counters_replay(struct counters *counters, struct fingerprint print, struct bytes key,
+                     const struct counter *counter)
+{
+    struct cache_shard *shard = cache_lock(&counters->cache, print.low);
+    struct named *named = named_find(shard, print);
+    if (!named) named = named_make(counters, shard, print, key);
+    named_show(named, counter);
+    cache_dirty(shard, &named->entry);
+    cache_unlock(shard);
+}
+
+bool counters_get(struct counters *counters, struct fingerprint print, int32_t duration,
+                  struct series *series_out, uint64_t *stamp_out)
+{
+    struct cache_shard *shard = cache_lock(&counters->cache, print.low);
+    struct named *named = named_find(shard, print);
+    if (named) {
+        const struct series *series = counter_find(named->visible, duration);
+        *series_out = series ? *series : (struct series){0};
+        named->entry.warm = true;
+    }
+    *stamp_out = shard->evictions;
+    cache_unlock(shard);
+    return named != NULL;
+}
+
+void counters_offer(struct counters *counters, struct fingerprint print, struct bytes key,
+                    const struct counter *counter, uint64_t stamp)
+{
+    struct cache_shard *shard = cache_lock(&counters->cache, print.low);
+    if (shard->evictions == stamp && !named_find(shard, print))
+        named_show(named_make(counters, shard, print, key), counter);
+    cache_unlock(shard);
+}
+
+static int keyed_compare(const void *a, const void *b)
+{
+    return bytes_compare(((const struct keyed_counter *)a)->key,
+                         ((const struct keyed_counter *)b)->key);
+}
+
+struct newer {
+    struct bytes prefix;
+    struct bytes after;
+    struct arena *arena;
+    struct keyed_counter *counters;
+    size_t count;
+    size_t capacity;
+};
+
+static void newer_add(struct newer *newer, const struct named *named)
+{
+    struct bytes key = bytes_of(named->key, named->key_size);
+    if (!bytes_starts(key, newer->prefix) || bytes_compare(key, newer->after) <= 0) return;
+    if (newer->count == newer->capacity) {
+        size_t size = newer->capacity ? newer->capacity * 2 : 16;
+        struct keyed_counter *more = arena_alloc(newer->arena, size * sizeof *more);
+        if (newer->count) memcpy(more, newer->counters, newer->count * sizeof *more);
+        newer->counters = more;
+        newer->capacity = size;
+    }
+    newer->counters[newer->count++] = (struct keyed_counter){arena_copy(newer->arena, key),
+                                                             copy_of(named->visible, newer->arena)};
+}
+
+static void newer_add_list(struct newer *newer, const struct cache_list *list)
+{
+    for (struct cache_entry *entry = list->first; entry; entry = entry->next)
+        newer_add(newer, NAMED_OF(entry));
+}
+
+size_t counters_newer(struct counters *counters, struct bytes prefix, struct bytes after,
+                      struct arena *arena, struct keyed_counter **counters_out)
+{
+    struct newer newer = {.prefix = prefix, .after = after, .arena = arena};
+    for (unsigned i = 0; i < CACHE_SHARDS; i++) {
+        struct cache_shard *shard = &counters->cache.shards[i];
+        pthread_mutex_lock(&shard->lock);
+        newer_add_list(&newer, &shard->dirty);
+        newer_add_list(&newer, &shard->written);
+        pthread_mutex_unlock(&shard->lock);
+    }
+    if (newer.count) qsort(newer.counters, newer.count, sizeof *newer.counters, keyed_compare);
+    *counters_out = newer.counters;
+    return newer.count;
+}
+
+struct keyed_counter counters_value(const struct cache_entry *entry)
+{
+    const struct named *named = NAMED_OF(entry);
+    return (struct keyed_counter){bytes_of(named->key, named->key_size), named->visible};
+}

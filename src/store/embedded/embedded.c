@@ -1,0 +1,272 @@
+/* embedded.c -- opens, recovers and closes the embedded store.
+ *
+ *   DIR/IDENTITY, DIR/LOCK    whose it is (identity.h)
+ *   DIR/journal/              segments (journal.h)
+ *   DIR/state/                RocksDB (state.h)
+ *   DIR/ids/                  saved id filters (registry.h)
+ *
+ * Opening: identity and lock, then the state and its `applied`, then the registry, then the journal
+ * replays everything after `applied` into memory. Nothing is served before that is done. */
+#include "store/embedded/embedded.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "base/log.h"
+#include "store/embedded/block.h"
+#include "store/embedded/internal.h"
+
+#define STATE_CACHE_SHARE 4u   /* of cacheBytes, for RocksDB's blocks */
+#define COUNTER_CACHE_SHARE 4u /* of the rest, for counters; cells have what is left */
+#define SEAL_COUNT 65536u      /* ids in one sorted file */
+#define FIRST_SERIES 1u        /* 0 means none */
+
+static const struct store_ops embedded_ops;
+
+static enum err make_dir(const char *dir, const char *name, char *path, size_t size,
+                         char *error_out, size_t error_size)
+{
+    int need = snprintf(path, size, "%s/%s", dir, name);
+    if (need < 0 || (size_t)need >= size) {
+        snprintf(error_out, error_size, "the path of the data directory is too long.");
+        return ERR_STORAGE;
+    }
+    if (mkdir(path, 0700) == 0 || errno == EEXIST) return ERR_OK;
+    snprintf(error_out, error_size, "cannot make %s: %s.", path, strerror(errno));
+    return ERR_STORAGE;
+}
+
+static int64_t ids_expired_before(void *context)
+{
+    const struct embedded *embedded = context;
+    return clock_wall_ms(embedded->config.clock) - embedded->config.key_keep_ms;
+}
+
+static enum err open_state(struct embedded *embedded, char *error_out, size_t error_size)
+{
+    char path[4096];
+    enum err e = make_dir(embedded->config.dir, "state", path, sizeof path, error_out, error_size);
+    if (e != ERR_OK) return e;
+    struct state_config config = {.dir = path,
+                                  .cache_bytes = embedded->config.cache_bytes / STATE_CACHE_SHARE,
+                                  .ids_expired_before = ids_expired_before,
+                                  .context = embedded};
+    e = state_open(&embedded->state, &config, error_out, error_size);
+    if (e == ERR_OK) embedded->writes = state_batch_new(embedded->state);
+    return e;
+}
+
+static enum err read_applied(struct embedded *embedded, char *error_out, size_t error_size)
+{
+    struct buf value;
+    buf_init(&value, 256);
+    embedded->applied = (struct store_position){.next_series = FIRST_SERIES, .time_ms = INT64_MIN};
+    enum err e = state_get(embedded->state, STATE_META, META_APPLIED, &value);
+    if (e == ERR_OK) e = position_record_decode(buf_bytes(&value), &embedded->applied);
+    if (e == ERR_NOT_FOUND) e = ERR_OK;
+    if (e != ERR_OK) snprintf(error_out, error_size, "cannot read `applied` from the state.");
+    buf_release(&value);
+    embedded->durable = embedded->applied;
+    return e;
+}
+
+static enum err open_registry(struct embedded *embedded, char *error_out, size_t error_size)
+{
+    char path[4096];
+    enum err e = make_dir(embedded->config.dir, "ids", path, sizeof path, error_out, error_size);
+    if (e != ERR_OK) return e;
+    struct registry_config config = {.dir = path,
+                                     .io = embedded->config.io,
+                                     .state = embedded->state,
+                                     .applied = embedded->applied.last_sequence,
+                                     .seal_count = SEAL_COUNT};
+    e = registry_open(&embedded->registry, &config);
+    if (e != ERR_OK) snprintf(error_out, error_size, "cannot open the id registry.");
+    return e;
+}
+
+static void replay_counter(void *context, struct bytes key, const struct counter *counter)
+{
+    struct embedded *embedded = context;
+    counters_replay(embedded->counters, fingerprint_of(&embedded->store.secret, key), key, counter);
+}
+
+static void replay_cell(void *context, uint64_t series, int64_t bucket, const struct cell *cell)
+{
+    struct embedded *embedded = context;
+    cells_replay(embedded->cells, series, bucket, cell);
+}
+
+static void replay_tenant(void *context, struct bytes tenant, int64_t cells)
+{
+    struct embedded *embedded = context;
+    tenants_replay(embedded->tenants, tenant, cells);
+}
+
+static void replay_key(void *context, struct fingerprint print, const struct key_record *record)
+{
+    struct embedded *embedded = context;
+    registry_replay(embedded->registry, print, record);
+}
+
+static void replay_dead(void *context, uint64_t series)
+{
+    embedded_bury(context, &series, 1);
+}
+
+static enum err replay_block(void *context, const struct journal_block *block)
+{
+    struct embedded *embedded = context;
+    struct arena arena;
+    const struct block_visitor visitor = {replay_counter, replay_cell, replay_tenant,
+                                          replay_key,     replay_dead, embedded};
+    arena_init(&arena, 64u << 10);
+    enum err e = block_visit(block->body, block->time_ms, &arena, &visitor);
+    arena_release(&arena);
+    embedded->durable = (struct store_position){block->first_sequence + block->count - 1,
+                                                block->next_series, block->time_ms};
+    return e;
+}
+
+static enum err open_journal(struct embedded *embedded, char *error_out, size_t error_size)
+{
+    char path[4096];
+    const struct embedded_config *config = &embedded->config;
+    enum err e = make_dir(config->dir, "journal", path, sizeof path, error_out, error_size);
+    if (e != ERR_OK) return e;
+    struct journal_config journal = {.dir = path,
+                                     .io = config->io,
+                                     .segment_size = config->segment_bytes,
+                                     .keep_bytes = config->keep_bytes,
+                                     .keep_ms = config->keep_ms,
+                                     .spare_count = config->spare_segments,
+                                     .installation = embedded->identity.installation};
+    return journal_open(&embedded->journal, &journal, embedded->applied.last_sequence, replay_block,
+                        embedded, error_out, error_size);
+}
+
+static struct embedded *embedded_new(const struct embedded_config *config)
+{
+    struct embedded *embedded = must_calloc(1, sizeof *embedded);
+    size_t memory = config->cache_bytes - config->cache_bytes / STATE_CACHE_SHARE;
+    embedded->store.ops = &embedded_ops;
+    embedded->config = *config;
+    if (!embedded->config.io) embedded->config.io = &io_system;
+    embedded->identity.lock_fd = -1;
+    embedded->counters = counters_new(memory / COUNTER_CACHE_SHARE);
+    embedded->cells = cells_new(memory - memory / COUNTER_CACHE_SHARE);
+    embedded->tenants = tenants_new();
+    pthread_mutex_init(&embedded->turn, NULL);
+    pthread_mutex_init(&embedded->pipeline, NULL);
+    return embedded;
+}
+
+static void embedded_free(struct embedded *embedded)
+{
+    if (embedded->journal) journal_close(embedded->journal);
+    if (embedded->registry) registry_free(embedded->registry);
+    if (embedded->writes) state_batch_free(embedded->writes);
+    if (embedded->state) state_close(embedded->state);
+    for (struct pending *pending = embedded->free_pendings, *next; pending; pending = next) {
+        next = pending->next;
+        buf_release(&pending->body);
+        free(pending);
+    }
+    cells_free(embedded->cells);
+    counters_free(embedded->counters);
+    tenants_free(embedded->tenants);
+    identity_release(&embedded->identity);
+    free(embedded->dead);
+    pthread_mutex_destroy(&embedded->pipeline);
+    pthread_mutex_destroy(&embedded->turn);
+    free(embedded);
+}
+
+enum err embedded_open(struct store **store_out, const struct embedded_config *config,
+                       char *error_out, size_t error_size)
+{
+    struct embedded *embedded = embedded_new(config);
+    enum err e = identity_open(&embedded->identity, config->dir, error_out, error_size);
+    if (e != ERR_OK) goto failed;
+    embedded->store.secret = embedded->identity.secret;
+    e = open_state(embedded, error_out, error_size);
+    if (e != ERR_OK) goto failed;
+    e = read_applied(embedded, error_out, error_size);
+    if (e != ERR_OK) goto failed;
+    e = open_registry(embedded, error_out, error_size);
+    if (e != ERR_OK) goto failed;
+    e = open_journal(embedded, error_out, error_size);
+    if (e != ERR_OK) goto failed;
+
+    embedded->store.position = embedded->durable;
+    atomic_store(&embedded->durable_sequence, embedded->durable.last_sequence);
+    atomic_store(&embedded->applied_sequence, embedded->applied.last_sequence);
+    embedded->checkpoint_ns = clock_mono_ns(config->clock);
+    *store_out = &embedded->store;
+    return ERR_OK;
+failed:
+    embedded_free(embedded);
+    return e;
+}
+
+static void embedded_close(struct store *store)
+{
+    struct embedded *embedded = embedded_of(store);
+    must(embedded->submitted_first == NULL);
+    if (embedded->state_failed || checkpoint_run(embedded) != ERR_OK)
+        log_line(LOG_WARN, "closed without a last checkpoint; the journal has everything");
+    embedded_free(embedded);
+}
+
+static void embedded_stats(struct store *store, struct store_stats *stats_out)
+{
+    struct embedded *embedded = embedded_of(store);
+    struct journal_stats journal;
+    struct registry_stats registry;
+    struct cache_stats cells;
+    struct cache_stats counters;
+    struct statvfs disk;
+    journal_stats(embedded->journal, &journal);
+    registry_stats(embedded->registry, &registry);
+    cache_stats(cells_cache(embedded->cells), &cells);
+    cache_stats(counters_cache(embedded->counters), &counters);
+    pthread_mutex_lock(&embedded->pipeline);
+    bool writable = !embedded->down;
+    pthread_mutex_unlock(&embedded->pipeline);
+    bool known = statvfs(embedded->config.dir, &disk) == 0;
+    *stats_out = (struct store_stats){
+        .writable = writable,
+        .durable_sequence = atomic_load(&embedded->durable_sequence),
+        .applied_sequence = atomic_load(&embedded->applied_sequence),
+        .journal_bytes = journal.bytes,
+        .journal_segments = journal.segments,
+        .journal_appended_bytes = journal.appended_bytes,
+        .cache_bytes = cells.bytes + counters.bytes,
+        .cache_cells = cells.entries,
+        .dirty_cells = cells.dirty,
+        .registry_ids = registry.ids,
+        .registry_filter_bytes = registry.filter_bytes,
+        .checkpoints = atomic_load(&embedded->checkpoints),
+        .syncs = journal.syncs,
+        .storage_errors = atomic_load(&embedded->storage_errors),
+        .disk_free_bytes = known ? (uint64_t)disk.f_bavail * disk.f_frsize : 0,
+    };
+}
+
+static const struct store_ops embedded_ops = {
+    .name = "embedded",
+    .load = embedded_load,
+    .submit = embedded_submit,
+    .abandon = embedded_abandon,
+    .sync = embedded_sync,
+    .get = embedded_get,
+    .range = embedded_range,
+    .list = embedded_list,
+    .due = embedded_due,
+    .tend = embedded_tend,
+    .stats = embedded_stats,
+    .close = embedded_close,
+};

@@ -1,0 +1,28 @@
+/* embedded.h -- the store in one directory: our own journal, RocksDB for the state. */
+#ifndef TALLY_STORE_EMBEDDED_EMBEDDED_H
+#define TALLY_STORE_EMBEDDED_EMBEDDED_H
+
+#include "base/clock.h"
+#include "store/embedded/io.h"
+#include "store/store.h"
+
+struct embedded_config {
+    const char *dir;
+    struct io *io; /* the journal's; NULL: the kernel's */
+    const struct clock *clock;
+    size_t cache_bytes; /* cells and counters in memory; a quarter goes to RocksDB's cache */
+    uint64_t segment_bytes;
+    uint64_t keep_bytes; /* of journal below `applied` */
+    int64_t keep_ms;
+    unsigned spare_segments;
+    int64_t checkpoint_ms;     /* at least this often while something is dirty */
+    uint64_t checkpoint_bytes; /* or after this much journal: bounds the replay of a restart */
+    int64_t key_keep_ms;       /* idempotency keys older than this are dropped for good */
+};
+
+/* Opens or makes the store and recovers it. On failure `error_out` has one sentence for a person.
+ * Recovery is done when it returns; `stats` may be asked at once. */
+MUST_USE enum err embedded_open(struct store **store_out, const struct embedded_config *config,
+                                char *error_out, size_t error_size);
+
+#endif

@@ -1,0 +1,150 @@
+/* identity.c -- the IDENTITY file.
+ *
+ *   0  char[8]   "tallyid\n"
+ *   8  u32       format
+ *  12  u32       scope of event ids: 0 tenant, 1 installation
+ *  16  u64       installation
+ *  24  u8[192]   fingerprint secret
+ * 216  u64       checksum of all before it */
+#include "store/embedded/identity.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/codec.h"
+
+enum {
+    IDENTITY_FORMAT = 1,
+    IDENTITY_SIZE = 224,
+    AT_FORMAT = 8,
+    AT_INSTALLATION = 16,
+    AT_SECRET = 24,
+    AT_CHECKSUM = 216,
+};
+
+#define IDENTITY_MAGIC "tallyid\n"
+
+_Static_assert(AT_SECRET + HASH_SECRET_SIZE == AT_CHECKSUM, "the secret fills its place");
+
+static bool identity_encode(char out[IDENTITY_SIZE])
+{
+    memset(out, 0, IDENTITY_SIZE);
+    memcpy(out, IDENTITY_MAGIC, 8);
+    put_u32(out + AT_FORMAT, IDENTITY_FORMAT);
+    if (getrandom(out + AT_INSTALLATION, AT_CHECKSUM - AT_INSTALLATION, 0) < 0) return false;
+    put_u64(out + AT_CHECKSUM, hash_checksum(bytes_of(out, AT_CHECKSUM)));
+    return true;
+}
+
+static enum err identity_decode(struct identity *identity, const char in[IDENTITY_SIZE],
+                                const char *path, char *error_out, size_t error_size)
+{
+    if (memcmp(in, IDENTITY_MAGIC, 8) != 0) {
+        snprintf(error_out, error_size, "%s is not a tally identity file.", path);
+        return ERR_CORRUPT;
+    }
+    if (get_u32(in + AT_FORMAT) != IDENTITY_FORMAT) {
+        snprintf(error_out, error_size, "%s has format %u; this tally knows only format %d.", path,
+                 get_u32(in + AT_FORMAT), IDENTITY_FORMAT);
+        return ERR_CORRUPT;
+    }
+    if (get_u64(in + AT_CHECKSUM) != hash_checksum(bytes_of(in, AT_CHECKSUM))) {
+        snprintf(error_out, error_size, "%s is damaged: its checksum does not match.", path);
+        return ERR_CORRUPT;
+    }
+    identity->installation = get_u64(in + AT_INSTALLATION);
+    memcpy(identity->secret.bytes, in + AT_SECRET, HASH_SECRET_SIZE);
+    return ERR_OK;
+}
+
+static bool sync_dir(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool ok = fsync(fd) == 0;
+    close(fd);
+    return ok;
+}
+
+/* Written beside its place and renamed, so that a crash leaves no half identity. */
+static bool identity_create(const char *dir, const char *path)
+{
+    char temporary[4096 + 8];
+    char bytes[IDENTITY_SIZE];
+    snprintf(temporary, sizeof temporary, "%s.new", path);
+    if (!identity_encode(bytes)) return false;
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) return false;
+    bool ok = write(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes && fsync(fd) == 0;
+    close(fd);
+    return ok && rename(temporary, path) == 0 && sync_dir(dir);
+}
+
+static enum err lock_dir(struct identity *identity, const char *dir, char *error_out,
+                         size_t error_size)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/LOCK", dir);
+    identity->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (identity->lock_fd < 0) {
+        snprintf(error_out, error_size, "cannot open %s: %s.", path, strerror(errno));
+        return ERR_STORAGE;
+    }
+    if (flock(identity->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        snprintf(error_out, error_size, "%s is in use by another tally.", dir);
+        close(identity->lock_fd);
+        identity->lock_fd = -1;
+        return ERR_STORAGE;
+    }
+    return ERR_OK;
+}
+
+static enum err identity_read(struct identity *identity, const char *path, char *error_out,
+                              size_t error_size)
+{
+    char bytes[IDENTITY_SIZE];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, bytes, sizeof bytes) : -1;
+    if (fd >= 0) close(fd);
+    if (got < 0) {
+        snprintf(error_out, error_size, "cannot read %s: %s.", path, strerror(errno));
+        return ERR_STORAGE;
+    }
+    if (got != IDENTITY_SIZE) {
+        snprintf(error_out, error_size, "%s is damaged: it is cut short.", path);
+        return ERR_CORRUPT;
+    }
+    return identity_decode(identity, bytes, path, error_out, error_size);
+}
+
+enum err identity_open(struct identity *identity, const char *dir, char *error_out,
+                       size_t error_size)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/IDENTITY", dir);
+    if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
+        snprintf(error_out, error_size, "cannot make %s: %s.", dir, strerror(errno));
+        return ERR_STORAGE;
+    }
+    enum err e = lock_dir(identity, dir, error_out, error_size);
+    if (e != ERR_OK) return e;
+    if (access(path, F_OK) != 0 && !identity_create(dir, path)) {
+        snprintf(error_out, error_size, "cannot write %s: %s.", path, strerror(errno));
+        e = ERR_STORAGE;
+    }
+    if (e == ERR_OK) e = identity_read(identity, path, error_out, error_size);
+    if (e != ERR_OK) identity_release(identity);
+    return e;
+}
+
+void identity_release(struct identity *identity)
+{
+    if (identity->lock_fd >= 0) close(identity->lock_fd);
+    identity->lock_fd = -1;
+}

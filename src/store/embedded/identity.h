@@ -1,0 +1,24 @@
+/* identity.h -- which store this directory is, and that nobody else has it open.
+ *
+ * IDENTITY is written and synced once, before the first journal block: format, the fingerprint
+ * secret (fingerprints are on disk), the installation's number, the scope of event ids. A file of
+ * another or newer format refuses to open. LOCK is held while the store is open. */
+#ifndef TALLY_STORE_EMBEDDED_IDENTITY_H
+#define TALLY_STORE_EMBEDDED_IDENTITY_H
+
+#include "base/err.h"
+#include "base/hash.h"
+
+struct identity {
+    struct hash_secret secret;
+    uint64_t installation;
+    int lock_fd;
+};
+
+/* Makes the directory and the file if they are not there. On failure `error_out` has one sentence.
+ * ERR_STORAGE, or ERR_CORRUPT for a file that is not ours or is damaged. */
+MUST_USE enum err identity_open(struct identity *identity, const char *dir, char *error_out,
+                                size_t error_size);
+void identity_release(struct identity *identity);
+
+#endif

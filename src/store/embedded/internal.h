@@ -1,0 +1,101 @@
+/* internal.h -- the embedded store's insides, shared by its own files only.
+ *
+ *   turn.c        commit thread: load, stage, encode
+ *   publish.c     sync thread: append, sync, show to readers; or fail and wind back
+ *   reads.c       readers: memory first, then a snapshot of the state
+ *   checkpoint.c  tend thread: write back, flush, move `applied`, trim; recovery from errors
+ *   embedded.c    open, recover, close
+ *
+ * Locks, outermost first: turn (one turn, or the winding back after a failure), pipeline (what is
+ * submitted, and the flags), then a cache shard or the registry. */
+#ifndef TALLY_STORE_EMBEDDED_INTERNAL_H
+#define TALLY_STORE_EMBEDDED_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "store/embedded/cells.h"
+#include "store/embedded/counters.h"
+#include "store/embedded/embedded.h"
+#include "store/embedded/identity.h"
+#include "store/embedded/journal.h"
+#include "store/embedded/records.h"
+#include "store/embedded/registry.h"
+#include "store/embedded/state.h"
+#include "store/embedded/tenants.h"
+
+/* A submitted batch's block, kept for reuse. */
+struct pending {
+    struct buf body;
+    struct pending *next;
+};
+
+struct embedded {
+    struct store store;
+    struct embedded_config config;
+    struct identity identity;
+    struct state *state;
+    struct registry *registry;
+    struct journal *journal;
+    struct cells *cells;
+    struct counters *counters;
+    struct tenants *tenants;
+
+    pthread_mutex_t turn;
+
+    pthread_mutex_t pipeline;
+    struct write_set *submitted_first;
+    struct write_set *submitted_last;
+    struct pending *free_pendings;
+    bool down;                     /* the journal failed; load refuses until it is restarted */
+    struct store_position durable; /* published: readers see it, a crash keeps it */
+    uint64_t *dead;                /* series whose cells are garbage, since the last checkpoint */
+    size_t dead_count;
+    size_t dead_capacity;
+
+    /* The tend thread's own. */
+    struct state_batch *writes; /* made anew with the state */
+    bool state_failed;          /* has to be reopened before the next write */
+    int64_t checkpoint_ns;
+    uint64_t applied_bytes; /* journal bytes appended when the last checkpoint began */
+    struct store_position applied;
+
+    atomic_uint_fast64_t durable_sequence; /* copies for stats */
+    atomic_uint_fast64_t applied_sequence;
+    atomic_uint_fast64_t checkpoints;
+    atomic_uint_fast64_t storage_errors;
+};
+
+static inline struct embedded *embedded_of(struct store *store)
+{
+    return (struct embedded *)(void *)((char *)store - offsetof(struct embedded, store));
+}
+
+/* turn.c */
+enum err embedded_load(struct store *store, struct read_set *reads, struct arena *arena);
+void embedded_submit(struct store *store, struct write_set *writes);
+void embedded_abandon(struct store *store, struct read_set *reads);
+
+/* publish.c */
+uint32_t embedded_sync(struct store *store);
+/* Gives up the pins and staged values of a batch that will not be published. */
+void embedded_drop(struct embedded *embedded, struct read_set *reads);
+void embedded_bury(struct embedded *embedded, const uint64_t *series, size_t count);
+
+/* reads.c */
+enum err embedded_get(struct store *store, const struct cell_ref *ref, int64_t bucket,
+                      enum read_how how, struct cell *cell_out);
+enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+                        store_cell_fn *visit, void *context);
+enum err embedded_list(struct store *store, struct bytes prefix, struct bytes after,
+                       store_counter_fn *visit, void *context);
+/* The cell of a series as readers see it; ERR_OK with `exists` false if there is none. */
+enum err embedded_cell(struct embedded *embedded, uint64_t series, int64_t bucket,
+                       struct cell *cell_out);
+
+/* checkpoint.c */
+bool embedded_tend(struct store *store);
+enum err embedded_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context);
+enum err checkpoint_run(struct embedded *embedded);
+
+#endif

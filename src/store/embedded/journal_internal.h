@@ -1,0 +1,89 @@
+/* journal_internal.h -- what journal.c, journal_files.c and journal_recover.c share. */
+#ifndef TALLY_STORE_EMBEDDED_JOURNAL_INTERNAL_H
+#define TALLY_STORE_EMBEDDED_JOURNAL_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "store/embedded/segment.h"
+
+#define JOURNAL_PATH_MAX 4096
+
+/* A live segment holds the chain's blocks from the one after `previous` to the one that the next
+ * segment names as previous; what else is in the file is void. */
+struct segment {
+    uint64_t number;
+    struct chain_end previous;
+    uint64_t size; /* of the file */
+    uint64_t used; /* of it; `size` where nobody looked */
+};
+
+struct journal {
+    struct journal_config config;
+    struct io *io;
+
+    /* The appending thread's. */
+    uint64_t epoch;
+    uint64_t number_next;
+    int fd;          /* of the current segment; -1: none yet */
+    uint64_t key;    /* of the current segment */
+    uint64_t offset; /* where the staged bytes go */
+    char *stage;     /* blocks appended but not yet written */
+    size_t stage_size;
+    size_t stage_capacity;
+    struct chain_end last;    /* appended */
+    struct chain_end durable; /* synced */
+    bool failed;
+
+    /* The preparing thread's: the spare under way. */
+    int making_fd; /* -1: none */
+    uint64_t making_number;
+
+    pthread_mutex_t mutex;
+    /* Under the mutex. */
+    struct segment *segments; /* in order; the last is the current one */
+    size_t segments_count;
+    size_t segments_capacity;
+    uint64_t *spares; /* numbers of complete spare files */
+    size_t spares_count;
+    size_t spares_capacity;
+    uint64_t spare_next; /* number of the next spare to be made */
+    uint64_t applied;    /* as of the last trim */
+
+    atomic_uint_fast64_t durable_sequence;
+    atomic_int_fast64_t last_time_ms;
+    atomic_uint_fast64_t appended_bytes;
+    atomic_uint_fast64_t syncs;
+    atomic_uint_fast64_t making_bytes;
+    atomic_int last_error;
+};
+
+/* journal.c */
+/* Goes on in a new segment that names `previous`; synced, file and directory. `previous` must be
+ * durable. On failure nothing has changed but that a file or two may lie about. */
+MUST_USE enum err journal_begin_segment(struct journal *journal, const struct chain_end *previous);
+/* Notes the errno (given negative, as io returns it) and returns ERR_STORAGE. */
+enum err journal_storage_error(struct journal *journal, int64_t result);
+
+/* journal_files.c */
+void journal_path(const struct journal *journal, char path[JOURNAL_PATH_MAX],
+                  enum segment_kind kind, uint64_t number);
+void journal_add_segment(struct journal *journal, const struct segment *segment);
+void journal_add_spare(struct journal *journal, uint64_t number);
+/* Gives a file of segment_size under a spare's name, from the stock or made now. It is the
+ * caller's. */
+MUST_USE enum err journal_take_spare(struct journal *journal, uint64_t *number_out);
+/* A copy of the list, to be freed. */
+struct segment *journal_copy_segments(struct journal *journal, size_t *count_out);
+
+/* journal_recover.c */
+struct sentence {
+    char *text;
+    size_t size;
+};
+/* Finds the files, replays the blocks and leaves `last`, `durable`, `epoch` and the lists set, and
+ * all that was replayed durable. The cut is made by the journal_begin_segment that must follow. */
+MUST_USE enum err journal_recover(struct journal *journal, uint64_t applied,
+                                  journal_replay_fn *replay, void *context, struct sentence error);
+
+#endif

@@ -1,0 +1,130 @@
+/* publish.c -- the sync thread's side: durable, then visible, then answered.
+ *
+ * (1) Nothing is shown to readers before the journal has synced it.
+ * (2) A failed append or sync fails everything submitted: their staged values are dropped, numbers
+ *     go back to the last durable ones, and nobody's turn is under way meanwhile. */
+#include "store/embedded/internal.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+
+static struct write_set *take_submitted(struct embedded *embedded)
+{
+    pthread_mutex_lock(&embedded->pipeline);
+    struct write_set *list = embedded->submitted_first;
+    embedded->submitted_first = embedded->submitted_last = NULL;
+    pthread_mutex_unlock(&embedded->pipeline);
+    return list;
+}
+
+static enum err make_durable(struct embedded *embedded, const struct write_set *list)
+{
+    bool any = false;
+    for (const struct write_set *writes = list; writes; writes = writes->next) {
+        if (writes->count == 0) continue;
+        const struct pending *pending = writes->stored;
+        struct journal_block block = {.first_sequence = writes->first_sequence,
+                                      .count = writes->count,
+                                      .time_ms = writes->time_ms,
+                                      .next_series = writes->next_series,
+                                      .body = buf_bytes(&pending->body)};
+        enum err e = journal_append(embedded->journal, &block);
+        if (e != ERR_OK) return e;
+        any = true;
+    }
+    return any ? journal_sync(embedded->journal) : ERR_OK;
+}
+
+void embedded_bury(struct embedded *embedded, const uint64_t *series, size_t count)
+{
+    pthread_mutex_lock(&embedded->pipeline);
+    while (embedded->dead_count + count > embedded->dead_capacity) {
+        embedded->dead_capacity = embedded->dead_capacity ? embedded->dead_capacity * 2 : 16;
+        embedded->dead =
+            must_realloc(embedded->dead, embedded->dead_capacity * sizeof *embedded->dead);
+    }
+    if (count) memcpy(embedded->dead + embedded->dead_count, series, count * sizeof *series);
+    embedded->dead_count += count;
+    pthread_mutex_unlock(&embedded->pipeline);
+}
+
+/* Cells before counters: a reader comes through the counter, so it never finds a new series whose
+ * cells are not there yet. */
+static void publish(struct embedded *embedded, struct write_set *writes)
+{
+    struct read_set *reads = writes->reads;
+    for (uint32_t i = 0; i < reads->cells_count; i++)
+        cells_publish(embedded->cells, &reads->cells[i]);
+    for (uint32_t i = 0; i < reads->counters_count; i++)
+        counters_publish(embedded->counters, &reads->counters[i]);
+    for (uint32_t i = 0; i < reads->tenants_count; i++)
+        tenants_publish(embedded->tenants, &reads->tenants[i]);
+    if (writes->dead_count) embedded_bury(embedded, writes->dead, writes->dead_count);
+    if (writes->count == 0) return;
+    struct store_position durable = {writes->first_sequence + writes->count - 1,
+                                     writes->next_series, writes->time_ms};
+    registry_publish(embedded->registry, durable.last_sequence);
+    pthread_mutex_lock(&embedded->pipeline);
+    embedded->durable = durable;
+    pthread_mutex_unlock(&embedded->pipeline);
+    atomic_store(&embedded->durable_sequence, durable.last_sequence);
+}
+
+void embedded_drop(struct embedded *embedded, struct read_set *reads)
+{
+    for (uint32_t i = 0; i < reads->cells_count; i++)
+        cells_drop(embedded->cells, &reads->cells[i]);
+    for (uint32_t i = 0; i < reads->counters_count; i++)
+        counters_drop(embedded->counters, &reads->counters[i]);
+    for (uint32_t i = 0; i < reads->tenants_count; i++)
+        tenants_drop(embedded->tenants, &reads->tenants[i]);
+}
+
+static uint32_t report(struct embedded *embedded, struct write_set *list, enum err e)
+{
+    uint32_t count = 0;
+    for (struct write_set *writes = list, *next; writes; writes = next) {
+        next = writes->next; /* the commit layer reuses `writes` from here on */
+        struct pending *pending = writes->stored;
+        pthread_mutex_lock(&embedded->pipeline);
+        pending->next = embedded->free_pendings;
+        embedded->free_pendings = pending;
+        pthread_mutex_unlock(&embedded->pipeline);
+        embedded->store.durable(embedded->store.durable_context, writes->batch, e);
+        count++;
+    }
+    return count;
+}
+
+/* With the turn held no batch is between load and submit, so every staged value belongs to a batch
+ * in one of the two lists. */
+static uint32_t fail(struct embedded *embedded, struct write_set *list)
+{
+    log_line(LOG_ERROR, "the journal could not be written; what was under way is unknown");
+    atomic_fetch_add(&embedded->storage_errors, 1);
+    pthread_mutex_lock(&embedded->turn);
+    struct write_set *more = take_submitted(embedded);
+    pthread_mutex_lock(&embedded->pipeline);
+    embedded->down = true;
+    embedded->store.position = embedded->durable;
+    pthread_mutex_unlock(&embedded->pipeline);
+    for (struct write_set *writes = list; writes; writes = writes->next)
+        embedded_drop(embedded, writes->reads);
+    for (struct write_set *writes = more; writes; writes = writes->next)
+        embedded_drop(embedded, writes->reads);
+    registry_drop_staged(embedded->registry);
+    pthread_mutex_unlock(&embedded->turn);
+    return report(embedded, list, ERR_STORAGE) + report(embedded, more, ERR_STORAGE);
+}
+
+uint32_t embedded_sync(struct store *store)
+{
+    struct embedded *embedded = embedded_of(store);
+    struct write_set *list = take_submitted(embedded);
+    if (!list) return 0;
+    if (make_durable(embedded, list) != ERR_OK) return fail(embedded, list);
+    for (struct write_set *writes = list; writes; writes = writes->next)
+        publish(embedded, writes);
+    return report(embedded, list, ERR_OK);
+}

@@ -1,0 +1,210 @@
+/* reads.c -- what readers see: durable values only, memory before disk.
+ *
+ * A range or a listing first copies what memory has that is newer than the state, then takes a
+ * snapshot of the state. In this order nothing falls between the two: what is written back after
+ * the copy is in both, and the copy wins. */
+#include "store/embedded/internal.h"
+
+#include <stdlib.h>
+
+#define READ_ARENA_CHUNK (16u << 10)
+
+static enum err read_counter_row(struct embedded *embedded, struct bytes key, struct arena *arena,
+                                 const struct counter **counter_out)
+{
+    struct buf value;
+    buf_init(&value, SIZE_MAX / 2);
+    *counter_out = NULL;
+    enum err e = state_get(embedded->state, STATE_COUNTERS, key, &value);
+    if (e == ERR_OK) e = counter_record_decode(buf_bytes(&value), arena, counter_out);
+    buf_release(&value);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+/* `*series_out` has id 0 if there is no such counter or granularity. */
+static enum err find_series(struct embedded *embedded, const struct cell_ref *ref,
+                            enum read_how how, struct series *series_out)
+{
+    uint64_t stamp;
+    *series_out = (struct series){0};
+    if (counters_get(embedded->counters, ref->print, ref->duration, series_out, &stamp))
+        return ERR_OK;
+    if (how == READ_MEMORY) return ERR_BUSY;
+    struct arena arena;
+    arena_init(&arena, READ_ARENA_CHUNK);
+    const struct counter *counter;
+    enum err e = read_counter_row(embedded, ref->counter, &arena, &counter);
+    if (e == ERR_OK) {
+        counters_offer(embedded->counters, ref->print, ref->counter, counter, stamp);
+        const struct series *series = counter_find(counter, ref->duration);
+        if (series) *series_out = *series;
+    }
+    arena_release(&arena);
+    return e;
+}
+
+enum err embedded_cell(struct embedded *embedded, uint64_t series, int64_t bucket,
+                       struct cell *cell_out)
+{
+    uint64_t stamp;
+    if (cells_get(embedded->cells, series, bucket, cell_out, &stamp)) return ERR_OK;
+    char key[CELL_KEY_SIZE];
+    struct buf value;
+    buf_init(&value, 256);
+    *cell_out = (struct cell){.expires_ms = TIME_NONE};
+    enum err e = state_get(embedded->state, STATE_CELLS, cell_key(key, series, bucket), &value);
+    if (e == ERR_OK) e = cell_record_decode(buf_bytes(&value), cell_out);
+    if (e == ERR_NOT_FOUND) e = ERR_OK;
+    if (e == ERR_OK) cells_offer(embedded->cells, series, bucket, cell_out, stamp);
+    buf_release(&value);
+    return e;
+}
+
+enum err embedded_get(struct store *store, const struct cell_ref *ref, int64_t bucket,
+                      enum read_how how, struct cell *cell_out)
+{
+    struct embedded *embedded = embedded_of(store);
+    struct series series;
+    uint64_t stamp;
+    enum err e = find_series(embedded, ref, how, &series);
+    if (e != ERR_OK) return e;
+    if (series.id == 0) return ERR_NOT_FOUND;
+    if (how == READ_ALL)
+        e = embedded_cell(embedded, series.id, bucket, cell_out);
+    else if (!cells_get(embedded->cells, series.id, bucket, cell_out, &stamp))
+        e = ERR_BUSY;
+    if (e != ERR_OK) return e;
+    return cell_out->exists ? ERR_OK : ERR_NOT_FOUND;
+}
+
+/* Two ascending sequences become one; where both have a bucket, memory's is newer. */
+struct range_merge {
+    const struct bucket_cell *newer;
+    size_t newer_count;
+    size_t newer_at;
+    store_cell_fn *visit;
+    void *context;
+    bool stopped;
+    enum err err;
+};
+
+static void merge_visit(struct range_merge *merge, int64_t bucket, const struct cell *cell)
+{
+    if (merge->stopped || !cell->exists) return;
+    merge->stopped = !merge->visit(merge->context, bucket, cell);
+}
+
+static void merge_newer_before(struct range_merge *merge, int64_t bucket)
+{
+    while (merge->newer_at < merge->newer_count && merge->newer[merge->newer_at].bucket < bucket) {
+        const struct bucket_cell *newer = &merge->newer[merge->newer_at++];
+        merge_visit(merge, newer->bucket, &newer->cell);
+    }
+}
+
+static bool merge_stored(void *context, struct bytes key, struct bytes value)
+{
+    struct range_merge *merge = context;
+    uint64_t series;
+    int64_t bucket;
+    struct cell cell;
+    merge->err = cell_key_decode(key, &series, &bucket);
+    if (merge->err == ERR_OK) merge->err = cell_record_decode(value, &cell);
+    if (merge->err != ERR_OK) return false;
+    merge_newer_before(merge, bucket);
+    if (merge->newer_at < merge->newer_count && merge->newer[merge->newer_at].bucket == bucket)
+        cell = merge->newer[merge->newer_at++].cell;
+    merge_visit(merge, bucket, &cell);
+    return !merge->stopped;
+}
+
+enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+                        store_cell_fn *visit, void *context)
+{
+    struct embedded *embedded = embedded_of(store);
+    struct series series;
+    enum err e = find_series(embedded, ref, READ_ALL, &series);
+    if (e != ERR_OK || series.id == 0) return e;
+
+    struct bucket_cell *newer;
+    struct range_merge merge = {.visit = visit, .context = context};
+    merge.newer_count = cells_newer(embedded->cells, series.id, from, to, &newer);
+    merge.newer = newer;
+    char first[CELL_KEY_SIZE];
+    char end[CELL_KEY_SIZE + 1] = {0}; /* right after the last: the end is not included */
+    cell_key(first, series.id, from);
+    cell_key(end, series.id, to);
+    e = state_scan(embedded->state, STATE_CELLS, bytes_of(first, sizeof first),
+                   bytes_of(end, sizeof end), merge_stored, &merge);
+    if (e == ERR_OK) e = merge.err;
+    if (e == ERR_OK) merge_newer_before(&merge, INT64_MAX);
+    free(newer);
+    return e;
+}
+
+struct list_merge {
+    struct embedded *embedded;
+    struct arena *arena;
+    struct bytes prefix;
+    struct bytes after;
+    const struct keyed_counter *newer;
+    size_t newer_count;
+    size_t newer_at;
+    store_counter_fn *visit;
+    void *context;
+    bool stopped;
+    enum err err;
+};
+
+static void list_visit(struct list_merge *merge, struct bytes key, const struct counter *counter)
+{
+    if (merge->stopped || !counter) return;
+    merge->stopped = !merge->visit(merge->context, key, counter);
+}
+
+static void list_newer_before(struct list_merge *merge, struct bytes key)
+{
+    while (merge->newer_at < merge->newer_count &&
+           (!key.data || bytes_compare(merge->newer[merge->newer_at].key, key) < 0)) {
+        const struct keyed_counter *newer = &merge->newer[merge->newer_at++];
+        list_visit(merge, newer->key, newer->counter);
+    }
+}
+
+static bool list_stored(void *context, struct bytes key, struct bytes value)
+{
+    struct list_merge *merge = context;
+    if (!bytes_starts(key, merge->prefix)) return false;
+    if (bytes_compare(key, merge->after) <= 0) return true;
+    const struct counter *counter;
+    merge->err = counter_record_decode(value, merge->arena, &counter);
+    if (merge->err != ERR_OK) return false;
+    list_newer_before(merge, key);
+    if (merge->newer_at < merge->newer_count && bytes_equal(merge->newer[merge->newer_at].key, key))
+        counter = merge->newer[merge->newer_at++].counter;
+    list_visit(merge, key, counter);
+    return !merge->stopped;
+}
+
+enum err embedded_list(struct store *store, struct bytes prefix, struct bytes after,
+                       store_counter_fn *visit, void *context)
+{
+    struct embedded *embedded = embedded_of(store);
+    struct arena arena;
+    struct keyed_counter *newer;
+    arena_init(&arena, READ_ARENA_CHUNK);
+    struct list_merge merge = {.embedded = embedded,
+                               .arena = &arena,
+                               .prefix = prefix,
+                               .after = after,
+                               .visit = visit,
+                               .context = context};
+    merge.newer_count = counters_newer(embedded->counters, prefix, after, &arena, &newer);
+    merge.newer = newer;
+    struct bytes from = bytes_compare(prefix, after) > 0 ? prefix : after;
+    enum err e = state_scan(embedded->state, STATE_COUNTERS, from, BYTES_NONE, list_stored, &merge);
+    if (e == ERR_OK) e = merge.err;
+    if (e == ERR_OK) list_newer_before(&merge, BYTES_NONE);
+    arena_release(&arena);
+    return e;
+}

@@ -1,0 +1,551 @@
+/* registry.c -- records on their way from staged to remembered for ever.
+ *
+ *   staged --publish--> active set --seal--> sealed set --write back--> written --flushed--> state
+ *      \--drop--> gone
+ *
+ * A record is looked for in that order, so the newest one of an id is found. What is staged is
+ * apart from what is published: dropping it needs no undoing. Sets leave memory strictly in the
+ * order they were sealed, and are written again in that order when the state forgot one, so an
+ * older record never comes to lie over a newer one.
+ *
+ * `lock` is held for a few table accesses only. `write_lock` makes the tender's calls take turns;
+ * it is held through sorting, writing and saving, which nobody else waits for. What `lock` guards
+ * of a sealed set does not change any more, so it is read without. */
+#include "store/embedded/registry.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/crash.h"
+#include "store/embedded/filter.h"
+#include "store/embedded/registry_recent.h"
+#include "store/embedded/registry_record.h"
+
+#ifdef TALLY_SMALL_WORLD
+#define REGISTRY_INGEST_MIN 8u
+#define REGISTRY_PUBLISH_STEP 4u
+#define REGISTRY_OUTCOMES_MAX 4096u
+#define REGISTRY_EXPIRED_SLACK 256u
+#else
+#define REGISTRY_INGEST_MIN 4096u         /* fewer go through the memtable: no file of their own */
+#define REGISTRY_PUBLISH_STEP 256u        /* records moved per holding of the lock */
+#define REGISTRY_OUTCOMES_MAX (64u << 20) /* bytes of outcomes that seal a set */
+#define REGISTRY_EXPIRED_SLACK (1u << 20)
+#endif
+#define REGISTRY_SPARES_MAX 2u
+#define REGISTRY_VALUE_MAX (1u << 30)
+#define REGISTRY_PREFETCH 8u
+
+enum set_at {
+    SET_SEALED,
+    SET_WRITTEN,  /* into a memtable: found in the state, durable with its next flush */
+    SET_INGESTED, /* durable */
+};
+
+struct set {
+    struct recent records;
+    struct set *older;
+    struct set *newer;
+    enum set_at at;         /* at and mark are the tender's */
+    struct state_mark mark; /* of SET_WRITTEN */
+};
+
+struct registry {
+    struct state *state;
+    size_t seal_count;
+    char *dir;
+    struct filter_files files;
+    pthread_mutex_t write_lock;
+    struct filter_chain chain; /* changed under write_lock, asked at any time */
+
+    pthread_mutex_t lock;
+    struct recent staged;
+    struct set *active;
+    struct set *newest; /* sealed sets, by way of `older` */
+    struct set *oldest;
+    struct set *spare; /* emptied ones, by way of `older` */
+    unsigned spare_count;
+
+    _Atomic uint64_t lookups;
+    _Atomic uint64_t lookups_empty;
+};
+
+/* ---- sets ---- */
+
+static struct set *set_new(size_t expected)
+{
+    struct set *set = must_calloc(1, sizeof *set);
+    recent_init(&set->records, expected);
+    return set;
+}
+
+static void set_free(struct set *set)
+{
+    recent_release(&set->records);
+    free(set);
+}
+
+static void set_free_all(struct set *set)
+{
+    while (set) {
+        struct set *older = set->older;
+        set_free(set);
+        set = older;
+    }
+}
+
+static struct set *registry_take_spare(struct registry *registry)
+{
+    struct set *set = registry->spare;
+    if (!set) return set_new(registry->seal_count);
+    registry->spare = set->older;
+    registry->spare_count--;
+    set->older = NULL;
+    return set;
+}
+
+/* Under `lock`. */
+static void registry_seal(struct registry *registry)
+{
+    struct set *set = registry->active;
+    set->at = SET_SEALED;
+    set->newer = NULL;
+    set->older = registry->newest;
+    if (set->older)
+        set->older->newer = set;
+    else
+        registry->oldest = set;
+    registry->newest = set;
+    registry->active = registry_take_spare(registry);
+}
+
+static void registry_seal_if_full(struct registry *registry)
+{
+    const struct recent *records = &registry->active->records;
+    if (recent_size(records) >= registry->seal_count ||
+        records->outcomes_size >= REGISTRY_OUTCOMES_MAX)
+        registry_seal(registry);
+}
+
+/* The oldest set is no longer needed: the state has it and the filters know it. */
+static void registry_drop_oldest(struct registry *registry)
+{
+    pthread_mutex_lock(&registry->lock);
+    struct set *set = registry->oldest;
+    registry->oldest = set->newer;
+    if (set->newer)
+        set->newer->older = NULL;
+    else
+        registry->newest = NULL;
+    pthread_mutex_unlock(&registry->lock);
+
+    recent_reset(&set->records); /* clears megabytes: not under the lock */
+    pthread_mutex_lock(&registry->lock);
+    bool keep = registry->spare_count < REGISTRY_SPARES_MAX;
+    if (keep) {
+        set->older = registry->spare;
+        registry->spare = set;
+        registry->spare_count++;
+    }
+    pthread_mutex_unlock(&registry->lock);
+    if (!keep) set_free(set);
+}
+
+/* ---- opening ---- */
+
+struct registry_scan {
+    struct registry *registry;
+    bool all;
+    uint64_t after; /* else only records with a later sequence */
+};
+
+/* A record that cannot be read is taken for a late one: a filter may always know too much. */
+static bool registry_scan_id(void *context, struct bytes key, struct bytes value)
+{
+    struct registry_scan *scan = context;
+    struct fingerprint print;
+    struct key_record record;
+    if (record_key_get(key, &print)) return true; /* nobody can ask for it */
+    if (!scan->all && record_decode(value, &record) == ERR_OK && record.sequence <= scan->after)
+        return true;
+    filter_chain_add(&scan->registry->chain, print);
+    return true;
+}
+
+static enum err registry_scan(struct registry *registry, bool all, uint64_t after)
+{
+    struct registry_scan scan = {registry, all, after};
+    return state_scan(registry->state, STATE_IDS, BYTES_NONE, BYTES_NONE, registry_scan_id, &scan);
+}
+
+static enum err registry_rebuild_filters(struct registry *registry)
+{
+    enum err e = filter_chain_forget(&registry->files);
+    if (e) return e;
+    filter_chain_release(&registry->chain);
+    filter_chain_init(&registry->chain);
+    return registry_scan(registry, true, 0);
+}
+
+/* Keys expire out of the state but not out of a filter; at a start they can be let go. */
+static bool registry_filters_outgrown(struct registry *registry)
+{
+    uint64_t kept = state_key_count(registry->state, STATE_IDS);
+    return registry->chain.ids / 2 > kept + REGISTRY_EXPIRED_SLACK;
+}
+
+static enum err registry_load_filters(struct registry *registry, uint64_t applied)
+{
+    uint64_t complete_to = 0;
+    enum err e = filter_chain_load(&registry->chain, &registry->files, &complete_to);
+    if (e || registry_filters_outgrown(registry))
+        e = registry_rebuild_filters(registry);
+    else if (complete_to < applied)
+        e = registry_scan(registry, false, complete_to);
+    else
+        return ERR_OK;
+    if (e) return e;
+    /* So that the next start need not do it again; this one goes well without. */
+    enum err ignored = filter_chain_save(&registry->chain, &registry->files, applied);
+    (void)ignored;
+    return ERR_OK;
+}
+
+enum err registry_open(struct registry **registry_out, const struct registry_config *config)
+{
+    must(config->seal_count > 0);
+    struct registry *registry = must_calloc(1, sizeof *registry);
+    size_t dir_size = strlen(config->dir) + 1;
+    registry->dir = must_alloc(dir_size);
+    memcpy(registry->dir, config->dir, dir_size);
+    registry->state = config->state;
+    registry->seal_count = config->seal_count;
+    registry->files =
+        (struct filter_files){config->io, registry->dir, state_identity(config->state)};
+    pthread_mutex_init(&registry->lock, NULL);
+    pthread_mutex_init(&registry->write_lock, NULL);
+    recent_init(&registry->staged, 0);
+    registry->active = set_new(config->seal_count);
+    filter_chain_init(&registry->chain);
+
+    enum err e = registry_load_filters(registry, config->applied);
+    if (e) {
+        registry_free(registry);
+        registry = NULL;
+    }
+    *registry_out = registry;
+    return e;
+}
+
+void registry_free(struct registry *registry)
+{
+    if (!registry) return;
+    set_free_all(registry->newest);
+    set_free_all(registry->spare);
+    set_free(registry->active);
+    recent_release(&registry->staged);
+    filter_chain_release(&registry->chain);
+    pthread_mutex_destroy(&registry->write_lock);
+    pthread_mutex_destroy(&registry->lock);
+    free(registry->dir);
+    free(registry);
+}
+
+/* ---- finding, staging, publishing ---- */
+
+static bool recent_copy(const struct recent *recent, struct fingerprint print, struct arena *arena,
+                        struct key_record *record_out)
+{
+    const struct recent_entry *entry = recent_find(recent, print);
+    if (!entry) return false;
+    recent_record(recent, entry, record_out);
+    record_out->outcome = arena_copy(arena, record_out->outcome);
+    return true;
+}
+
+static bool registry_find_recent(struct registry *registry, struct fingerprint print,
+                                 struct arena *arena, struct key_record *record_out)
+{
+    pthread_mutex_lock(&registry->lock);
+    recent_prefetch(&registry->active->records, print);
+    for (struct set *set = registry->newest; set; set = set->older)
+        recent_prefetch(&set->records, print);
+    bool found = recent_copy(&registry->staged, print, arena, record_out) ||
+                 recent_copy(&registry->active->records, print, arena, record_out);
+    for (struct set *set = registry->newest; set && !found; set = set->older)
+        found = recent_copy(&set->records, print, arena, record_out);
+    pthread_mutex_unlock(&registry->lock);
+    return found;
+}
+
+static enum err registry_find_stored(struct registry *registry, struct fingerprint print,
+                                     struct arena *arena, struct key_record *record_out)
+{
+    char key[RECORD_KEY_SIZE];
+    struct buf value;
+    record_key_put(key, print);
+    buf_init(&value, REGISTRY_VALUE_MAX);
+    enum err e = state_get(registry->state, STATE_IDS, bytes_of(key, sizeof key), &value);
+    if (!e && record_decode(buf_bytes(&value), record_out)) e = ERR_STORAGE;
+    if (!e) record_out->outcome = arena_copy(arena, record_out->outcome);
+    buf_release(&value);
+    return e;
+}
+
+enum err registry_find(struct registry *registry, struct fingerprint print, struct arena *arena,
+                       struct key_record *record_out)
+{
+    filter_chain_prefetch(&registry->chain, print); /* all cache misses under way at once */
+    if (registry_find_recent(registry, print, arena, record_out)) return ERR_OK;
+    /* Not in memory then, so by (3) in the filters now if it ever was. */
+    if (!filter_chain_may_contain(&registry->chain, print)) return ERR_NOT_FOUND;
+    enum err e = registry_find_stored(registry, print, arena, record_out);
+    atomic_fetch_add_explicit(&registry->lookups, 1, memory_order_relaxed);
+    if (e == ERR_NOT_FOUND)
+        atomic_fetch_add_explicit(&registry->lookups_empty, 1, memory_order_relaxed);
+    return e;
+}
+
+void registry_stage(struct registry *registry, struct fingerprint print,
+                    const struct key_record *record)
+{
+    pthread_mutex_lock(&registry->lock);
+    recent_add(&registry->staged, print, record);
+    pthread_mutex_unlock(&registry->lock);
+}
+
+/* Publishing meets the large table with ids in random order: ask for its lines ahead of need. */
+static void registry_prefetch(const struct registry *registry)
+{
+    const struct recent *staged = &registry->staged;
+    if (recent_size(staged) <= REGISTRY_PREFETCH) return;
+    recent_prefetch(&registry->active->records,
+                    staged->entries[staged->first + REGISTRY_PREFETCH].print);
+}
+
+/* Under `lock`. False when nothing up to `durable` is left. */
+static bool registry_publish_one(struct registry *registry, uint64_t durable)
+{
+    const struct recent_entry *entry = recent_oldest(&registry->staged);
+    if (!entry || entry->sequence > durable) return false;
+    struct key_record record;
+    registry_prefetch(registry);
+    recent_record(&registry->staged, entry, &record);
+    recent_put(&registry->active->records, entry->print, &record);
+    recent_remove_oldest(&registry->staged);
+    registry_seal_if_full(registry);
+    return true;
+}
+
+void registry_publish(struct registry *registry, uint64_t durable)
+{
+    bool more = true;
+    while (more) {
+        pthread_mutex_lock(&registry->lock);
+        for (unsigned i = 0; i < REGISTRY_PUBLISH_STEP && more; i++)
+            more = registry_publish_one(registry, durable);
+        pthread_mutex_unlock(&registry->lock);
+    }
+}
+
+void registry_drop_staged(struct registry *registry)
+{
+    pthread_mutex_lock(&registry->lock);
+    recent_reset(&registry->staged);
+    pthread_mutex_unlock(&registry->lock);
+}
+
+void registry_replay(struct registry *registry, struct fingerprint print,
+                     const struct key_record *record)
+{
+    pthread_mutex_lock(&registry->lock);
+    recent_put(&registry->active->records, print, record);
+    registry_seal_if_full(registry);
+    pthread_mutex_unlock(&registry->lock);
+}
+
+/* ---- writing back; under `write_lock` ---- */
+
+struct set_walk {
+    const struct recent *records;
+    const uint32_t *order;
+    size_t next;
+    char key[RECORD_KEY_SIZE];
+    struct buf value;
+};
+
+static bool set_walk_next(void *context, struct bytes *key_out, struct bytes *value_out)
+{
+    struct set_walk *walk = context;
+    const struct recent *records = walk->records;
+    if (walk->next == recent_size(records)) return false;
+    if (walk->next + REGISTRY_PREFETCH < recent_size(records))
+        __builtin_prefetch(
+            &records->entries[records->first + walk->order[walk->next + REGISTRY_PREFETCH]]);
+    const struct recent_entry *entry =
+        &records->entries[records->first + walk->order[walk->next++]];
+    struct key_record record;
+    recent_record(records, entry, &record);
+    record_key_put(walk->key, entry->print);
+    record_encode(&walk->value, &record);
+    must(!walk->value.failed);
+    *key_out = bytes_of(walk->key, sizeof walk->key);
+    *value_out = buf_bytes(&walk->value);
+    return true;
+}
+
+static enum err set_ingest(struct registry *registry, struct set *set, struct set_walk *walk)
+{
+    crash_point("registry.ingest.before");
+    enum err e = state_ingest(registry->state, STATE_IDS, set_walk_next, walk);
+    crash_point("registry.ingest.after");
+    if (!e) set->at = SET_INGESTED;
+    return e;
+}
+
+static enum err set_put(struct registry *registry, struct set *set, struct set_walk *walk)
+{
+    struct state_batch *batch = state_batch_new(registry->state);
+    struct bytes key, value;
+    while (set_walk_next(walk, &key, &value))
+        state_batch_put(batch, STATE_IDS, key, value);
+    enum err e = state_write(registry->state, batch);
+    if (!e) set->at = SET_WRITTEN;
+    set->mark = state_batch_mark(batch);
+    state_batch_free(batch);
+    return e;
+}
+
+static enum err registry_write_set(struct registry *registry, struct set *set)
+{
+    uint32_t *order = recent_sort(&set->records);
+    struct set_walk walk = {.records = &set->records, .order = order};
+    buf_init(&walk.value, REGISTRY_VALUE_MAX);
+    enum err e = recent_size(&set->records) >= REGISTRY_INGEST_MIN
+                     ? set_ingest(registry, set, &walk)
+                     : set_put(registry, set, &walk);
+    buf_release(&walk.value);
+    free(order);
+    return e;
+}
+
+static void registry_add_to_filters(struct registry *registry, const struct recent *records)
+{
+    for (size_t i = records->first; i < records->count; i++) {
+        if (i + REGISTRY_PREFETCH < records->count)
+            filter_chain_prefetch(&registry->chain, records->entries[i + REGISTRY_PREFETCH].print);
+        filter_chain_add(&registry->chain, records->entries[i].print);
+    }
+}
+
+static enum state_fate set_fate(struct registry *registry, const struct set *set)
+{
+    if (set->at == SET_INGESTED) return STATE_FLUSHED;
+    return set->at == SET_WRITTEN ? state_fate(registry->state, set->mark) : STATE_PENDING;
+}
+
+static struct set *registry_oldest(struct registry *registry)
+{
+    pthread_mutex_lock(&registry->lock);
+    struct set *set = registry->oldest;
+    pthread_mutex_unlock(&registry->lock);
+    return set;
+}
+
+static struct set *registry_newer(struct registry *registry, const struct set *set)
+{
+    pthread_mutex_lock(&registry->lock);
+    struct set *newer = set->newer;
+    pthread_mutex_unlock(&registry->lock);
+    return newer;
+}
+
+/* Lets go of what is durable. If the state forgot a set, that one and all later ones are written
+ * again, the later ones too because they may replace what it holds. */
+static void registry_settle(struct registry *registry)
+{
+    struct set *set;
+    while ((set = registry_oldest(registry)) && set_fate(registry, set) == STATE_FLUSHED) {
+        registry_add_to_filters(registry, &set->records);
+        registry_drop_oldest(registry);
+    }
+    if (!set || set_fate(registry, set) != STATE_LOST) return;
+    for (; set; set = registry_newer(registry, set))
+        set->at = SET_SEALED;
+}
+
+static struct set *registry_oldest_sealed(struct registry *registry)
+{
+    struct set *set = registry_oldest(registry);
+    while (set && set->at != SET_SEALED)
+        set = registry_newer(registry, set);
+    return set;
+}
+
+/* The last set to be written by this call: with `all` what is published now, no matter what comes
+ * while it is written. NULL: none. */
+static struct set *registry_write_until(struct registry *registry, bool all)
+{
+    if (!all) return registry_oldest_sealed(registry);
+    pthread_mutex_lock(&registry->lock);
+    if (recent_size(&registry->active->records)) registry_seal(registry);
+    struct set *set = registry->newest;
+    pthread_mutex_unlock(&registry->lock);
+    return set && set->at == SET_SEALED ? set : NULL;
+}
+
+enum err registry_write_back(struct registry *registry, bool all, bool *more_out)
+{
+    pthread_mutex_lock(&registry->write_lock);
+    registry_settle(registry);
+    struct set *until = registry_write_until(registry, all);
+    enum err e = ERR_OK;
+    while (until && !e && until->at == SET_SEALED)
+        e = registry_write_set(registry, registry_oldest_sealed(registry));
+    if (!e) registry_settle(registry);
+    *more_out = registry_oldest_sealed(registry) != NULL;
+    pthread_mutex_unlock(&registry->write_lock);
+    return e;
+}
+
+/* ---- saving ---- */
+
+/* Whether everything up to `applied` has left memory, as it does once written back and flushed. */
+static bool registry_is_settled(struct registry *registry, uint64_t applied)
+{
+    pthread_mutex_lock(&registry->lock);
+    bool settled = registry->active->records.sequence_min > applied;
+    for (struct set *set = registry->oldest; set && settled; set = set->newer)
+        settled = set->records.sequence_min > applied;
+    pthread_mutex_unlock(&registry->lock);
+    return settled;
+}
+
+enum err registry_save_filters(struct registry *registry, uint64_t applied)
+{
+    pthread_mutex_lock(&registry->write_lock);
+    registry_settle(registry);
+    enum err e = registry_is_settled(registry, applied)
+                     ? filter_chain_save(&registry->chain, &registry->files, applied)
+                     : ERR_STORAGE;
+    pthread_mutex_unlock(&registry->write_lock);
+    return e;
+}
+
+void registry_stats(struct registry *registry, struct registry_stats *stats_out)
+{
+    *stats_out = (struct registry_stats){
+        .ids = atomic_load_explicit(&registry->chain.ids, memory_order_relaxed),
+        .filter_bytes = filter_chain_bytes(&registry->chain),
+        .lookups = atomic_load_explicit(&registry->lookups, memory_order_relaxed),
+        .lookups_empty = atomic_load_explicit(&registry->lookups_empty, memory_order_relaxed),
+    };
+    pthread_mutex_lock(&registry->lock);
+    uint64_t published = recent_size(&registry->active->records);
+    for (struct set *set = registry->newest; set; set = set->older)
+        published += recent_size(&set->records);
+    stats_out->recent = published + recent_size(&registry->staged);
+    pthread_mutex_unlock(&registry->lock);
+    stats_out->ids += published;
+}

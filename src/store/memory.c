@@ -1,0 +1,585 @@
+/* memory.c -- two worlds of plain tables: `head` has everything submitted, `shown` what is durable.
+ *
+ * Speed is no aim here; being obviously right is. A failed sync copies `shown` over `head`. */
+#include "store/memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/table.h"
+#include "core/counter.h"
+
+/* One object of any kind, under a key of bytes. */
+struct object {
+    struct table_node node;
+    size_t key_size;
+    size_t value_size;
+    char *value;
+    char key[];
+};
+
+enum kind { COUNTERS, CELLS, TENANTS, KEYS, KINDS };
+
+struct world {
+    struct table tables[KINDS];
+};
+
+struct memory {
+    struct store store;
+    pthread_mutex_t turn;
+    pthread_mutex_t lock; /* of everything below */
+    struct world head;
+    struct world shown;
+    struct store_position shown_position;
+    struct write_set *submitted_first;
+    struct write_set *submitted_last;
+    bool breaking;
+    bool break_keeps;
+    uint64_t errors;
+    uint64_t syncs;
+};
+
+#define MEMORY_OF(pointer) CONTAINER_OF(pointer, struct memory, store)
+#define OBJECT_OF(pointer) CONTAINER_OF(pointer, struct object, node)
+
+struct cell_place {
+    uint64_t series;
+    int64_t bucket;
+};
+
+static void world_init(struct world *world)
+{
+    for (unsigned k = 0; k < KINDS; k++)
+        table_init(&world->tables[k]);
+}
+
+static struct object *world_find(struct world *world, enum kind kind, struct bytes key)
+{
+    uint64_t hash = hash_checksum(key);
+    TABLE_EACH_MATCH(&world->tables[kind], hash, node)
+    {
+        struct object *object = OBJECT_OF(node);
+        if (bytes_equal(bytes_of(object->key, object->key_size), key)) return object;
+    }
+    return NULL;
+}
+
+static void world_remove(struct world *world, enum kind kind, struct bytes key)
+{
+    struct object *object = world_find(world, kind, key);
+    if (!object) return;
+    table_remove(&world->tables[kind], &object->node);
+    free(object->value);
+    free(object);
+}
+
+static void world_put(struct world *world, enum kind kind, struct bytes key, struct bytes value)
+{
+    world_remove(world, kind, key);
+    struct object *object = must_calloc(1, sizeof *object + key.size);
+    object->node.hash = hash_checksum(key);
+    object->key_size = key.size;
+    memcpy(object->key, key.data, key.size);
+    object->value = must_alloc(value.size);
+    if (value.size) memcpy(object->value, value.data, value.size);
+    object->value_size = value.size;
+    table_insert(&world->tables[kind], &object->node);
+}
+
+typedef void object_fn(void *context, enum kind kind, const struct object *object);
+
+static void world_each(const struct world *world, enum kind kind, object_fn *visit, void *context)
+{
+    const struct table *table = &world->tables[kind];
+    for (size_t b = 0; b <= table->mask; b++)
+        for (struct table_node *node = table->buckets[b], *next; node; node = next) {
+            next = node->next;
+            visit(context, kind, OBJECT_OF(node));
+        }
+}
+
+static void object_free(void *context, enum kind kind, const struct object *object)
+{
+    (void)context;
+    (void)kind;
+    free(object->value);
+    free((struct object *)object);
+}
+
+static void world_release(struct world *world)
+{
+    for (unsigned k = 0; k < KINDS; k++) {
+        world_each(world, k, object_free, NULL);
+        table_release(&world->tables[k]);
+    }
+}
+
+static void object_copy(void *context, enum kind kind, const struct object *object)
+{
+    world_put(context, kind, bytes_of(object->key, object->key_size),
+              bytes_of(object->value, object->value_size));
+}
+
+static void world_copy(struct world *to, const struct world *from)
+{
+    world_release(to);
+    world_init(to);
+    for (unsigned k = 0; k < KINDS; k++)
+        world_each(from, k, object_copy, to);
+}
+
+/* -- Applying a write set ---------------------------------------------------------------------- */
+
+struct grave {
+    struct world *world;
+    uint64_t series;
+};
+
+static void bury_cell(void *context, enum kind kind, const struct object *object)
+{
+    struct grave *grave = context;
+    (void)kind;
+    struct cell_place place;
+    memcpy(&place, object->key, sizeof place);
+    if (place.series == grave->series)
+        world_remove(grave->world, CELLS, bytes_of(object->key, object->key_size));
+}
+
+static void apply_counters(struct world *world, const struct read_set *reads)
+{
+    for (uint32_t i = 0; i < reads->counters_count; i++) {
+        const struct read_counter *read = &reads->counters[i];
+        if (!read->changed) continue;
+        if (read->value)
+            world_put(world, COUNTERS, read->key,
+                      bytes_of(read->value, counter_size(read->value->count)));
+        else
+            world_remove(world, COUNTERS, read->key);
+    }
+}
+
+static void apply_cells(struct world *world, const struct read_set *reads)
+{
+    for (uint32_t i = 0; i < reads->cells_count; i++) {
+        const struct read_cell *read = &reads->cells[i];
+        if (!read->changed) continue;
+        struct cell_place place = {read->series, read->bucket};
+        if (read->value.exists)
+            world_put(world, CELLS, bytes_of(&place, sizeof place),
+                      bytes_of(&read->value, sizeof read->value));
+        else
+            world_remove(world, CELLS, bytes_of(&place, sizeof place));
+    }
+}
+
+/* A key record is stored as its fixed part followed by its outcome. */
+static void put_key(struct world *world, const struct read_key *read)
+{
+    struct buf value;
+    buf_init(&value, SIZE_MAX / 2);
+    buf_add(&value, bytes_of(&read->value, sizeof read->value));
+    buf_add(&value, read->value.outcome);
+    world_put(world, KEYS, bytes_of(&read->print, sizeof read->print), buf_bytes(&value));
+    buf_release(&value);
+}
+
+static void world_apply(struct world *world, const struct write_set *writes)
+{
+    const struct read_set *reads = writes->reads;
+    apply_counters(world, reads);
+    apply_cells(world, reads);
+    for (uint32_t i = 0; i < reads->tenants_count; i++)
+        if (reads->tenants[i].changed)
+            world_put(world, TENANTS, reads->tenants[i].tenant,
+                      bytes_of(&reads->tenants[i].cells, sizeof reads->tenants[i].cells));
+    for (uint32_t i = 0; i < reads->keys_count; i++)
+        if (reads->keys[i].changed) put_key(world, &reads->keys[i]);
+    for (uint32_t i = 0; i < writes->dead_count; i++) {
+        struct grave grave = {world, writes->dead[i]};
+        world_each(world, CELLS, bury_cell, &grave);
+    }
+}
+
+/* -- The turn ---------------------------------------------------------------------------------- */
+
+static void load_counter(struct world *world, struct read_counter *read, struct arena *arena)
+{
+    struct object *object = world_find(world, COUNTERS, read->key);
+    read->value =
+        object ? counter_copy(arena, (const struct counter *)(void *)object->value) : NULL;
+}
+
+static void load_cell(struct world *world, const struct read_set *reads, struct read_cell *read)
+{
+    const struct series *series =
+        counter_find(reads->counters[read->counter_index].value, read->duration);
+    read->value = (struct cell){.expires_ms = TIME_NONE};
+    read->series = series ? series->id : 0;
+    struct cell_place place = {read->series, read->bucket};
+    struct object *object = world_find(world, CELLS, bytes_of(&place, sizeof place));
+    if (series && object) memcpy(&read->value, object->value, sizeof read->value);
+}
+
+static void load_key(struct world *world, struct read_key *read, struct arena *arena)
+{
+    struct object *object = world_find(world, KEYS, bytes_of(&read->print, sizeof read->print));
+    read->value = (struct key_record){0};
+    if (!object) return;
+    memcpy(&read->value, object->value, sizeof read->value);
+    read->value.outcome = arena_copy(arena, bytes_of(object->value + sizeof read->value,
+                                                     object->value_size - sizeof read->value));
+}
+
+static enum err memory_load(struct store *store, struct read_set *reads, struct arena *arena)
+{
+    struct memory *memory = MEMORY_OF(store);
+    pthread_mutex_lock(&memory->turn);
+    pthread_mutex_lock(&memory->lock);
+    for (uint32_t i = 0; i < reads->counters_count; i++)
+        load_counter(&memory->head, &reads->counters[i], arena);
+    for (uint32_t i = 0; i < reads->cells_count; i++)
+        load_cell(&memory->head, reads, &reads->cells[i]);
+    for (uint32_t i = 0; i < reads->tenants_count; i++) {
+        struct object *object = world_find(&memory->head, TENANTS, reads->tenants[i].tenant);
+        reads->tenants[i].cells = 0;
+        if (object) memcpy(&reads->tenants[i].cells, object->value, sizeof(int64_t));
+    }
+    for (uint32_t i = 0; i < reads->keys_count; i++)
+        load_key(&memory->head, &reads->keys[i], arena);
+    pthread_mutex_unlock(&memory->lock);
+    return ERR_OK;
+}
+
+static void memory_abandon(struct store *store, struct read_set *reads)
+{
+    (void)reads;
+    pthread_mutex_unlock(&MEMORY_OF(store)->turn);
+}
+
+static void memory_submit(struct store *store, struct write_set *writes)
+{
+    struct memory *memory = MEMORY_OF(store);
+    pthread_mutex_lock(&memory->lock);
+    if (writes->count > 0) {
+        must(writes->first_sequence == store->position.last_sequence + 1);
+        world_apply(&memory->head, writes);
+        store->position = (struct store_position){writes->first_sequence + writes->count - 1,
+                                                  writes->next_series, writes->time_ms};
+    }
+    writes->next = NULL;
+    *(memory->submitted_last ? &memory->submitted_last->next : &memory->submitted_first) = writes;
+    memory->submitted_last = writes;
+    pthread_mutex_unlock(&memory->lock);
+    pthread_mutex_unlock(&memory->turn);
+}
+
+/* -- Making durable ---------------------------------------------------------------------------- */
+
+static struct write_set *take_submitted(struct memory *memory)
+{
+    struct write_set *list = memory->submitted_first;
+    memory->submitted_first = memory->submitted_last = NULL;
+    return list;
+}
+
+static void show(struct memory *memory, const struct write_set *list)
+{
+    for (const struct write_set *writes = list; writes; writes = writes->next) {
+        if (writes->count == 0) continue;
+        world_apply(&memory->shown, writes);
+        memory->shown_position = (struct store_position){writes->first_sequence + writes->count - 1,
+                                                         writes->next_series, writes->time_ms};
+    }
+}
+
+static void wind_back(struct memory *memory)
+{
+    world_copy(&memory->head, &memory->shown);
+    memory->store.position = memory->shown_position;
+}
+
+static uint32_t memory_sync(struct store *store)
+{
+    struct memory *memory = MEMORY_OF(store);
+    pthread_mutex_lock(&memory->turn);
+    pthread_mutex_lock(&memory->lock);
+    struct write_set *list = take_submitted(memory);
+    enum err e = list && memory->breaking ? ERR_STORAGE : ERR_OK;
+    if (e == ERR_OK || memory->break_keeps) show(memory, list);
+    if (e != ERR_OK) {
+        memory->breaking = false;
+        memory->errors++;
+        wind_back(memory);
+    }
+    if (list) memory->syncs++;
+    pthread_mutex_unlock(&memory->lock);
+    pthread_mutex_unlock(&memory->turn);
+    uint32_t count = 0;
+    for (struct write_set *writes = list, *next; writes; writes = next) {
+        next = writes->next;
+        store->durable(store->durable_context, writes->batch, e);
+        count++;
+    }
+    return count;
+}
+
+void memory_break_sync(struct store *store, bool kept)
+{
+    struct memory *memory = MEMORY_OF(store);
+    pthread_mutex_lock(&memory->lock);
+    memory->breaking = true;
+    memory->break_keeps = kept;
+    pthread_mutex_unlock(&memory->lock);
+}
+
+void memory_crash(struct store *store)
+{
+    struct memory *memory = MEMORY_OF(store);
+    pthread_mutex_lock(&memory->lock);
+    take_submitted(memory);
+    wind_back(memory);
+    pthread_mutex_unlock(&memory->lock);
+}
+
+/* -- Readers ----------------------------------------------------------------------------------- */
+
+static const struct counter *shown_counter(struct memory *memory, struct bytes key)
+{
+    struct object *object = world_find(&memory->shown, COUNTERS, key);
+    return object ? (const struct counter *)(void *)object->value : NULL;
+}
+
+static enum err memory_get(struct store *store, const struct cell_ref *ref, int64_t bucket,
+                           enum read_how how, struct cell *cell_out)
+{
+    struct memory *memory = MEMORY_OF(store);
+    (void)how;
+    pthread_mutex_lock(&memory->lock);
+    const struct series *series = counter_find(shown_counter(memory, ref->counter), ref->duration);
+    struct cell_place place = {series ? series->id : 0, bucket};
+    struct object *object = world_find(&memory->shown, CELLS, bytes_of(&place, sizeof place));
+    bool found = series && object;
+    if (found) memcpy(cell_out, object->value, sizeof *cell_out);
+    pthread_mutex_unlock(&memory->lock);
+    return found ? ERR_OK : ERR_NOT_FOUND;
+}
+
+/* Copies of matching objects, sorted by key, so that visitors run without the lock. */
+struct gathering {
+    struct world *world;
+    bool (*wanted)(struct gathering *gathering, const struct object *object);
+    struct object **objects;
+    size_t count;
+    size_t capacity;
+    struct bytes prefix;
+    struct bytes after;
+    uint64_t series;
+    int64_t from;
+    int64_t to;
+};
+
+static struct object *object_clone(const struct object *object)
+{
+    struct object *clone = must_alloc(sizeof *clone + object->key_size);
+    memcpy(clone, object, sizeof *clone + object->key_size);
+    clone->value = must_alloc(object->value_size);
+    memcpy(clone->value, object->value, object->value_size);
+    return clone;
+}
+
+static void gather_object(void *context, enum kind kind, const struct object *object)
+{
+    struct gathering *gathering = context;
+    (void)kind;
+    if (!gathering->wanted(gathering, object)) return;
+    if (gathering->count == gathering->capacity) {
+        gathering->capacity = gathering->capacity ? gathering->capacity * 2 : 16;
+        gathering->objects =
+            must_realloc(gathering->objects, gathering->capacity * sizeof(struct object *));
+    }
+    gathering->objects[gathering->count++] = object_clone(object);
+}
+
+static void gather(struct memory *memory, enum kind kind, struct gathering *gathering,
+                   int (*compare)(const void *, const void *))
+{
+    pthread_mutex_lock(&memory->lock);
+    world_each(&memory->shown, kind, gather_object, gathering);
+    pthread_mutex_unlock(&memory->lock);
+    if (gathering->count)
+        qsort(gathering->objects, gathering->count, sizeof(struct object *), compare);
+}
+
+static void gathering_release(struct gathering *gathering)
+{
+    for (size_t i = 0; i < gathering->count; i++)
+        object_free(NULL, KINDS, gathering->objects[i]);
+    free(gathering->objects);
+}
+
+static struct cell_place object_place(const struct object *object)
+{
+    struct cell_place place;
+    memcpy(&place, object->key, sizeof place);
+    return place;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    struct cell_place left = object_place(*(struct object *const *)a);
+    struct cell_place right = object_place(*(struct object *const *)b);
+    return left.bucket < right.bucket ? -1 : left.bucket > right.bucket;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct object *left = *(struct object *const *)a;
+    const struct object *right = *(struct object *const *)b;
+    return bytes_compare(bytes_of(left->key, left->key_size),
+                         bytes_of(right->key, right->key_size));
+}
+
+static bool cell_wanted(struct gathering *gathering, const struct object *object)
+{
+    struct cell_place place = object_place(object);
+    return place.series == gathering->series && place.bucket >= gathering->from &&
+           place.bucket <= gathering->to;
+}
+
+static enum err memory_range(struct store *store, const struct cell_ref *ref, int64_t from,
+                             int64_t to, store_cell_fn *visit, void *context)
+{
+    struct memory *memory = MEMORY_OF(store);
+    pthread_mutex_lock(&memory->lock);
+    const struct series *series = counter_find(shown_counter(memory, ref->counter), ref->duration);
+    struct gathering gathering = {
+        .wanted = cell_wanted, .series = series ? series->id : 0, .from = from, .to = to};
+    pthread_mutex_unlock(&memory->lock);
+    gather(memory, CELLS, &gathering, compare_places);
+    for (size_t i = 0; i < gathering.count; i++) {
+        struct cell cell;
+        memcpy(&cell, gathering.objects[i]->value, sizeof cell);
+        if (!visit(context, object_place(gathering.objects[i]).bucket, &cell)) break;
+    }
+    gathering_release(&gathering);
+    return ERR_OK;
+}
+
+static bool counter_wanted(struct gathering *gathering, const struct object *object)
+{
+    struct bytes key = bytes_of(object->key, object->key_size);
+    return bytes_starts(key, gathering->prefix) && bytes_compare(key, gathering->after) > 0;
+}
+
+static enum err memory_list(struct store *store, struct bytes prefix, struct bytes after,
+                            store_counter_fn *visit, void *context)
+{
+    struct gathering gathering = {.wanted = counter_wanted, .prefix = prefix, .after = after};
+    gather(MEMORY_OF(store), COUNTERS, &gathering, compare_keys);
+    for (size_t i = 0; i < gathering.count; i++) {
+        const struct object *object = gathering.objects[i];
+        if (!visit(context, bytes_of(object->key, object->key_size),
+                   (const struct counter *)(void *)object->value))
+            break;
+    }
+    gathering_release(&gathering);
+    return ERR_OK;
+}
+
+struct due_context {
+    struct memory *memory;
+    int64_t now_ms;
+    struct bytes key;
+    int32_t duration;
+    store_due_fn *visit;
+    void *context;
+};
+
+static bool due_cell(void *context, int64_t bucket, const struct cell *cell)
+{
+    struct due_context *due = context;
+    if (cell->expires_ms == TIME_NONE || cell->expires_ms > due->now_ms) return true;
+    return due->visit(due->context, due->key, due->duration, bucket);
+}
+
+static bool due_counter(void *context, struct bytes key, const struct counter *counter)
+{
+    struct due_context *due = context;
+    for (uint32_t i = 0; i < counter->count; i++) {
+        due->key = key;
+        due->duration = counter->series[i].duration;
+        struct cell_ref ref = {.counter = key, .duration = due->duration};
+        enum err e = memory_range(&due->memory->store, &ref, INT64_MIN, INT64_MAX, due_cell, due);
+        must(e == ERR_OK);
+    }
+    return true;
+}
+
+static enum err memory_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
+{
+    struct due_context due = {
+        .memory = MEMORY_OF(store), .now_ms = now_ms, .visit = visit, .context = context};
+    return memory_list(store, BYTES_NONE, BYTES_NONE, due_counter, &due);
+}
+
+/* -- The rest ---------------------------------------------------------------------------------- */
+
+static bool memory_tend(struct store *store)
+{
+    (void)store;
+    return false;
+}
+
+static void memory_stats(struct store *store, struct store_stats *stats_out)
+{
+    struct memory *memory = MEMORY_OF(store);
+    pthread_mutex_lock(&memory->lock);
+    *stats_out = (struct store_stats){.writable = true,
+                                      .durable_sequence = memory->shown_position.last_sequence,
+                                      .cache_cells = memory->shown.tables[CELLS].count,
+                                      .registry_ids = memory->shown.tables[KEYS].count,
+                                      .storage_errors = memory->errors,
+                                      .syncs = memory->syncs};
+    pthread_mutex_unlock(&memory->lock);
+}
+
+static void memory_close(struct store *store)
+{
+    struct memory *memory = MEMORY_OF(store);
+    world_release(&memory->head);
+    world_release(&memory->shown);
+    pthread_mutex_destroy(&memory->lock);
+    pthread_mutex_destroy(&memory->turn);
+    free(memory);
+}
+
+static const struct store_ops memory_ops = {
+    .name = "memory",
+    .load = memory_load,
+    .submit = memory_submit,
+    .abandon = memory_abandon,
+    .sync = memory_sync,
+    .get = memory_get,
+    .range = memory_range,
+    .list = memory_list,
+    .due = memory_due,
+    .tend = memory_tend,
+    .stats = memory_stats,
+    .close = memory_close,
+};
+
+enum err memory_open(struct store **store_out)
+{
+    struct memory *memory = must_calloc(1, sizeof *memory);
+    memory->store.ops = &memory_ops;
+    memory->store.position = (struct store_position){.next_series = 1, .time_ms = INT64_MIN};
+    memory->shown_position = memory->store.position;
+    for (size_t i = 0; i < HASH_SECRET_SIZE; i++)
+        memory->store.secret.bytes[i] = (unsigned char)hash_mix(i + 1);
+    world_init(&memory->head);
+    world_init(&memory->shown);
+    pthread_mutex_init(&memory->turn, NULL);
+    pthread_mutex_init(&memory->lock, NULL);
+    *store_out = &memory->store;
+    return ERR_OK;
+}

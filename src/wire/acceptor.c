@@ -1,0 +1,141 @@
+/* acceptor.c -- binds, accepts, and hands connections out. */
+#include "wire/acceptor.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "wire/conn.h"
+
+#define ACCEPTOR_BACKLOG 4096
+#define ACCEPTOR_ACCEPTS_A_TURN 64
+#define ACCEPTOR_REFUSALS_MAX                                           \
+    64u /* connections over the limit that are told so at the same time \
+         */
+
+/* The sockets accepted inherit TCP_NODELAY, which saves a system call each. */
+static bool acceptor_bind(int fd, const struct addrinfo *address)
+{
+    const int on = 1;
+    return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+           setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 &&
+           bind(fd, address->ai_addr, address->ai_addrlen) == 0 &&
+           listen(fd, ACCEPTOR_BACKLOG) == 0;
+}
+
+static unsigned acceptor_port(int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    must(getsockname(fd, (struct sockaddr *)&address, &size) == 0);
+    if (address.ss_family == AF_INET6)
+        return ntohs(((struct sockaddr_in6 *)(void *)&address)->sin6_port);
+    return ntohs(((struct sockaddr_in *)(void *)&address)->sin_port);
+}
+
+enum err acceptor_open(struct wire *wire, char *error_out, size_t error_size)
+{
+    const struct wire_config *config = &wire->config;
+    char port[8];
+    snprintf(port, sizeof port, "%u", config->port & 0xffffu);
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+                             .ai_socktype = SOCK_STREAM};
+    struct addrinfo *address = NULL;
+    if (config->port > 65535 || getaddrinfo(config->address, port, &hints, &address) != 0) {
+        snprintf(error_out, error_size, "%s:%u is not a numeric address and port", config->address,
+                 config->port);
+        return ERR_INVALID;
+    }
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 || !acceptor_bind(fd, address)) {
+        snprintf(error_out, error_size, "cannot listen on %s:%u: %s", config->address, config->port,
+                 strerror(errno));
+        if (fd >= 0) close(fd);
+        freeaddrinfo(address);
+        return ERR_INTERNAL;
+    }
+    freeaddrinfo(address);
+    wire->listen_fd = fd;
+    wire->port = acceptor_port(fd);
+    return ERR_OK;
+}
+
+void acceptor_watch(struct wire *wire, bool on)
+{
+    if (wire->listening == on || wire->listen_fd < 0) return;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = wire};
+    int what = on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL;
+    wire->listening =
+        epoll_ctl(wire->workers[0].epoll_fd, what, wire->listen_fd, &event) == 0 && on;
+}
+
+void acceptor_close(struct wire *wire)
+{
+    acceptor_watch(wire, false);
+    if (wire->listen_fd >= 0) close(wire->listen_fd);
+    wire->listen_fd = -1;
+}
+
+/* The one with fewest connections; among equals, each in its turn. */
+static struct worker *acceptor_choose(struct wire *wire)
+{
+    unsigned start = wire->next_worker++ % wire->workers_count;
+    struct worker *best = &wire->workers[start];
+    for (unsigned i = 1; i < wire->workers_count; i++) {
+        struct worker *worker = &wire->workers[(start + i) % wire->workers_count];
+        if (atomic_load(&worker->conns_assigned) < atomic_load(&best->conns_assigned))
+            best = worker;
+    }
+    return best;
+}
+
+static void acceptor_assign(struct wire *wire, int fd)
+{
+    struct conn *conn = conn_new(fd);
+    unsigned before = atomic_fetch_add(&wire->conns_count, 1);
+    conn->refused = before >= wire->config.connections_max;
+    struct worker *worker = acceptor_choose(wire);
+    atomic_fetch_add(&worker->conns_assigned, 1);
+
+    struct conn *newest = atomic_load(&worker->arrivals);
+    do {
+        conn->open_next = newest;
+    } while (!atomic_compare_exchange_weak(&worker->arrivals, &newest, conn));
+    if (worker->index != 0) inbox_poke(&worker->inbox);
+}
+
+void acceptor_accept(struct wire *wire)
+{
+    for (int i = 0; i < ACCEPTOR_ACCEPTS_A_TURN; i++) {
+        int fd = accept4(wire->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
+        if (fd < 0) {
+            bool later = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+            if (later) acceptor_watch(wire, false);
+            return;
+        }
+        unsigned count = atomic_load(&wire->conns_count);
+        if (count >= wire->config.connections_max + ACCEPTOR_REFUSALS_MAX)
+            close(fd);
+        else
+            acceptor_assign(wire, fd);
+    }
+}
+
+void acceptor_arrivals(struct worker *worker)
+{
+    if (!atomic_load_explicit(&worker->arrivals, memory_order_relaxed)) return;
+    struct conn *conn = atomic_exchange(&worker->arrivals, NULL);
+    while (conn) {
+        struct conn *next = conn->open_next;
+        conn->open_next = NULL;
+        bool refused = conn->refused;
+        if (conn_attach(worker, conn) && refused) conn_fail(conn, FAULT_CONNECTIONS);
+        conn = next;
+    }
+}

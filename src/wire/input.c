@@ -1,0 +1,156 @@
+/* input.c -- scratch space, small blocks and budgeted large buffers. */
+#include "wire/input.h"
+
+#include <stdlib.h>
+
+#include "wire/exchange.h"
+
+#define INPUT_BLOCKS_COUNT_MAX 1024u /* kept for reuse: 4 MiB a loop */
+
+struct input_block {
+    struct input_block *next;
+};
+
+void input_pool_init(struct input_pool *pool, struct input_budget *budget)
+{
+    *pool = (struct input_pool){
+        .scratch = must_calloc(1, INPUT_SCRATCH_BYTES + WIRE_BODY_PADDING),
+        .budget = budget,
+    };
+}
+
+void input_pool_release(struct input_pool *pool)
+{
+    while (pool->blocks) {
+        struct input_block *next = pool->blocks->next;
+        free(pool->blocks);
+        pool->blocks = next;
+    }
+    free(pool->scratch);
+    pool->scratch = NULL;
+}
+
+static char *block_take(struct input_pool *pool)
+{
+    struct input_block *block = pool->blocks;
+    if (!block) return must_calloc(1, INPUT_SMALL_BYTES + WIRE_BODY_PADDING);
+    pool->blocks = block->next;
+    pool->blocks_count--;
+    return (char *)block;
+}
+
+static void block_give(struct input_pool *pool, char *data)
+{
+    if (pool->blocks_count >= INPUT_BLOCKS_COUNT_MAX) {
+        free(data);
+        return;
+    }
+    struct input_block *block = (struct input_block *)(void *)data;
+    block->next = pool->blocks;
+    pool->blocks = block;
+    pool->blocks_count++;
+}
+
+static bool large_fits(const struct input_pool *pool, size_t more)
+{
+    size_t max = pool->budget->bytes_max;
+    size_t used = atomic_load_explicit(&pool->budget->bytes, memory_order_relaxed);
+    return used <= max && more <= max - used;
+}
+
+/* True if `input` is, or now becomes, the one that may go beyond the budget. */
+static bool large_goes_beyond(struct input_pool *pool, struct input *input)
+{
+    struct input *nobody = NULL;
+    return atomic_load(&pool->budget->beyond) == input ||
+           atomic_compare_exchange_strong(&pool->budget->beyond, &nobody, input);
+}
+
+/* The padding is set once here, and again whenever the buffer grows: its content does not matter,
+ * but a tool that watches for undefined bytes should find none. */
+static void large_resize(struct input_pool *pool, struct input *input, size_t capacity)
+{
+    input->data = must_realloc(input->data, capacity + WIRE_BODY_PADDING);
+    memset(input->data + capacity, 0, WIRE_BODY_PADDING);
+    size_t more = capacity - input->capacity;
+    atomic_fetch_add_explicit(&pool->budget->bytes, more, memory_order_relaxed);
+    input->capacity = capacity;
+}
+
+void input_release(struct input_pool *pool, struct input *input)
+{
+    if (!input->data) return;
+    if (input->data == pool->scratch) {
+        /* stays with the loop */
+    } else if (input->capacity <= INPUT_SMALL_BYTES) {
+        block_give(pool, input->data);
+    } else {
+        atomic_fetch_sub_explicit(&pool->budget->bytes, input->capacity, memory_order_relaxed);
+        struct input *self = input;
+        atomic_compare_exchange_strong(&pool->budget->beyond, &self, NULL);
+        free(input->data);
+    }
+    *input = (struct input){0};
+}
+
+static void input_to_scratch(struct input_pool *pool, struct input *input)
+{
+    struct bytes left = input_bytes(input);
+    if (left.size) memcpy(pool->scratch, left.data, left.size);
+    input_release(pool, input);
+    *input = (struct input){pool->scratch, 0, left.size, INPUT_SCRATCH_BYTES};
+}
+
+/* Doubles, but not past what the request needs. */
+static bool large_grow(struct input_pool *pool, struct input *input, size_t need)
+{
+    size_t capacity = 2 * input->capacity;
+    if (need > input->capacity && capacity > need) capacity = need;
+    size_t more = capacity - input->capacity;
+    if (!large_fits(pool, more) && !large_goes_beyond(pool, input)) return false;
+    large_resize(pool, input, capacity);
+    return true;
+}
+
+char *input_room(struct input_pool *pool, struct input *input, size_t need, size_t *room_out)
+{
+    must(input->data != pool->scratch);
+    size_t left = input->size - input->at;
+    if (left <= INPUT_SMALL_BYTES) {
+        input_to_scratch(pool, input);
+    } else if (input->at) {
+        memmove(input->data, input->data + input->at, left);
+        input->at = 0;
+        input->size = left;
+    }
+    if (input->size == input->capacity && !large_grow(pool, input, need)) return NULL;
+
+    *room_out = input->capacity - input->size;
+    /* Without budget a read must not bring in more than a small block can hold: pipelined bytes
+     * that cannot be used yet have to stay somewhere. */
+    bool tight = input->data == pool->scratch && !large_fits(pool, INPUT_SCRATCH_BYTES);
+    if (tight && *room_out > INPUT_SMALL_BYTES) *room_out = INPUT_SMALL_BYTES;
+    return input->data + input->size;
+}
+
+void input_stash(struct input_pool *pool, struct input *input, size_t need)
+{
+    struct bytes left = input_bytes(input);
+    if (left.size == 0) {
+        input_release(pool, input);
+        return;
+    }
+    if (input->data != pool->scratch) return;
+
+    struct input own = {0};
+    if (left.size <= INPUT_SMALL_BYTES) {
+        own.data = block_take(pool);
+        own.capacity = INPUT_SMALL_BYTES;
+    } else {
+        size_t capacity = need > left.size && need < 4 * left.size ? need : 2 * left.size;
+        large_resize(pool, &own, capacity);
+    }
+    memcpy(own.data, left.data, left.size);
+    own.size = left.size;
+    *input = own;
+}

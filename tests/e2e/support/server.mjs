@@ -1,0 +1,303 @@
+// server.mjs -- one real tally process on a free port of the loopback, and clients for it.
+//
+// TALLY_BIN names the program (default: build/tally of this repository). A server that is stopped
+// must have exited with 0 and left no sanitizer report, or the test file that used it fails.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, before } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { eventually, within } from './pace.mjs';
+import { RawConnection } from './raw.mjs';
+import { SECRET, tokenFor } from './tokens.mjs';
+
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
+export const TALLY_BIN = path.resolve(ROOT, process.env.TALLY_BIN ?? 'build/tally');
+
+const SANITIZER = /AddressSanitizer|LeakSanitizer|ThreadSanitizer|UndefinedBehaviorSanitizer|runtime error:/;
+const children = new Set();
+process.on('exit', () => {
+    for (const child of children) child.kill('SIGKILL');
+});
+
+export function newDirectory(label = 'data') {
+    return mkdtempSync(path.join(tmpdir(), `tally-e2e-${label}-`));
+}
+
+export function removeDirectory(directory) {
+    rmSync(directory, { recursive: true, force: true });
+}
+
+/** A tally process and what it has said so far. `exited` resolves to {code, signal}. */
+export function spawnTally(args, { env = {} } = {}) {
+    const child = spawn(TALLY_BIN, args, {
+        env: { ...process.env, ...env },
+        stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const run = { child, stdout: '', stderr: '' };
+    children.add(child);
+    child.stdout.setEncoding('utf8').on('data', (text) => (run.stdout += text));
+    child.stderr.setEncoding('utf8').on('data', (text) => (run.stderr += text));
+    run.exited = new Promise((resolve, reject) => {
+        child.on('error', reject);
+        child.on('close', (code, signal) => {
+            children.delete(child);
+            resolve({ code, signal });
+        });
+    });
+    return run;
+}
+
+/** Runs a tally command to its end: {code, signal, stdout, stderr}. */
+export async function runTally(args, options) {
+    const run = spawnTally(args, options);
+    try {
+        const end = await within(15000, `tally ${args[0]} to end`, run.exited);
+        return { ...end, stdout: run.stdout, stderr: run.stderr };
+    } finally {
+        run.child.kill('SIGKILL');
+    }
+}
+
+export class Server {
+    #options;
+    #run = null;
+    #ownData = false;
+    #tenants = 0;
+    data;
+    port;
+
+    /** `settings` become --set; `config` is the text of a YAML file; `data` a directory to keep. */
+    constructor({ settings = {}, config, data, env = {}, args = [], secret = SECRET, listen = '127.0.0.1:0' } = {}) {
+        this.#options = { settings, config, env, args, secret, listen };
+        this.data = data;
+    }
+
+    get url() {
+        return `http://127.0.0.1:${this.port}`;
+    }
+
+    get stderr() {
+        return this.#run?.stderr ?? '';
+    }
+
+    get stdout() {
+        return this.#run?.stdout ?? '';
+    }
+
+    /** Resolves to {code, signal} when the process has ended, for whatever reason. */
+    get exited() {
+        return this.#run.exited;
+    }
+
+    get configFile() {
+        return path.join(path.dirname(this.data), `${path.basename(this.data)}.yaml`);
+    }
+
+    #arguments() {
+        const { settings, config, args, secret, listen } = this.#options;
+        const list = ['serve', '--data', this.data, '--listen', listen, ...args];
+        if (config !== undefined) {
+            this.writeConfig(config);
+            list.push('--config', this.configFile);
+        }
+        const all = secret ? { 'auth.jwtSecret': secret, ...settings } : settings;
+        for (const [key, value] of Object.entries(all)) list.push('--set', `${key}=${value}`);
+        return list;
+    }
+
+    writeConfig(text) {
+        writeFileSync(this.configFile, text);
+    }
+
+    async start() {
+        if (!this.data) {
+            this.data = newDirectory();
+            this.#ownData = true;
+        }
+        const run = spawnTally(this.#arguments(), { env: this.#options.env });
+        this.#run = run;
+        let over = null;
+        run.exited.then((end) => (over = end), (error) => (over = error));
+        const ready = await eventually('tally to be ready', () => {
+            if (over) throw new Error(`tally did not start: ${over.message ?? JSON.stringify(over)}\n${run.stderr}`);
+            return /^tally ready on http:\/\/(\S+):(\d+)$/m.exec(run.stdout);
+        }, { ms: 20000, every: 5 });
+        this.address = ready[1];
+        this.port = Number(ready[2]);
+        return this;
+    }
+
+    signal(name) {
+        this.#run.child.kill(name);
+    }
+
+    /** Ends it the polite way and checks that it ended well. */
+    async stop() {
+        if (!this.#run) return;
+        const run = this.#run;
+        this.#run = null;
+        run.child.kill('SIGTERM');
+        let end;
+        try {
+            end = await within(20000, 'tally to stop', run.exited);
+        } finally {
+            run.child.kill('SIGKILL');
+            this.#clean();
+        }
+        assert.ok(!SANITIZER.test(run.stderr), `sanitizer report:\n${run.stderr}`);
+        assert.deepEqual(end, { code: 0, signal: null }, `tally ended badly:\n${run.stderr}`);
+    }
+
+    /** Ends it as a power cut would, and keeps the data. */
+    async kill() {
+        const run = this.#run;
+        run.child.kill('SIGKILL');
+        await within(10000, 'tally to die', run.exited);
+        assert.ok(!SANITIZER.test(run.stderr), `sanitizer report:\n${run.stderr}`);
+        this.#run = null;
+    }
+
+    /** Stops with SIGTERM, or with kill -9, and starts again on the same data. */
+    async restart({ hard = false } = {}) {
+        const own = this.#ownData;
+        this.#ownData = false;
+        if (hard) await this.kill();
+        else await this.stop();
+        this.#ownData = own;
+        await this.start();
+    }
+
+    #clean() {
+        if (this.#ownData) removeDirectory(this.data);
+        if (this.#options.config !== undefined) rmSync(this.configFile, { force: true });
+    }
+
+    raw() {
+        return RawConnection.open(this.port);
+    }
+
+    /** One request with fetch: {status, headers, text, body}. */
+    async call(method, target, { token, headers = {}, body } = {}) {
+        const all = { ...headers };
+        if (token) all.Authorization = `Bearer ${token}`;
+        let text = body;
+        if (body !== undefined && typeof body !== 'string' && !(body instanceof Uint8Array)) {
+            text = JSON.stringify(body);
+        }
+        if (text !== undefined && all['Content-Type'] === undefined) all['Content-Type'] = 'application/json';
+        const reply = await fetch(this.url + target, { method, headers: all, body: text });
+        const replyText = await reply.text();
+        let parsed;
+        try {
+            parsed = JSON.parse(replyText);
+        } catch {
+            parsed = undefined;
+        }
+        return { status: reply.status, headers: reply.headers, text: replyText, body: parsed };
+    }
+
+    /** A client for one tenant; without an id, for a tenant nobody else uses. */
+    tenant(id = `tenant-${++this.#tenants}`, claims = {}) {
+        return new Tenant(this, id, tokenFor(id, claims));
+    }
+}
+
+export class Tenant {
+    constructor(server, id, token) {
+        this.server = server;
+        this.id = id;
+        this.token = token;
+    }
+
+    path(name, action) {
+        return `/api/counters/${this.id}/${name}${action ? `/${action}` : ''}`;
+    }
+
+    call(method, target, options = {}) {
+        return this.server.call(method, target, { token: this.token, ...options });
+    }
+
+    write(action, name, body, headers = {}) {
+        return this.call(action === 'set' ? 'PUT' : 'POST', this.path(name, action), { body, headers });
+    }
+
+    increment(name, body, headers) {
+        return this.write('increment', name, body, headers);
+    }
+
+    decrement(name, body, headers) {
+        return this.write('decrement', name, body, headers);
+    }
+
+    set(name, body, headers) {
+        return this.write('set', name, body, headers);
+    }
+
+    read(action, name, query) {
+        return this.call('GET', `${this.path(name, action)}?${new URLSearchParams(query)}`);
+    }
+
+    get(name, query = TOTAL) {
+        return this.read('get', name, query);
+    }
+
+    sumRange(name, query) {
+        return this.read('sumRange', name, query);
+    }
+
+    series(name, query) {
+        return this.read('series', name, query);
+    }
+
+    list(query = {}) {
+        return this.call('GET', `/api/counters/${this.id}?${new URLSearchParams(query)}`);
+    }
+
+    /** Every counter of the tenant, page by page. */
+    async listAll(query = {}) {
+        const all = [];
+        let after;
+        do {
+            const page = await this.list(after ? { ...query, after } : query);
+            assert.equal(page.status, 200, page.text);
+            all.push(...page.body.counters);
+            after = page.body.next;
+        } while (after);
+        return all;
+    }
+
+    batch(ops, { query = '', headers = {}, ...fields } = {}) {
+        return this.call('POST', `/api/counters/${this.id}/batch${query}`, { body: { ops, ...fields }, headers });
+    }
+
+    ndjson(text, { query = '', headers = {} } = {}) {
+        return this.call('POST', `/api/counters/${this.id}/batch${query}`, {
+            body: text,
+            headers: { 'Content-Type': 'application/x-ndjson', ...headers },
+        });
+    }
+
+    query(queries) {
+        return this.call('POST', `/api/counters/${this.id}/query`, { body: { queries } });
+    }
+
+    delete(name, headers = {}) {
+        return this.call('DELETE', this.path(name), { headers });
+    }
+}
+
+/** The perpetual bucket: what most tests count in. */
+export const TOTAL = Object.freeze({ durationSeconds: 0, timestamp: '2024-03-15T10:30:00Z' });
+
+/** A server for the enclosing describe(): started before its tests, stopped and checked after them. */
+export function serverFor(options) {
+    const server = new Server(options);
+    before(() => server.start());
+    after(() => server.stop());
+    return server;
+}

@@ -1,0 +1,130 @@
+/* fuzz_json.c -- arbitrary bytes as a JSON body, as text and as a query: everything is walked,
+ * every kind of field is read from every value, and what was understood must be understood again.
+ */
+#include <stdlib.h>
+
+#include "api/params.h"
+#include "core/bucket.h"
+#include "core/name.h"
+#include "core/timefmt.h"
+
+static const char *const words[] = {"increment", "decrement", "set", NULL};
+
+static const struct field fields[] = {
+    {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
+    {BYTES("timestamp"), FIELD_TIME, .required = true},
+    {BYTES("amount"), FIELD_I64, .min = 1, .max = INT64_MAX, .fallback = 1},
+    {BYTES("name"), FIELD_NAME, .required = true},
+    {BYTES("op"), FIELD_CHOICE, .choices = words},
+    {BYTES("type"), FIELD_TEXT, .min = 1, .max = 255},
+    {BYTES("idempotencyKey"), FIELD_KEY, .required = false},
+    {BYTES("atomic"), FIELD_BOOL, .fallback = 0},
+};
+
+#define FIELDS ((unsigned)ARRAY_COUNT(fields))
+
+/* A time that was read is in range, is in its bucket, and is read back from how it is written. */
+static void check_time(int64_t ms)
+{
+    must(ms >= TIME_MS_MIN && ms <= TIME_MS_MAX);
+    int64_t start = bucket_start(ms, 3600), back;
+    must(start * 1000 <= ms && ms < (start + 3600) * 1000);
+
+    struct buf buf;
+    buf_init(&buf, 64);
+    time_format(&buf, ms);
+    must(time_parse(buf_bytes(&buf), &back) && back == ms);
+    buf_release(&buf);
+}
+
+static void check_value(enum err e, const struct field *field, const struct field_value *value,
+                        const struct sentence *why)
+{
+    if (e) {
+        must(e == ERR_INVALID);
+        must(strnlen(why->text, sizeof why->text) < sizeof why->text);
+        return;
+    }
+    if (!value->present) return;
+    if (field->type == FIELD_TIME) check_time(value->integer);
+    if (field->type == FIELD_I64)
+        must(value->integer >= field->min && value->integer <= field->max);
+    if (field->type == FIELD_NAME) must(name_valid(value->text));
+}
+
+static void check_json(const struct json_value *value)
+{
+    struct field_value out[ARRAY_COUNT(fields)];
+    struct sentence why;
+    for (unsigned i = 0; i < FIELDS; i++)
+        check_value(field_from_json(value, &fields[i], &out[i], &why), &fields[i], &out[i], &why);
+    if (!fields_from_json(value, fields, FIELDS, out, &why))
+        for (unsigned i = 0; i < FIELDS; i++)
+            check_value(ERR_OK, &fields[i], &out[i], &why);
+
+    struct json_iter iter; /* the parser limits the depth of this recursion */
+    for (json_each(value, &iter); json_next(&iter);)
+        check_json(&iter.value);
+}
+
+static void check_text(struct bytes text)
+{
+    struct field_value out;
+    struct sentence why;
+    for (unsigned i = 0; i < FIELDS; i++)
+        check_value(field_from_text(text, &fields[i], &out, &why), &fields[i], &out, &why);
+
+    struct bytes tenant, name, segments[8];
+    unsigned count;
+    char kind, key[COUNTER_KEY_SIZE_MAX];
+    if (counter_key_split(text, &tenant, &kind, &name) && kind == COUNTER_KIND_DIRECT)
+        must(bytes_equal(counter_key(key, tenant, name), text));
+    if (path_split(text, segments, 8, &count)) must(count >= 1 && count <= 8);
+}
+
+static void check_query(struct bytes text, struct arena *arena)
+{
+    struct params params;
+    struct sentence why;
+    if (!params_parse(text, arena, &params, &why)) {
+        must(params.count <= PARAMS_MAX);
+        for (unsigned i = 0; i < params.count; i++)
+            must(params_get(&params, params.items[i].name).data == params.items[i].value.data);
+    }
+
+    struct bytes raw;
+    struct buf again;
+    buf_init(&again, 2 * text.size + 4);
+    if (cursor_decode(text, arena, &raw)) { /* one spelling only */
+        cursor_encode(&again, raw);
+        must(bytes_equal(buf_bytes(&again), text));
+    }
+    buf_release(&again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct json_parser *parser;
+    if (!parser) parser = json_parser_new(1 << 20);
+
+    char *copy = must_alloc(size + JSON_PADDING); /* so that a read past the padding is seen */
+    memset(copy + size, 'x', JSON_PADDING);
+    if (size) memcpy(copy, data, size);
+    struct bytes text = bytes_of(copy, size);
+
+    struct json_value root;
+    if (json_parse(parser, text, &root))
+        check_json(&root);
+    else
+        must(json_problem(parser) != NULL);
+
+    struct arena arena;
+    arena_init(&arena, 4096);
+    check_text(text);
+    check_query(text, &arena);
+    arena_release(&arena);
+    free(copy);
+    return 0;
+}

@@ -1,0 +1,66 @@
+/* test_crash.c -- the named places kill the process when asked to, and only then.
+ *
+ * The environment is read before main, so the program starts itself again with it set. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/crash.h"
+
+/* Passes "one" three times and "two" once. Returns the signal that ended it, 0 for none. */
+static int signal_of_child(const char *crash_at)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        if (crash_at) setenv("TALLY_CRASH_POINT", crash_at, 1);
+        execl("/proc/self/exe", "test_crash", "pass", (char *)NULL);
+        _exit(1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status)) return WTERMSIG(status);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    return 0;
+}
+
+static void a_named_point_kills_at_the_chosen_passing(void **state)
+{
+    (void)state;
+    assert_int_equal(signal_of_child("one"), SIGKILL);
+    assert_int_equal(signal_of_child("two"), SIGKILL);
+    assert_int_equal(signal_of_child("one:3"), SIGKILL);
+    assert_int_equal(signal_of_child("one:4"), 0);
+    assert_int_equal(signal_of_child("two:2"), 0);
+}
+
+static void other_names_do_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(signal_of_child(NULL), 0);
+    assert_int_equal(signal_of_child(""), 0);
+    assert_int_equal(signal_of_child("on"), 0);
+    assert_int_equal(signal_of_child("one.more"), 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "pass") == 0) {
+        for (int i = 0; i < 3; i++)
+            crash_point("one");
+        crash_point("two");
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_named_point_kills_at_the_chosen_passing),
+        cmocka_unit_test(other_names_do_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,357 @@
+/* test_journal_files.c -- the journal's files: spares, trimming, scanning, and a real disk.
+ *
+ * On the simulated disk first, see journal_world.h; then with io_system in a directory of its own,
+ * with a second thread that prepares and trims as the server's caretaker does. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "support/journal_world.h"
+
+#define SMALL 100u /* a body that takes one page with its header */
+
+static struct world world;
+
+static int setup(void **state)
+{
+    (void)state;
+    world_init(&world, 8, 0);
+    assert_int_equal(world_open(&world, 0), ERR_OK);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    world_release(&world);
+    return 0;
+}
+
+static void expect_reopen(uint64_t applied)
+{
+    enum err e = world_open(&world, applied);
+    if (e) fail_msg("%s", world.error);
+    if (world.broken) fail_msg("%s", world.broken);
+}
+
+static void expect_open(uint64_t applied, uint64_t last)
+{
+    expect_reopen(applied);
+    assert_int_equal(world_last(&world), last);
+}
+
+static void write_blocks(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(world_write(&world, SMALL), ERR_OK);
+}
+
+static void append_blocks(unsigned count, size_t body_size)
+{
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(world_append(&world, body_size, 1), ERR_OK);
+}
+
+static void a_spare_of_another_size_is_not_used(void **state)
+{
+    (void)state;
+    world.config.spare_count = 2;
+    world_kill(&world);
+    expect_reopen(0);
+    while (journal_prepare(world.journal))
+        continue;
+    world_kill(&world);
+    world.config.segment_size *= 2;
+    expect_reopen(0);
+    assert_null(io_sim_name(world.sim, "spare-", 0));
+    write_blocks(20);
+    world_crash(&world, 1);
+    expect_open(0, 20);
+}
+
+static void spares_are_made_up_to_the_count_and_used(void **state)
+{
+    (void)state;
+    world_release(&world);
+    world_init(&world, 3000, 2); /* 12 MB: three steps each */
+    expect_reopen(0);
+    unsigned steps = 1;
+    while (journal_prepare(world.journal))
+        steps++;
+    assert_int_equal(steps, 6);
+    assert_false(journal_prepare(world.journal));
+    assert_non_null(io_sim_name(world.sim, "spare-", 1));
+    world_crash(&world, 1); /* they were synced, file and directory */
+    expect_reopen(0);
+    struct journal_stats stats;
+    journal_stats(world.journal, &stats);
+    /* Opening took one for its new segment, and the empty old one took its place. */
+    assert_int_equal(stats.segments, 1);
+    assert_int_equal(stats.bytes, 3 * world.config.segment_size);
+}
+
+static void a_spare_half_made_is_thrown_away(void **state)
+{
+    (void)state;
+    world_release(&world);
+    world_init(&world, 3000, 1);
+    expect_reopen(0);
+    assert_true(journal_prepare(world.journal));
+    assert_non_null(io_sim_name(world.sim, "making-", 0));
+    world_kill(&world);
+    expect_reopen(0);
+    assert_null(io_sim_name(world.sim, "making-", 0));
+    io_sim_room(world.sim, io_sim_bytes(world.sim));
+    assert_false(journal_prepare(world.journal));
+    assert_null(io_sim_name(world.sim, "making-", 0));
+}
+
+static void many_openings_do_not_fill_the_disk(void **state)
+{
+    (void)state;
+    write_blocks(3);
+    for (unsigned i = 0; i < 20; i++) {
+        world_kill(&world);
+        expect_open(0, 3);
+    }
+    assert_int_equal(io_sim_bytes(world.sim), 2 * world.config.segment_size);
+}
+
+static uint64_t segments_now(void)
+{
+    struct journal_stats stats;
+    journal_stats(world.journal, &stats);
+    return stats.segments;
+}
+
+static void trimming_keeps_what_is_not_applied_and_what_is_to_be_kept(void **state)
+{
+    (void)state;
+    world.config.keep_bytes = 2 * world.config.segment_size;
+    world.config.keep_ms = INT64_MAX;
+    world_kill(&world);
+    expect_reopen(0);
+    write_blocks(35); /* five segments, 35 the last of the fifth */
+    assert_int_equal(segments_now(), 5);
+    journal_trim(world.journal, 0);
+    assert_int_equal(segments_now(), 5);
+    journal_trim(world.journal, 13); /* one is applied, and kept */
+    assert_int_equal(segments_now(), 5);
+    journal_trim(world.journal, 35); /* the current one never goes, two are kept */
+    assert_int_equal(segments_now(), 3);
+
+    world.config.keep_ms = 30; /* blocks are 10 ms apart */
+    world_kill(&world);
+    expect_open(30, 35);
+    journal_trim(world.journal, 35);
+    assert_int_equal(segments_now(), 2); /* 29..35, whose last is new enough, and the new one */
+    world_crash(&world, 1);
+    expect_open(35, 35);
+}
+
+static void bytes_since_applied_are_those_a_restart_would_read(void **state)
+{
+    (void)state;
+    write_blocks(10);
+    struct journal_stats stats;
+    journal_stats(world.journal, &stats);
+    assert_int_equal(stats.bytes_since_applied, (8 + 4) * WORLD_PAGE);
+    assert_int_equal(stats.appended_bytes, 10 * WORLD_PAGE);
+    assert_int_equal(stats.syncs, 10);
+    journal_trim(world.journal, 7);
+    journal_stats(world.journal, &stats);
+    assert_int_equal(stats.bytes_since_applied, 4 * WORLD_PAGE);
+}
+
+static void a_scan_reads_what_is_durable(void **state)
+{
+    (void)state;
+    write_blocks(16);
+    append_blocks(2, SMALL);
+    for (uint64_t from = 1; from <= 17; from++) {
+        assert_int_equal(world_scan(&world, from), ERR_OK);
+        assert_int_equal(world.replayed, 17 - from);
+        assert_null(world.broken);
+    }
+    journal_trim(world.journal, 8);
+    assert_int_equal(world_scan(&world, 7), ERR_NOT_FOUND);
+    assert_int_equal(world_scan(&world, 8), ERR_OK);
+    io_sim_damage(world.sim, io_sim_name(world.sim, "journal-", 0), 4 * WORLD_PAGE + 90, 1);
+    assert_int_equal(world_scan(&world, 8), ERR_CORRUPT);
+}
+
+static void the_largest_body_fills_a_segment(void **state)
+{
+    (void)state;
+    assert_int_equal(journal_body_max(world.journal), 7 * WORLD_PAGE - 88);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(world_write(&world, journal_body_max(world.journal)), ERR_OK);
+    assert_int_equal(world_write(&world, 0), ERR_OK);
+    world_crash(&world, 1);
+    expect_open(0, 4);
+}
+
+/* ---- a real disk ---- */
+
+static char disk_dir[256];
+
+static void disk_remove(void *context, const char *name)
+{
+    (void)context;
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", disk_dir, name);
+    unlink(path);
+}
+
+static int disk_setup(void **state)
+{
+    (void)state;
+    const char *base = getenv("TMPDIR");
+    snprintf(disk_dir, sizeof disk_dir, "%s/tally-journal-XXXXXX", base ? base : "/tmp");
+    assert_non_null(mkdtemp(disk_dir));
+    world_init(&world, 64, 2);
+    world.config.io = &io_system;
+    world.config.dir = disk_dir;
+    assert_int_equal(world_open(&world, 0), ERR_OK);
+    return 0;
+}
+
+static int disk_teardown(void **state)
+{
+    (void)state;
+    world_release(&world);
+    io_system.ops->list(&io_system, disk_dir, disk_remove, NULL);
+    return rmdir(disk_dir);
+}
+
+static void the_laws_hold_on_a_real_disk(void **state)
+{
+    (void)state;
+    for (unsigned round = 0; round < 3; round++) {
+        while (journal_prepare(world.journal))
+            continue;
+        for (unsigned i = 0; i < 60; i++)
+            assert_int_equal(world_write(&world, i * 400), ERR_OK);
+        append_blocks(3, SMALL); /* these are staged only and go with the process */
+        uint64_t acked = world.acked;
+        world_kill(&world);
+        expect_open(0, acked);
+        assert_int_equal(world_scan(&world, 1), ERR_OK);
+        assert_null(world.broken);
+    }
+    uint64_t applied = world.acked;
+    world_kill(&world);
+    world.config.keep_bytes = 0;
+    expect_open(applied, applied);
+    journal_trim(world.journal, applied);
+    struct journal_stats stats;
+    journal_stats(world.journal, &stats);
+    assert_int_equal(stats.segments, 1);
+}
+
+static atomic_bool stop_tending;
+static atomic_uint_fast64_t tend_applied;
+
+static void *tend(void *context)
+{
+    struct journal *journal = context;
+    while (!atomic_load(&stop_tending)) {
+        journal_prepare(journal);
+        journal_trim(journal, atomic_load(&tend_applied));
+        struct journal_stats stats;
+        journal_stats(journal, &stats);
+        must(stats.segments > 0);
+        must(journal_durable_sequence(journal) >= atomic_load(&tend_applied));
+    }
+    return NULL;
+}
+
+/* For the thread sanitizer above all. */
+static void appending_and_tending_go_on_side_by_side(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    atomic_store(&stop_tending, false);
+    atomic_store(&tend_applied, 0);
+    assert_int_equal(pthread_create(&thread, NULL, tend, world.journal), 0);
+    for (unsigned i = 0; i < 300; i++) {
+        assert_int_equal(world_write(&world, i * 40), ERR_OK);
+        if (i % 50 == 49) assert_int_equal(world_restart(&world), ERR_OK);
+        if (i % 20 == 19) atomic_store(&tend_applied, world.acked - 10);
+    }
+    atomic_store(&stop_tending, true);
+    pthread_join(thread, NULL);
+    uint64_t acked = world.acked;
+    world_kill(&world);
+    expect_open(acked - 10, acked);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* Says what a sync costs here; a figure to look at, not a condition. */
+static void what_a_sync_costs(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {WORLD_PAGE - 88, 64 * WORLD_PAGE - 88};
+    world_kill(&world);
+    world.config.segment_size = 4096 * (uint64_t)WORLD_PAGE;
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        if (world.journal) world_kill(&world);
+        expect_reopen(world.acked);
+        while (journal_prepare(world.journal))
+            continue;
+        assert_int_equal(journal_restart(world.journal), ERR_OK); /* into a zero-written one */
+        int64_t times[50];
+        for (size_t n = 0; n < ARRAY_COUNT(times); n++) {
+            int64_t start = now_ns();
+            assert_int_equal(world_write(&world, sizes[i]), ERR_OK);
+            times[n] = now_ns() - start;
+        }
+        qsort(times, ARRAY_COUNT(times), sizeof *times, compare_times);
+        print_message("append and sync of %zu KiB: median %lld us, best %lld us\n",
+                      (sizes[i] + 88) / 1024, (long long)(times[25] / 1000),
+                      (long long)(times[0] / 1000));
+    }
+}
+
+#define LAW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define DISK(name) cmocka_unit_test_setup_teardown(name, disk_setup, disk_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAW(a_spare_of_another_size_is_not_used),
+        LAW(spares_are_made_up_to_the_count_and_used),
+        LAW(a_spare_half_made_is_thrown_away),
+        LAW(many_openings_do_not_fill_the_disk),
+        LAW(trimming_keeps_what_is_not_applied_and_what_is_to_be_kept),
+        LAW(bytes_since_applied_are_those_a_restart_would_read),
+        LAW(a_scan_reads_what_is_durable),
+        LAW(the_largest_body_fills_a_segment),
+        DISK(the_laws_hold_on_a_real_disk),
+        DISK(appending_and_tending_go_on_side_by_side),
+        DISK(what_a_sync_costs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
