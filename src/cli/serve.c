@@ -35,8 +35,9 @@ void cli_print_dev_hints(FILE *out, const char *url, const char *token)
             "Count something:\n\n"
             "  curl -s -X POST %s/api/counters/" DEV_TENANT "/hello/increment \\\n"
             "    -H 'Authorization: Bearer %s' \\\n"
+            "    -H 'Content-Type: application/json' \\\n"
             "    -d '{\"durationSeconds\":0,\"timestamp\":0}'\n\n"
-            "Or open %s/ in a browser.\n",
+            "Address: %s\n",
             token, url, token, url);
     fflush(out);
 }

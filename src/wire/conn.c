@@ -197,6 +197,13 @@ static enum step conn_head_done(struct conn *conn, struct bytes here)
     return STEP_ON;
 }
 
+/* The empty line that may precede a request is not the beginning of one: a client that ends its
+ * requests with one too many is idle, not slow. */
+static bool is_blank(struct bytes here)
+{
+    return here.size <= 2 && bytes_starts(BYTES("\r\n"), here);
+}
+
 static enum step conn_read_head(struct conn *conn)
 {
     const struct wire_config *config = &conn->worker->wire->config;
@@ -204,7 +211,7 @@ static enum step conn_read_head(struct conn *conn)
     if (conn->output_bytes > config->output_bytes_max) return conn_block(conn, BLOCK_OUTPUT);
     struct bytes here = input_bytes(&conn->input);
     if (here.size == 0) return STEP_MORE;
-    if (!conn->request_ns) conn->request_ns = conn->worker->now_ns;
+    if (!conn->request_ns && !is_blank(here)) conn->request_ns = conn->worker->now_ns;
 
     switch (http_head_read(&conn->head, here.data, here.size)) {
     case HTTP_MORE:

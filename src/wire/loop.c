@@ -97,7 +97,7 @@ static int worker_timeout_ms(struct worker *worker)
     int64_t until_ns = worker->sweep_ns;
     if (worker->queues[QUEUE_RETRY].first && worker->retry_ns < until_ns)
         until_ns = worker->retry_ns;
-    int64_t left_ms = (until_ns - clock_mono_ns(&clock_system) + MS - 1) / MS;
+    int64_t left_ms = (until_ns - worker->now_ns + MS - 1) / MS;
     return left_ms < 0 ? 0 : (int)left_ms;
 }
 
@@ -151,7 +151,7 @@ static void worker_turn(struct worker *worker)
     worker_retry(worker, completed);
     worker_drain(worker, QUEUE_WORK, conn_work);
     if (handler->turn_end) handler->turn_end(handler->context, worker->index);
-    worker_complete(worker);
+    if (worker_complete(worker)) worker->retry_ns = 0; /* there may be room now: no wait */
     reply_date_update(&worker->date, worker->now_ns);
     worker_drain(worker, QUEUE_FLUSH, conn_flush);
     worker_sweep(worker);

@@ -1,6 +1,6 @@
 // expiresAt: kept until it is over, extended by the later date, swept, and then forgotten.
 //
-// The sweep runs every second here. A cell that must go is waited for; a cell that must stay is
+// The sweep runs several times a second here. A cell that must go is waited for; a cell that must stay is
 // looked at only after a neighbour with the same expiry has gone, so no test depends on a fixed wait.
 
 import assert from 'node:assert/strict';
@@ -14,7 +14,7 @@ const inSeconds = (seconds) => new Date(Date.now() + seconds * 1000).toISOString
 const PAST = '2024-04-15T10:30:00Z';
 
 describe('expiry', () => {
-    const server = serverFor({ settings: { 'expiry.sweepEvery': '1s' } });
+    const server = serverFor({ settings: { 'expiry.sweepEvery': '200ms' } });
 
     const gone = (t, name, query) => eventually(`${name} to be swept`, async () => (await t.get(name, query)).status === 404, { every: 100 });
 

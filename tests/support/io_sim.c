@@ -53,6 +53,8 @@ struct io_sim {
     uint64_t syncs;
     uint64_t fail_call; /* 0: none */
     uint64_t fail_sync;
+    uint64_t reads;
+    uint64_t fail_read;
     int fail_error;
     enum io_sim_loss fail_loss;
     uint64_t room;
@@ -219,7 +221,9 @@ static int64_t sim_size(struct io *io, int fd)
 
 static int64_t sim_read(struct io *io, int fd, void *data, size_t size, uint64_t offset)
 {
-    struct sim_file *file = file_of(sim_of(io), fd);
+    struct io_sim *sim = sim_of(io);
+    struct sim_file *file = file_of(sim, fd);
+    if (++sim->reads == sim->fail_read) return -sim->fail_error;
     if (offset >= file->now_size) return 0;
     uint64_t left = file->now_size - offset;
     size_t count = left < size ? (size_t)left : size;
@@ -425,6 +429,12 @@ void io_sim_fail_sync(struct io_sim *sim, uint64_t nth, enum io_sim_loss loss)
     sim->fail_loss = loss;
 }
 
+void io_sim_fail_read(struct io_sim *sim, uint64_t nth, int error_number)
+{
+    sim->fail_read = sim->reads + nth;
+    sim->fail_error = error_number;
+}
+
 void io_sim_room(struct io_sim *sim, uint64_t bytes)
 {
     sim->room = bytes;
@@ -434,6 +444,7 @@ void io_sim_heal(struct io_sim *sim)
 {
     sim->fail_call = 0;
     sim->fail_sync = 0;
+    sim->fail_read = 0;
     sim->room = UINT64_MAX;
 }
 

@@ -37,6 +37,8 @@ void io_sim_kill(struct io_sim *sim);
 void io_sim_fail(struct io_sim *sim, uint64_t nth, int error_number, enum io_sim_loss loss);
 /* The same, counting only syncs of files. */
 void io_sim_fail_sync(struct io_sim *sim, uint64_t nth, enum io_sim_loss loss);
+/* The same for reads. */
+void io_sim_fail_read(struct io_sim *sim, uint64_t nth, int error_number);
 /* Files may hold this many bytes in all, then ENOSPC. */
 void io_sim_room(struct io_sim *sim, uint64_t bytes);
 void io_sim_heal(struct io_sim *sim); /* no faults, no limit */

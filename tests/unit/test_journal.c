@@ -13,6 +13,7 @@
 
 #include <errno.h>
 
+#include "base/hash.h"
 #include "support/journal_world.h"
 
 #define SMALL 100u           /* a body that takes one page with its header */
@@ -274,6 +275,7 @@ static void a_full_disk_stops_the_journal_until_there_is_room(void **state)
     for (int i = 0; i < 5; i++)
         assert_int_equal(world_restart(&world), ERR_STORAGE);
     assert_int_equal(io_sim_bytes(world.sim), room); /* attempts leave nothing lying about */
+    assert_null(io_sim_name(world.sim, "spare-", 0));
 
     journal_trim(world.journal, 14); /* keep_bytes is 0: the first segment goes */
     assert_int_equal(world_restart(&world), ERR_OK);
@@ -346,7 +348,34 @@ static void a_restart_that_failed_half_way_does_not_confuse_the_next_opening(voi
     expect_open(0, 3);
 }
 
+static void a_file_that_took_no_header_is_not_kept(void **state)
+{
+    (void)state;
+    write_blocks(1);
+    io_sim_fail_sync(world.sim, 1, IO_SIM_KEPT);
+    assert_int_equal(world_restart(&world), ERR_STORAGE);
+    assert_null(io_sim_name(world.sim, "spare-", 0));
+    assert_null(io_sim_name(world.sim, "journal-", 1));
+}
+
 /* ---- (4) corruption is not a torn tail ---- */
+
+static void what_cannot_be_read_is_not_cut(void **state)
+{
+    (void)state;
+    write_blocks(20);
+    world_kill(&world);
+    uint64_t refused = 0;
+    for (enum err e = ERR_STORAGE; e == ERR_STORAGE; refused++) {
+        io_sim_fail_read(world.sim, refused + 1, EIO);
+        uint64_t calls = io_sim_calls(world.sim);
+        e = world_open(&world, 0);
+        if (e) assert_int_equal(io_sim_calls(world.sim), calls); /* nothing was changed */
+    }
+    assert_true(refused > 6); /* three headers, three files of blocks, then none left to fail */
+    assert_null(world.broken);
+    assert_int_equal(world_last(&world), 20);
+}
 
 static void a_bad_block_that_a_later_one_says_was_durable_is_refused(void **state)
 {
@@ -468,6 +497,41 @@ static void no_bit_of_a_block_may_turn(void **state)
         assert_int_equal(journal_block_decode(bytes_of(page, left), &block), ERR_CORRUPT);
 }
 
+static void overwrite_u64(const char *name, unsigned offset, uint64_t value)
+{
+    uint64_t size;
+    const unsigned char *content = io_sim_content(world.sim, name, &size);
+    for (unsigned i = 0; i < 8; i++) {
+        unsigned char turn = (unsigned char)(content[offset + i] ^ (value >> (8 * i)));
+        io_sim_damage(world.sim, name, offset + i, turn);
+    }
+}
+
+/* Headers that are whole but cannot be ours: written by a later version, or after other blocks. */
+static void a_header_from_elsewhere_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned offset;
+        const char *says;
+    } fields[] = {{8, "format this version does not know"},
+                  {32, "has the header of another segment"},
+                  {48, "do not lead to the one that the next segment names"}};
+    write_blocks(2);
+    world_kill(&world);
+    expect_open(0, 2);
+    world_kill(&world);
+    const char *name = io_sim_name(world.sim, "journal-", 1);
+    uint64_t size;
+    const unsigned char *page = io_sim_content(world.sim, name, &size);
+    for (unsigned i = 0; i < ARRAY_COUNT(fields); i++) {
+        io_sim_damage(world.sim, name, fields[i].offset, 1);
+        overwrite_u64(name, 64, hash_checksum(bytes_of(page, 64)));
+        expect_refused(0, fields[i].says);
+        io_sim_damage(world.sim, name, fields[i].offset, 1);
+    }
+}
+
 static enum err refuse(void *context, const struct journal_block *block)
 {
     (void)context;
@@ -574,6 +638,8 @@ int main(void)
         LAW(no_single_failing_call_loses_what_was_acknowledged),
         LAW(a_power_cut_anywhere_in_a_switch_leaves_one_chain),
         LAW(a_restart_that_failed_half_way_does_not_confuse_the_next_opening),
+        LAW(a_file_that_took_no_header_is_not_kept),
+        LAW(what_cannot_be_read_is_not_cut),
         LAW(a_bad_block_that_a_later_one_says_was_durable_is_refused),
         LAW(a_torn_block_bears_witness_with_its_header),
         LAW(a_bad_block_in_an_earlier_segment_is_refused),
@@ -584,6 +650,7 @@ int main(void)
         LAW(another_installation_is_refused),
         LAW(no_bit_of_a_segment_header_may_turn),
         LAW(no_bit_of_a_block_may_turn),
+        LAW(a_header_from_elsewhere_is_refused),
         LAW(what_replay_refuses_is_not_opened),
         LAW(a_recycled_segment_never_shows_its_old_blocks),
         LAW(void_blocks_in_a_recycled_segment_do_not_continue_the_new_chain),

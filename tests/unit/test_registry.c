@@ -17,7 +17,8 @@
 #include "support/scratch_dir.h"
 
 #define SEAL 50u /* records to a sealed set */
-#define LARGE (FILTER_TAIL_MAX + 100)
+#define LARGE (FILTER_TAIL_MAX + 100) /* fills a tail */
+#define SOME 100u
 
 struct world {
     struct scratch_dir dir;
@@ -283,13 +284,20 @@ static void law_3_large_sets_leave_memory_once_ingested(void **state)
     world_close(world);
     world->seal_count = 5000;
     world_open(world);
-    publish_range(world, 0, 10000);
+    for (uint64_t n = 0; n < 10000; n++) { /* outcomes as short as they come */
+        struct key_record record = {.sequence = n + 1, .check = n};
+        registry_stage(world->registry, nth(n), &record);
+    }
+    registry_publish(world->registry, 10000);
     write_back(world, true);
     assert_int_equal(recent_count(world), 0);
-    expect_range(world, 0, 10000);
     world->applied = 10000;
     restart(world, 10000); /* ingested files need no flush */
-    expect_range(world, 0, 10000);
+    for (uint64_t n = 0; n < 10000; n++) {
+        struct key_record got;
+        assert_int_equal(registry_find(world->registry, nth(n), &world->arena, &got), ERR_OK);
+        assert_int_equal(got.check, n);
+    }
 }
 
 static void law_3_what_a_reopened_state_forgot_is_written_again(void **state)
@@ -440,17 +448,17 @@ static void law_4_cut_and_missing_filter_files_cost_time_only(void **state)
     checkpoint(world, LARGE);
     cut(world, "filters", 50);
     restart(world, LARGE);
-    expect_range(world, LARGE - 500, LARGE);
+    expect_range(world, LARGE - SOME, LARGE);
     checkpoint(world, LARGE);
     cut(world, "filter-0", 1000);
     restart(world, LARGE);
-    expect_range(world, 0, 500);
+    expect_range(world, 0, SOME);
     checkpoint(world, LARGE);
     assert_int_equal(unlink(scratch_dir_file(&world->dir, "filters")), 0);
     restart(world, LARGE);
-    expect_range(world, 0, 500);
+    expect_range(world, 0, SOME);
     restart(world, LARGE); /* with what the last one saved */
-    expect_range(world, LARGE - 500, LARGE);
+    expect_range(world, LARGE - SOME, LARGE);
 }
 
 /* Files that survived while the state was made anew, or came from another backup. */
@@ -610,7 +618,7 @@ static void live_a_step(struct world *world, uint64_t *random, uint64_t *count)
 static void every_life_remembers_what_it_published(void **state)
 {
     struct world *world = *state;
-    for (uint64_t seed = 1; seed <= 6; seed++) {
+    for (uint64_t seed = 1; seed <= 4; seed++) {
         uint64_t random = seed, count = 0;
         teardown(state);
         setup(state);

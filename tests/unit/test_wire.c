@@ -42,6 +42,7 @@ struct world {
     size_t turn_kept_count[LOOPS];
     bool poster_stops;
     atomic_bool poster_waits; /* keeps everything until let go */
+    struct exchange *parked;  /* posted from `ended` of a reply with status 202 */
     atomic_int holds;         /* how often /hold says there is no room */
     atomic_int heads, requests, kept_total, completes, ended, closed;
 };
@@ -115,6 +116,16 @@ static enum request_verdict toy_request(void *context, struct exchange *exchange
     atomic_fetch_add(&world->requests, 1);
     if (path_is(exchange, "/late")) return toy_keep(exchange, false);
     if (path_is(exchange, "/turn")) return toy_keep(exchange, true);
+    if (path_is(exchange, "/lateclose")) {
+        exchange->reply.close = true;
+        return toy_keep(exchange, false);
+    }
+    if (path_is(exchange, "/parked")) {
+        (*slot_of(exchange))++;
+        atomic_fetch_add(&world->kept_total, 1);
+        world->parked = exchange;
+        return REQUEST_KEPT;
+    }
     if (path_is(exchange, "/hold") && atomic_fetch_sub(&world->holds, 1) > 0) return REQUEST_HOLD;
     if (path_is(exchange, "/echo") || path_is(exchange, "/hold")) {
         toy_echo(exchange);
@@ -128,6 +139,9 @@ static enum request_verdict toy_request(void *context, struct exchange *exchange
     } else if (path_is(exchange, "/close")) {
         answer(exchange, BYTES("bye"));
         exchange->reply.close = true;
+    } else if (path_is(exchange, "/trigger")) {
+        answer(exchange, BYTES("t"));
+        exchange->reply.status = 202;
     } else if (path_is(exchange, "/empty")) {
         exchange->reply.status = 204;
     } else if (path_is(exchange, "/header")) {
@@ -163,6 +177,9 @@ static void toy_ended(void *context, struct exchange *exchange)
     (void)context;
     assert_ptr_equal(exchange->state, world);
     atomic_fetch_add(&world->ended, 1);
+    if (exchange->reply.status != 202) return;
+    exchange_post(world->parked);
+    wire_wake(world->wire);
 }
 
 static void toy_closed(void *context, void *slot)
@@ -661,6 +678,53 @@ static void the_handler_can_close_and_later_requests_go_unanswered(void **unused
     assert_reply(replies, 1, 200, "bye");
     assert_true(head_has(replies->head[1], "Connection: close\r\n"));
     replies_free(replies);
+    replies = ask("GET /now" H END "GET /lateclose?1" H END "GET /now" H END "GET /late?2" H END);
+    assert_int_equal(replies->count, 2);
+    assert_true(head_has(replies->head[1], "Connection: close\r\n"));
+    replies_free(replies);
+    world_end();
+}
+
+static int64_t now_ms(void)
+{
+    return clock_mono_ns(&clock_system) / 1000000;
+}
+
+/* `ended` runs after the turn's last look into the inbox, while the loop is awake, so no wake-up is
+ * written: the loop has to look once more before it sleeps, or this waits for the next sweep. */
+static void what_is_posted_late_in_a_turn_is_not_slept_over(void **unused)
+{
+    (void)unused;
+    world_start(toy_config());
+    int64_t start_ms = now_ms();
+    for (int i = 0; i < 8; i++) {
+        int fd = client_open();
+        client_send(fd, "GET /trigger" H END "GET /parked HTTP/1.1\r\nHost: a\r\n"
+                        "Connection: close\r\n\r\n");
+        struct replies *replies = client_read(fd, true);
+        assert_int_equal(replies->count, 2);
+        assert_reply(replies, 1, 200, "late");
+        replies_free(replies);
+    }
+    assert_true(now_ms() - start_ms < 1500);
+    world_end();
+}
+
+static void an_empty_line_between_requests_is_no_request(void **unused)
+{
+    (void)unused;
+    struct wire_config config = toy_config();
+    config.request_ms = 60;
+    world_start(config);
+    int fd = client_open();
+    client_send(fd, "GET /now" H END "\r\n");
+    nap_ms(200);
+    client_send(fd, "GET /now" H END "\r\n");
+    shutdown(fd, SHUT_WR);
+    struct replies *replies = client_read(fd, true);
+    assert_int_equal(replies->count, 2);
+    assert_reply(replies, 1, 200, "now");
+    replies_free(replies);
     world_end();
 }
 
@@ -1017,6 +1081,8 @@ int main(void)
         cmocka_unit_test(head_has_no_body_but_its_length),
         cmocka_unit_test(http_1_0_closes_unless_asked_not_to),
         cmocka_unit_test(the_handler_can_close_and_later_requests_go_unanswered),
+        cmocka_unit_test(what_is_posted_late_in_a_turn_is_not_slept_over),
+        cmocka_unit_test(an_empty_line_between_requests_is_no_request),
         cmocka_unit_test(a_half_closed_client_gets_its_replies),
         cmocka_unit_test(a_connection_that_dies_leaves_its_kept_exchanges_to_finish),
         cmocka_unit_test(a_slow_request_is_408_and_holds_nothing),

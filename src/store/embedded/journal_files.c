@@ -115,7 +115,7 @@ static int make_start(struct journal *journal)
 
 static int64_t make_step(struct journal *journal)
 {
-    static const _Alignas(IO_ALIGN) char zeros[MAKE_STEP];
+    static _Alignas(IO_ALIGN) char zeros[MAKE_STEP]; /* not const: that would fill the binary */
     uint64_t done = atomic_load(&journal->making_bytes);
     uint64_t left = journal->config.segment_size - done;
     size_t step = left < MAKE_STEP ? (size_t)left : MAKE_STEP;

@@ -248,24 +248,30 @@ static enum err walk_chain(struct walk *walk, const struct segment *segments, si
     return e;
 }
 
-static enum err replay_segments(struct journal *journal, struct walk *walk)
+/* The journal has to begin no later than the state ends. */
+static enum err check_begin(const struct journal *journal, const struct walk *walk)
 {
     uint64_t applied = walk->after;
-    enum err e = ERR_OK;
-    if (journal->segments_count > 0) {
-        e = walk_chain(walk, journal->segments, journal->segments_count);
-        journal->segments[journal->segments_count - 1].used = walk->used;
-        if (e == ERR_NOT_FOUND) {
-            say(walk->error,
-                "%s: the journal begins after sequence %" PRIu64
-                ", but the state holds only %" PRIu64,
-                journal->config.dir, journal->segments[0].previous.sequence, applied);
-            e = ERR_CORRUPT;
-        }
-    } else if (applied > 0) {
+    if (journal->segments_count == 0 && applied > 0) {
         say(walk->error, "%s: the journal is empty, but the state already holds sequence %" PRIu64,
             journal->config.dir, applied);
-        e = ERR_CORRUPT;
+        return ERR_CORRUPT;
+    }
+    if (journal->segments_count > 0 && journal->segments[0].previous.sequence > applied) {
+        say(walk->error,
+            "%s: the journal begins after sequence %" PRIu64 ", but the state holds only %" PRIu64,
+            journal->config.dir, journal->segments[0].previous.sequence, applied);
+        return ERR_CORRUPT;
+    }
+    return ERR_OK;
+}
+
+static enum err replay_segments(struct journal *journal, struct walk *walk)
+{
+    enum err e = check_begin(journal, walk);
+    if (!e && journal->segments_count > 0) {
+        e = walk_chain(walk, journal->segments, journal->segments_count);
+        journal->segments[journal->segments_count - 1].used = walk->used;
     }
     journal->last = journal->durable = walk->end;
     atomic_store(&journal->durable_sequence, walk->end.sequence);
