@@ -17,7 +17,8 @@ OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefin
                -fno-omit-frame-pointer -Wno-maybe-uninitialized -DTALLY_SLOW_CHECKS
 OPT_tsan    := -O1 -g -fsanitize=thread -Wno-maybe-uninitialized -DTALLY_SLOW_CHECKS
 OPT_small   := $(OPT_asan) -DTALLY_SMALL_WORLD
-OPT_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined \
+OPT_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=vptr \
+               -fno-sanitize-recover=undefined \
                -DTALLY_SLOW_CHECKS
 
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Werror
@@ -32,7 +33,8 @@ LDLIBS   += -lrocksdb -lsimdjson -lyaml -lxxhash -lcrypto -ljwt -lstdc++ -lm
 TESTFLAGS := -Itests -Wno-unused-parameter
 
 SRC     := $(wildcard src/*.c src/*/*.c src/*/*/*.c)
-OBJ     := $(SRC:%.c=$(OUT)/obj/%.o) $(OUT)/obj/src/wire/json.o
+CXXSRC  := $(wildcard src/*/*.cc src/*/*/*.cc)
+OBJ     := $(SRC:%.c=$(OUT)/obj/%.o) $(CXXSRC:%.cc=$(OUT)/obj/%.o)
 LIB     := $(OUT)/libtally.a
 SUPPORT := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))

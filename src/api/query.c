@@ -3,19 +3,21 @@
 #include "api/endpoints.h"
 #include "api/reads.h"
 
-#define QUERIES_MAX 1000u /* of one request: bounded work for one reader */
+#define QUERIES_MAX 10000u /* of one request: bounded work for one reader */
 
 static const struct bytes kind_names[] = {
     [READ_GET] = BYTES("get"), [READ_SUM] = BYTES("sumRange"), [READ_SERIES] = BYTES("series")};
 
 struct query {
     struct read_plan plan;
-    enum err err; /* malformed: the result is known */
-    struct sentence why;
+    enum err err;    /* malformed: the result is known */
+    const char *why; /* of such a one */
+    struct query *next;
 };
 
 struct query_plan {
-    struct query *queries;
+    struct query *first;
+    struct query **end;
     uint32_t count;
 };
 
@@ -32,21 +34,23 @@ static enum err no_dimensions(const struct json_value *read, struct sentence *wh
     return ERR_UNKNOWN_DIMENSIONS;
 }
 
-static enum err read_one(struct call *call, const struct json_value *read, struct query *query)
+static enum err read_one(struct call *call, const struct json_value *read, struct read_plan *plan,
+                         struct sentence *why)
 {
     static const struct field name_field = {BYTES("name"), FIELD_NAME, .required = true};
     struct field_value name;
     struct field_value values[FIELDS_MAX];
     unsigned count;
-    const struct field *fields = read_fields(query->plan.kind, &count);
-    enum err e = fields_from_json(read, &name_field, 1, &name, &query->why);
-    if (e == ERR_OK) e = no_dimensions(read, &query->why);
-    if (e == ERR_OK) e = fields_from_json(read, fields, count, values, &query->why);
-    if (e == ERR_OK) e = read_plan_fill(&query->plan, call, name.text, values, &query->why);
+    const struct field *fields = read_fields(plan->kind, &count);
+    enum err e = fields_from_json(read, &name_field, 1, &name, why);
+    if (e == ERR_OK) e = no_dimensions(read, why);
+    if (e == ERR_OK) e = fields_from_json(read, fields, count, values, why);
+    if (e == ERR_OK) e = read_plan_fill(plan, call, name.text, values, why);
     return e;
 }
 
-static enum err read_query(struct call *call, const struct json_value *object, struct query *query)
+static enum err read_query(struct call *call, const struct json_value *object,
+                           struct read_plan *plan, struct sentence *why)
 {
     struct json_value values[ARRAY_COUNT(kind_names)];
     unsigned found = 0;
@@ -60,12 +64,12 @@ static enum err read_query(struct call *call, const struct json_value *object, s
         }
     }
     if (found != 1) {
-        snprintf(query->why.text, sizeof query->why.text,
+        snprintf(why->text, sizeof why->text,
                  "A query must be an object with one of get, sumRange or series.");
         return ERR_INVALID;
     }
-    query->plan.kind = (enum read_kind)kind;
-    return read_one(call, &values[kind], query);
+    plan->kind = (enum read_kind)kind;
+    return read_one(call, &values[kind], plan, why);
 }
 
 static void add_failure(struct buf *body, enum err e, const char *sentence)
@@ -78,7 +82,7 @@ static void add_failure(struct buf *body, enum err e, const char *sentence)
 static void add_answer(struct store *store, struct buf *body, const struct query *query)
 {
     size_t start = body->size;
-    const char *why = query->why.text;
+    const char *why = query->why;
     enum err e = query->err;
     if (e == ERR_OK) {
         buf_add(body, BYTES("{\"status\":200,"));
@@ -98,11 +102,23 @@ static void run_query(struct call *call)
     struct reply *reply = &call->exchange->reply;
     reply->status = 200;
     buf_add(&reply->body, BYTES("{\"results\":["));
-    for (uint32_t i = 0; i < plan->count; i++) {
-        if (i) buf_add_char(&reply->body, ',');
-        add_answer(call->api->config.store, &reply->body, &plan->queries[i]);
+    for (const struct query *query = plan->first; query; query = query->next) {
+        if (query != plan->first) buf_add_char(&reply->body, ',');
+        add_answer(call->api->config.store, &reply->body, query);
     }
     buf_add(&reply->body, BYTES("]}"));
+}
+
+static void add_query(struct call *call, struct query_plan *plan, const struct json_value *object)
+{
+    struct arena *arena = &call->exchange->arena;
+    struct query *query = arena_zalloc(arena, sizeof *query);
+    struct sentence why = {""};
+    query->err = read_query(call, object, &query->plan, &why);
+    if (query->err != ERR_OK) query->why = arena_copy(arena, bytes_str(why.text)).data;
+    *plan->end = query;
+    plan->end = &query->next;
+    plan->count++;
 }
 
 enum request_verdict query_post(struct call *call)
@@ -118,12 +134,10 @@ enum request_verdict query_post(struct call *call)
     json_pick(&body, &name, 1, &list);
     if (list.type != JSON_ARRAY) return call_refuse(call, ERR_INVALID, "queries must be an array.");
     struct query_plan *plan = arena_zalloc(arena, sizeof *plan);
-    plan->queries = arena_alloc(arena, QUERIES_MAX * sizeof *plan->queries);
+    plan->end = &plan->first;
     for (json_each(&list, &iter); json_next(&iter);) {
         if (plan->count == QUERIES_MAX) return call_refuse(call, ERR_TOO_MANY_OPS, NULL);
-        struct query *query = &plan->queries[plan->count++];
-        *query = (struct query){0};
-        query->err = read_query(call, &iter.value, query);
+        add_query(call, plan, &iter.value);
     }
     call->plan = plan;
     return call_read(call, run_query);

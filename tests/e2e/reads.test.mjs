@@ -228,12 +228,14 @@ describe('query', () => {
         for (const body of ['{}', '[]', '{"queries":5}', '{', '']) expectError(await t.call('POST', `/api/counters/${t.id}/query`, { body }), 400);
     });
 
-    test('SPEC 5: thousands of reads in one call', async () => {
+    test('SPEC 5: thousands of reads in one call; past 10000 it is 400 too_many_ops', async () => {
         const t = server.tenant();
         const count = 2000;
         await t.batch(Array.from({ length: count }, (_, i) => ({ op: 'increment', name: `k-${i}`, ...TOTAL, amount: i + 1 })));
-        const { body } = await t.query(Array.from({ length: count }, (_, i) => ({ get: { name: `k-${i}`, ...TOTAL } })));
+        const queries = Array.from({ length: count }, (_, i) => ({ get: { name: `k-${i}`, ...TOTAL } }));
+        const { body } = await t.query(queries);
         assert.deepEqual(body.results.map((result) => Number(result.net)), Array.from({ length: count }, (_, i) => i + 1));
+        expectError(await t.query(Array(10001).fill(queries[0])), 400, 'too_many_ops');
     });
 });
 

@@ -2,65 +2,13 @@
  *
  * On the simulated disk first, see journal_world.h; then with io_system in a directory of its own,
  * with a second thread that prepares and trims as the server's caretaker does. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "support/journal_world.h"
-
-#define SMALL 100u /* a body that takes one page with its header */
-
-static struct world world;
-
-static int setup(void **state)
-{
-    (void)state;
-    world_init(&world, 8, 0);
-    assert_int_equal(world_open(&world, 0), ERR_OK);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    world_release(&world);
-    return 0;
-}
-
-static void expect_reopen(uint64_t applied)
-{
-    enum err e = world_open(&world, applied);
-    if (e) fail_msg("%s", world.error);
-    if (world.broken) fail_msg("%s", world.broken);
-}
-
-static void expect_open(uint64_t applied, uint64_t last)
-{
-    expect_reopen(applied);
-    assert_int_equal(world_last(&world), last);
-}
-
-static void write_blocks(unsigned count)
-{
-    for (unsigned i = 0; i < count; i++)
-        assert_int_equal(world_write(&world, SMALL), ERR_OK);
-}
-
-static void append_blocks(unsigned count, size_t body_size)
-{
-    for (unsigned i = 0; i < count; i++)
-        assert_int_equal(world_append(&world, body_size, 1), ERR_OK);
-}
+#include "support/journal_expect.h"
 
 static void a_spare_of_another_size_is_not_used(void **state)
 {
@@ -266,12 +214,13 @@ static void *tend(void *context)
 {
     struct journal *journal = context;
     while (!atomic_load(&stop_tending)) {
+        uint64_t applied = atomic_load(&tend_applied);
         journal_prepare(journal);
-        journal_trim(journal, atomic_load(&tend_applied));
+        journal_trim(journal, applied);
         struct journal_stats stats;
         journal_stats(journal, &stats);
         must(stats.segments > 0);
-        must(journal_durable_sequence(journal) >= atomic_load(&tend_applied));
+        must(journal_durable_sequence(journal) >= applied);
     }
     return NULL;
 }
@@ -335,7 +284,6 @@ static void what_a_sync_costs(void **state)
     }
 }
 
-#define LAW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define DISK(name) cmocka_unit_test_setup_teardown(name, disk_setup, disk_teardown)
 
 int main(void)

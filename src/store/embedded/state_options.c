@@ -51,9 +51,7 @@ static rocksdb_options_t *options_db(const struct state_options *options)
     rocksdb_options_set_bytes_per_sync(db, MIB); /* no burst of dirty pages before a sync */
     rocksdb_options_set_max_open_files(db, STATE_OPEN_FILES_MAX);
     rocksdb_options_set_max_manifest_file_size(db, 16 * MIB);
-    rocksdb_options_set_info_log_level(db, 2); /* warnings */
-    rocksdb_options_set_max_log_file_size(db, MIB);
-    rocksdb_options_set_keep_log_file_num(db, 3);
+    state_options_silence(db);
     rocksdb_options_set_stats_dump_period_sec(db, 0);
     rocksdb_options_set_stats_persist_period_sec(db, 0);
     return db;

@@ -8,9 +8,8 @@
 
 #include "store/embedded/state.h"
 
-#define STATE_SERIES_SIZE                                                  \
-    8u /* STATE_CELLS keys begin with it; one series' cells are neighbours \
-        */
+/* STATE_CELLS keys begin with their series, so one series' cells are neighbours. */
+#define STATE_SERIES_SIZE 8u
 
 struct state_options {
     rocksdb_options_t *db;
@@ -30,5 +29,8 @@ extern const char *const state_family_names[STATE_FAMILY_COUNT];
 /* `options` stays where it is until state_options_release: RocksDB calls back into it. */
 void state_options_init(struct state_options *options, const struct state_config *config);
 void state_options_release(struct state_options *options);
+
+/* Leaves RocksDB without a log of its own (state_log.cc). */
+void state_options_silence(rocksdb_options_t *options);
 
 #endif
