@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, afterEach, before, describe, test } from 'node:test';
 
 import { expectError, expectTriple } from './support/expect.mjs';
 import { eventually, within } from './support/pace.mjs';
@@ -29,6 +29,7 @@ describe('a full disk', { skip: reason }, () => {
     const server = new Server(options);
 
     before(() => server.start());
+    afterEach(() => rmSync(filler, { force: true }));
     after(async () => {
         try {
             await server.stop();

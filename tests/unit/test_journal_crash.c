@@ -162,7 +162,7 @@ static void what_was_acknowledged_comes_back_after_any_crash(void **state)
 {
     (void)state;
     uint64_t first = setting("JOURNAL_SEED", 1);
-    uint64_t count = getenv("JOURNAL_SEED") ? 1 : setting("JOURNAL_SEEDS", 3000);
+    uint64_t count = getenv("JOURNAL_SEED") ? 1 : setting("JOURNAL_SEEDS", 2000);
     uint64_t crashes = 0, restarts = 0;
     for (uint64_t seed = first; seed < first + count; seed++) {
         struct life life;

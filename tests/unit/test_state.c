@@ -10,6 +10,8 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/codec.h"
@@ -124,12 +126,14 @@ static void a_deleted_value_is_not_found(void **state)
 static void a_batch_is_empty_after_it_was_written(void **state)
 {
     struct world *world = *state;
+    struct state_batch *other = state_batch_new(world->state);
     put_now(world, STATE_META, "a", "1");
-    put_now(world, STATE_META, "b", "2"); /* the same batch */
-    put_now(world, STATE_META, "a", "3");
-    write_batch(world); /* would put b or a back */
-    expect_stored(world, STATE_META, "a", "3");
+    state_batch_delete(other, STATE_META, BYTES("a"));
+    assert_int_equal(state_write(world->state, other), ERR_OK);
+    put_now(world, STATE_META, "b", "2"); /* the first batch again */
+    expect_stored(world, STATE_META, "a", NULL);
     expect_stored(world, STATE_META, "b", "2");
+    state_batch_free(other);
 }
 
 static void a_value_larger_than_the_reader_allows_is_an_error(void **state)
@@ -333,6 +337,41 @@ static void law_5_an_unasked_flush_keeps_batches_whole(void **state)
     enum err e = state_get(world->state, STATE_META, BYTES("last"), &got[0]);
     assert_int_equal(state_get(world->state, STATE_TENANTS, BYTES("last"), &got[1]), e);
     if (!e) assert_true(bytes_equal(buf_bytes(&got[0]), buf_bytes(&got[1])));
+    for (int i = 0; i < 2; i++)
+        buf_release(&got[i]);
+}
+
+/* Until it is killed. */
+static _Noreturn void flush_for_ever(struct world *world)
+{
+    world_open(world);
+    for (uint64_t i = 1;; i++) {
+        state_batch_put(world->batch, STATE_META, BYTES("last"), bytes_of(&i, 8));
+        state_batch_put(world->batch, STATE_TENANTS, BYTES("last"), bytes_of(&i, 8));
+        if (state_write(world->state, world->batch) || state_flush(world->state)) _exit(1);
+    }
+}
+
+static void law_5_a_kill_during_a_flush_keeps_batches_whole(void **state)
+{
+    struct world *world = *state;
+    struct buf got[2];
+    for (int i = 0; i < 2; i++)
+        buf_init(&got[i], 8);
+    for (unsigned round = 0; round < 8; round++) {
+        world_close(world);
+        pid_t child = fork();
+        if (child == 0) flush_for_ever(world);
+        usleep(150 * 1000 + round * 7000);
+        kill(child, SIGKILL);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        world_open(world);
+        enum err e = state_get(world->state, STATE_META, BYTES("last"), &got[0]);
+        assert_int_equal(state_get(world->state, STATE_TENANTS, BYTES("last"), &got[1]), e);
+        if (!e) assert_true(bytes_equal(buf_bytes(&got[0]), buf_bytes(&got[1])));
+    }
     for (int i = 0; i < 2; i++)
         buf_release(&got[i]);
 }
@@ -621,6 +660,7 @@ int main(void)
         TEST(law_5_what_was_flushed_survives_in_all_families),
         TEST(law_5_a_flush_reaches_a_family_alone),
         TEST(law_5_an_unasked_flush_keeps_batches_whole),
+        TEST(law_5_a_kill_during_a_flush_keeps_batches_whole),
         TEST(the_fate_of_a_batch_is_known),
         TEST(a_reopened_state_takes_batches_made_before),
         TEST(a_failed_reopen_answers_errors_until_one_succeeds),

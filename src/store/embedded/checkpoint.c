@@ -17,6 +17,8 @@
 
 #define WRITE_BACK_CHUNK 256u /* entries a lock hold and a state write */
 #define DEAD_CELLS_FEW 256u   /* up to here they are deleted one by one */
+#define DIRTY_BYTES_EACH 256u /* generous: a row, its index, and the files' own overhead */
+#define ROOM_BYTES (6u << 20) /* RocksDB's manifest, logs of changes, a small compaction */
 #define DUE_ROWS_MAX 1000u    /* expiry rows looked at in one go */
 
 static void write_cell(void *context, struct cache_entry *entry)
@@ -224,6 +226,22 @@ enum err checkpoint_run(struct embedded *embedded)
     return ERR_OK;
 }
 
+bool checkpoint_has_room(struct embedded *embedded)
+{
+    struct cache_stats cells;
+    struct cache_stats counters;
+    struct registry_stats registry;
+    cache_stats(cells_cache(embedded->cells), &cells);
+    cache_stats(counters_cache(embedded->counters), &counters);
+    registry_stats(embedded->registry, &registry);
+    uint64_t entries = cells.dirty + counters.dirty + registry.recent;
+    bool room = reserve_make_room(&embedded->reserve, ROOM_BYTES + entries * DIRTY_BYTES_EACH);
+    if (!room && !embedded->no_room)
+        log_line(LOG_ERROR, "the disk is full: changes stay in the journal until there is room");
+    embedded->no_room = !room;
+    return room;
+}
+
 static bool checkpoint_is_due(struct embedded *embedded)
 {
     struct journal_stats journal;
@@ -255,6 +273,20 @@ static void restart_journal(struct embedded *embedded)
     log_line(LOG_INFO, "the journal can be written again");
 }
 
+static bool tend_state(struct embedded *embedded)
+{
+    bool more = false;
+    if (!checkpoint_has_room(embedded)) return false;
+    if (embedded->state_failed) reopen_state(embedded);
+    if (embedded->state_failed) return false;
+    if (registry_write_back(embedded->registry, false, &more) != ERR_OK)
+        checkpoint_failed(embedded);
+    else if (checkpoint_is_due(embedded))
+        (void)!checkpoint_run(embedded);
+    reserve_restore(&embedded->reserve);
+    return more;
+}
+
 bool embedded_tend(struct store *store)
 {
     struct embedded *embedded = embedded_of(store);
@@ -262,13 +294,7 @@ bool embedded_tend(struct store *store)
     bool down = embedded->down;
     pthread_mutex_unlock(&embedded->pipeline);
     if (down) restart_journal(embedded);
-    if (embedded->state_failed) reopen_state(embedded);
-    if (embedded->state_failed) return false;
-    bool more = false;
-    if (registry_write_back(embedded->registry, false, &more) != ERR_OK)
-        checkpoint_failed(embedded);
-    else if (checkpoint_is_due(embedded))
-        (void)!checkpoint_run(embedded);
+    bool more = tend_state(embedded);
     return journal_prepare(embedded->journal) || more;
 }
 
@@ -317,7 +343,7 @@ static enum err due_check(struct embedded *embedded, const char *key, store_due_
 enum err embedded_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
 {
     struct embedded *embedded = embedded_of(store);
-    if (embedded->state_failed) return ERR_STORAGE;
+    if (embedded->state_failed || embedded->no_room) return ERR_STORAGE;
     enum err e = write_back(embedded); /* so that the index knows every cell */
     if (e != ERR_OK) {
         settle(embedded, false);

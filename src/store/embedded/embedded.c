@@ -13,16 +13,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include "base/log.h"
 #include "store/embedded/block.h"
 #include "store/embedded/internal.h"
 
-#define STATE_CACHE_SHARE 4u   /* of cacheBytes, for RocksDB's blocks */
-#define COUNTER_CACHE_SHARE 4u /* of the rest, for counters; cells have what is left */
-#define SEAL_COUNT 65536u      /* ids in one sorted file */
-#define FIRST_SERIES 1u        /* 0 means none */
+#define STATE_CACHE_SHARE 4u       /* of cacheBytes, for RocksDB's blocks */
+#define COUNTER_CACHE_SHARE 4u     /* of the rest, for counters; cells have what is left */
+#define SEAL_COUNT 65536u          /* ids in one sorted file */
+#define OPEN_ROOM_BYTES (4u << 20) /* RocksDB writes a little when it opens */
+#define FIRST_SERIES 1u            /* 0 means none */
 
 static const struct store_ops embedded_ops;
 
@@ -192,6 +192,8 @@ enum err embedded_open(struct store **store_out, const struct embedded_config *c
     enum err e = identity_open(&embedded->identity, config->dir, error_out, error_size);
     if (e != ERR_OK) goto failed;
     embedded->store.secret = embedded->identity.secret;
+    reserve_init(&embedded->reserve, config->dir);
+    (void)!reserve_make_room(&embedded->reserve, OPEN_ROOM_BYTES);
     e = open_state(embedded, error_out, error_size);
     if (e != ERR_OK) goto failed;
     e = read_applied(embedded, error_out, error_size);
@@ -216,7 +218,8 @@ static void embedded_close(struct store *store)
 {
     struct embedded *embedded = embedded_of(store);
     must(embedded->submitted_first == NULL);
-    if (embedded->state_failed || checkpoint_run(embedded) != ERR_OK)
+    if (embedded->state_failed || !checkpoint_has_room(embedded) ||
+        checkpoint_run(embedded) != ERR_OK)
         log_line(LOG_WARN, "closed without a last checkpoint; the journal has everything");
     embedded_free(embedded);
 }
@@ -228,7 +231,6 @@ static void embedded_stats(struct store *store, struct store_stats *stats_out)
     struct registry_stats registry;
     struct cache_stats cells;
     struct cache_stats counters;
-    struct statvfs disk;
     journal_stats(embedded->journal, &journal);
     registry_stats(embedded->registry, &registry);
     cache_stats(cells_cache(embedded->cells), &cells);
@@ -236,7 +238,6 @@ static void embedded_stats(struct store *store, struct store_stats *stats_out)
     pthread_mutex_lock(&embedded->pipeline);
     bool writable = !embedded->down;
     pthread_mutex_unlock(&embedded->pipeline);
-    bool known = statvfs(embedded->config.dir, &disk) == 0;
     *stats_out = (struct store_stats){
         .writable = writable,
         .durable_sequence = atomic_load(&embedded->durable_sequence),
@@ -252,7 +253,7 @@ static void embedded_stats(struct store *store, struct store_stats *stats_out)
         .checkpoints = atomic_load(&embedded->checkpoints),
         .syncs = journal.syncs,
         .storage_errors = atomic_load(&embedded->storage_errors),
-        .disk_free_bytes = known ? (uint64_t)disk.f_bavail * disk.f_frsize : 0,
+        .disk_free_bytes = reserve_free_bytes(&embedded->reserve),
     };
 }
 

@@ -21,6 +21,7 @@
 #include "store/embedded/journal.h"
 #include "store/embedded/records.h"
 #include "store/embedded/registry.h"
+#include "store/embedded/reserve.h"
 #include "store/embedded/state.h"
 #include "store/embedded/tenants.h"
 
@@ -54,8 +55,10 @@ struct embedded {
     size_t dead_capacity;
 
     /* The tend thread's own. */
+    struct reserve reserve;
     struct state_batch *writes; /* made anew with the state */
     bool state_failed;          /* has to be reopened before the next write */
+    bool no_room;               /* write-back waits for room; said once */
     int64_t checkpoint_ns;
     uint64_t applied_bytes; /* journal bytes appended when the last checkpoint began */
     struct store_position applied;
@@ -97,5 +100,7 @@ enum err embedded_cell(struct embedded *embedded, uint64_t series, int64_t bucke
 bool embedded_tend(struct store *store);
 enum err embedded_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context);
 enum err checkpoint_run(struct embedded *embedded);
+/* True if what is dirty fits the disk; else write-back waits and reads go on. */
+bool checkpoint_has_room(struct embedded *embedded);
 
 #endif
