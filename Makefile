@@ -18,8 +18,7 @@ OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefin
 OPT_tsan    := -O1 -g -fsanitize=thread -Wno-maybe-uninitialized -DTALLY_SLOW_CHECKS
 OPT_small   := $(OPT_asan) -DTALLY_SMALL_WORLD
 OPT_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=vptr \
-               -fno-sanitize-recover=undefined \
-               -DTALLY_SLOW_CHECKS
+               -fno-sanitize-recover=undefined -DTALLY_SLOW_CHECKS
 
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Werror
 CWARN    := $(WARN) -Wstrict-prototypes -Wmissing-prototypes

@@ -118,13 +118,31 @@ static uint32_t fail(struct embedded *embedded, struct write_set *list)
     return report(embedded, list, ERR_STORAGE) + report(embedded, more, ERR_STORAGE);
 }
 
+static uint32_t succeed(struct embedded *embedded, struct write_set *list)
+{
+    for (struct write_set *writes = list; writes; writes = writes->next)
+        publish(embedded, writes);
+    return report(embedded, list, ERR_OK);
+}
+
+/* Cuts the list before the first batch that is not durable and returns the rest. Going on to a new
+ * segment syncs the old one, so a failure may come after some of the batches were safe. */
+static struct write_set *cut_at(struct write_set **list, uint64_t durable)
+{
+    while (*list && (*list)->first_sequence + (*list)->count <= durable + 1)
+        list = &(*list)->next;
+    struct write_set *rest = *list;
+    *list = NULL;
+    return rest;
+}
+
 uint32_t embedded_sync(struct store *store)
 {
     struct embedded *embedded = embedded_of(store);
     struct write_set *list = take_submitted(embedded);
     if (!list) return 0;
-    if (make_durable(embedded, list) != ERR_OK) return fail(embedded, list);
-    for (struct write_set *writes = list; writes; writes = writes->next)
-        publish(embedded, writes);
-    return report(embedded, list, ERR_OK);
+    if (make_durable(embedded, list) == ERR_OK) return succeed(embedded, list);
+    struct write_set *lost = cut_at(&list, journal_durable_sequence(embedded->journal));
+    uint32_t count = succeed(embedded, list);
+    return count + fail(embedded, lost);
 }
