@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "api/api.h"
@@ -24,6 +25,7 @@
 #include "wire/loop.h"
 
 #define BATCHES_IN_FLIGHT 4u /* being decided, written or answered at the same time */
+#define INLINE_OPS 512u      /* smaller batches are synced by the thread that decided them */
 #define SWEEP_OPS 1000u
 #define OUTPUT_BYTES_MAX (8u << 20)
 
@@ -91,6 +93,7 @@ static void make_commit(struct daemon *daemon)
                    .key_keep_ms = config->idempotency_keep},
         .batch_ops_max = (uint32_t)config->limits_batch_ops,
         .batches_max = BATCHES_IN_FLIGHT,
+        .inline_ops = INLINE_OPS,
         .answered = wake_wire,
         .context = daemon,
     };
@@ -176,6 +179,7 @@ static void *loop_main(void *context)
 static void *commit_main(void *context)
 {
     struct daemon *daemon = context;
+    prctl(PR_SET_TIMERSLACK, 1); /* it waits for fractions of a sync */
     while (queue_wait(daemon->queue))
         commit_turn(daemon->commit);
     commit_close(daemon->commit);

@@ -12,7 +12,14 @@
  * (2) A batch is committed whole or not at all.
  * (3) Numbers and time go on from store->position, which a failed sync winds back, so sequence
  *     numbers grow by one with no gap across failures and restarts.
- * (4) Batch time never runs back: max(wall clock, the batch before). */
+ * (4) Batch time never runs back: max(wall clock, the batch before).
+ *
+ * Handing a batch to another thread costs two wake-ups, some ten microseconds where every core is
+ * busy. A few operations are decided in less, so deciding them early gains nothing: as long as
+ * little is queued, a turn waits for the sync before it, and syncs its own batch itself. Batches
+ * grow by themselves to what arrives during one sync; only when they are large (`inline_ops`) do
+ * deciding and syncing overlap. Measured with 64 connections on 2 cores: 27 us of CPU an increment
+ * with a hand-over each time, against 15 us. */
 #include "commit/commit.h"
 
 #include <pthread.h>
@@ -22,6 +29,8 @@
 #include "base/metrics.h"
 
 #define BATCH_ARENA_CHUNK (1u << 20)
+#define LINGER_NS_MIN 5000
+#define LINGER_NS_MAX 500000
 
 struct batch {
     struct arena arena;
@@ -33,6 +42,7 @@ struct batch {
 
 struct commit {
     struct commit_config config;
+    pthread_mutex_t syncing; /* one thread at a time in the store's sync */
     pthread_mutex_t lock;
     pthread_cond_t batch_freed;
     pthread_cond_t submitted_more;
@@ -41,6 +51,11 @@ struct commit {
     uint64_t reported;  /* batches the store has answered */
     bool closed;
     struct batch *batches;
+
+    /* The commit thread's own: how it lingers, see commit_linger. */
+    uint32_t expected; /* ops that were unanswered when the last batch was */
+    int64_t sync_ns;   /* how long the last sync took */
+    int64_t linger_ns; /* how long it is worth waiting for them to come again */
 };
 
 static void commit_durable(void *context, void *batch_pointer, enum err e);
@@ -51,6 +66,7 @@ struct commit *commit_new(const struct commit_config *config)
     must(config->batches_max > 0);
     struct commit *commit = must_calloc(1, sizeof *commit);
     commit->config = *config;
+    pthread_mutex_init(&commit->syncing, NULL);
     pthread_mutex_init(&commit->lock, NULL);
     pthread_cond_init(&commit->batch_freed, NULL);
     pthread_cond_init(&commit->submitted_more, NULL);
@@ -78,13 +94,16 @@ void commit_free(struct commit *commit)
     pthread_cond_destroy(&commit->submitted_more);
     pthread_cond_destroy(&commit->batch_freed);
     pthread_mutex_destroy(&commit->lock);
+    pthread_mutex_destroy(&commit->syncing);
     free(commit);
 }
 
+/* With little queued, waits for the batches in flight: what comes meanwhile joins this turn. */
 static struct batch *batch_take(struct commit *commit)
 {
+    bool patient = queue_waiting(commit->config.queue) < commit->config.inline_ops;
     pthread_mutex_lock(&commit->lock);
-    while (!commit->free_batches)
+    while (!commit->free_batches || (patient && commit->submitted > commit->reported))
         pthread_cond_wait(&commit->batch_freed, &commit->lock);
     struct batch *batch = commit->free_batches;
     commit->free_batches = batch->next;
@@ -99,7 +118,6 @@ static void batch_give(struct commit *commit, struct batch *batch)
     batch->next = commit->free_batches;
     commit->free_batches = batch;
     pthread_mutex_unlock(&commit->lock);
-    pthread_cond_signal(&commit->batch_freed);
 }
 
 /* A large job's slices may be answered by both threads: the commit thread answers what it could
@@ -139,14 +157,43 @@ static void batch_refuse(struct commit *commit, struct batch *batch, enum err e)
     commit->config.answered(commit->config.context);
 }
 
+static void sync_inline(struct commit *commit, uint32_t ops)
+{
+    int64_t before_ns = clock_mono_ns(commit->config.clock);
+    commit_sync_now(commit);
+    commit->sync_ns = clock_mono_ns(commit->config.clock) - before_ns;
+    commit->expected = ops + queue_waiting(commit->config.queue);
+}
+
+/* Clients that were answered just now tend to ask again at once. Waiting for them, no longer than
+ * a sync takes, makes one batch of what would have been two: half the syncs and half the wake-ups
+ * for the same work. It is given up by halves where nobody comes, and a lone client never waits. */
+static void commit_linger(struct commit *commit)
+{
+    int64_t most_ns = commit->sync_ns < LINGER_NS_MAX ? commit->sync_ns : LINGER_NS_MAX;
+    if (commit->expected < 2 || most_ns == 0) return;
+    if (commit->linger_ns > most_ns) commit->linger_ns = most_ns;
+    queue_gather(commit->config.queue, commit->expected, commit->linger_ns);
+    bool came = queue_waiting(commit->config.queue) >= commit->expected / 2 + 1;
+    commit->linger_ns = came ? commit->linger_ns * 2 : commit->linger_ns / 2;
+    if (commit->linger_ns < LINGER_NS_MIN) commit->linger_ns = LINGER_NS_MIN;
+    commit->expected = 0;
+}
+
 static void batch_submit(struct commit *commit, struct batch *batch)
 {
+    uint32_t ops = batch->apply.ops_count;
+    bool small = ops < commit->config.inline_ops;
     batch->apply.writes.batch = batch;
     commit->config.store->ops->submit(commit->config.store, &batch->apply.writes);
     pthread_mutex_lock(&commit->lock);
     commit->submitted++;
+    bool alone = commit->submitted == commit->reported + 1;
     pthread_mutex_unlock(&commit->lock);
-    pthread_cond_signal(&commit->submitted_more);
+    if (small && alone)
+        sync_inline(commit, ops);
+    else
+        pthread_cond_signal(&commit->submitted_more);
 }
 
 /* Time and numbers go on where the store's last batch left them. */
@@ -163,6 +210,7 @@ static void batch_decide(struct commit *commit, struct batch *batch)
 
 bool commit_turn(struct commit *commit)
 {
+    commit_linger(commit);
     struct batch *batch = batch_take(commit);
     uint32_t count = queue_take(commit->config.queue, batch->slices, commit->config.batch_ops_max);
     if (count == 0) {
@@ -189,13 +237,16 @@ bool commit_turn(struct commit *commit)
 
 bool commit_sync_now(struct commit *commit)
 {
+    pthread_mutex_lock(&commit->syncing);
     uint32_t reported = commit->config.store->ops->sync(commit->config.store);
-    if (reported == 0) return false;
-    commit->config.answered(commit->config.context);
     pthread_mutex_lock(&commit->lock);
     commit->reported += reported;
     must(commit->reported <= commit->submitted || !commit->closed);
     pthread_mutex_unlock(&commit->lock);
+    pthread_mutex_unlock(&commit->syncing);
+    if (reported == 0) return false;
+    pthread_cond_signal(&commit->batch_freed);
+    commit->config.answered(commit->config.context);
     return true;
 }
 

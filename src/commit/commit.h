@@ -6,7 +6,8 @@
  *     sync thread:    while (commit_sync(commit)) ;
  *
  * commit_turn decides one batch while earlier ones are being synced; commit_sync makes everything
- * decided so far durable and answers it. */
+ * decided so far durable and answers it. Under light load the commit thread does both: see
+ * `inline_ops`. */
 #ifndef TALLY_COMMIT_COMMIT_H
 #define TALLY_COMMIT_COMMIT_H
 
@@ -23,6 +24,9 @@ struct commit_config {
     struct apply_limits limits;
     uint32_t batch_ops_max;
     uint32_t batches_max; /* in flight: being decided or synced */
+    /* Batches below this many ops are not worth a second thread: the commit thread syncs them
+     * itself while more gather in the queue. 0: it never does. */
+    uint32_t inline_ops;
     /* Called on the sync thread after a round of answers: one wake-up for many replies. */
     void (*answered)(void *context);
     void *context;

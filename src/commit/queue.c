@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define QUANTUM 64u          /* ops a tenant gives before the next one's turn */
 #define TENANT_BUCKETS 1024u /* chains are short: tenants with unanswered ops only */
@@ -29,7 +30,8 @@ struct queue {
     struct queue_limits limits;
     pthread_mutex_t lock;
     pthread_cond_t filled;
-    bool sleeping; /* the taker waits: only then is a wake-up worth its cost */
+    bool sleeping;    /* the taker waits: only then is a wake-up worth its cost */
+    uint32_t wake_at; /* and only for so many ops */
     bool stopped;
     uint32_t ops; /* unanswered, batched lane */
     uint32_t sync_ops;
@@ -47,7 +49,11 @@ struct queue *queue_new(const struct queue_limits *limits)
     struct queue *queue = must_calloc(1, sizeof *queue);
     queue->limits = *limits;
     pthread_mutex_init(&queue->lock, NULL);
-    pthread_cond_init(&queue->filled, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&queue->filled, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     return queue;
 }
 
@@ -160,7 +166,7 @@ static enum err push_locked(struct queue *queue, struct job *job)
 
 static void unlock_and_wake(struct queue *queue)
 {
-    bool wake = queue->sleeping && (queue->waiting_ops || queue->waiting_sync_ops);
+    bool wake = queue->sleeping && queue->waiting_ops + queue->waiting_sync_ops >= queue->wake_at;
     if (wake) queue->sleeping = false;
     pthread_mutex_unlock(&queue->lock);
     if (wake) pthread_cond_signal(&queue->filled);
@@ -296,12 +302,31 @@ bool queue_wait(struct queue *queue)
     pthread_mutex_lock(&queue->lock);
     while (!queue->waiting_ops && !queue->waiting_sync_ops && !queue->stopped) {
         queue->sleeping = true;
+        queue->wake_at = 1;
         pthread_cond_wait(&queue->filled, &queue->lock);
     }
     queue->sleeping = false;
     bool any = queue->waiting_ops || queue->waiting_sync_ops;
     pthread_mutex_unlock(&queue->lock);
     return any;
+}
+
+void queue_gather(struct queue *queue, uint32_t ops, int64_t ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += ns;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&queue->lock);
+    int late = 0;
+    while (queue->waiting_ops + queue->waiting_sync_ops < ops && !queue->stopped && !late) {
+        queue->sleeping = true;
+        queue->wake_at = ops;
+        late = pthread_cond_timedwait(&queue->filled, &queue->lock, &until);
+    }
+    queue->sleeping = false;
+    pthread_mutex_unlock(&queue->lock);
 }
 
 void queue_stop(struct queue *queue)
@@ -318,4 +343,12 @@ uint32_t queue_depth(struct queue *queue)
     uint32_t depth = queue->ops + queue->sync_ops;
     pthread_mutex_unlock(&queue->lock);
     return depth;
+}
+
+uint32_t queue_waiting(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    uint32_t waiting = queue->waiting_ops + queue->waiting_sync_ops;
+    pthread_mutex_unlock(&queue->lock);
+    return waiting;
 }

@@ -40,9 +40,13 @@ void queue_done(struct queue *queue, struct job *job);
 /* Waits until something can be taken (true) or the queue is stopped and empty (false). */
 bool queue_wait(struct queue *queue);
 
+/* Gives a batch the chance to grow: waits until `ops` wait to be taken, at most `ns`. */
+void queue_gather(struct queue *queue, uint32_t ops, int64_t ns);
+
 /* No more waiting: queue_wait returns false once everything queued has been taken. */
 void queue_stop(struct queue *queue);
 
-uint32_t queue_depth(struct queue *queue); /* unanswered ops, both lanes */
+uint32_t queue_depth(struct queue *queue);   /* unanswered ops, both lanes */
+uint32_t queue_waiting(struct queue *queue); /* of them, not yet taken */
 
 #endif

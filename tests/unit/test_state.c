@@ -1,7 +1,5 @@
-/* test_state.c -- RocksDB does for us what state.h says, no less and, before a flush, no more.
- *
- * The journal is the log: that unflushed data dies with a close is as much a promise as that
- * flushed data survives one (DESIGN, laws 4 and 5). */
+/* test_state.c -- what is written to the state is read back: one by one, many at once, scanned and
+ * ingested. test_state_durable.c asks what is left of it after a kill. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -9,99 +7,11 @@
 #include <cmocka.h>
 
 #include <dirent.h>
-#include <pthread.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/codec.h"
 #include "store/embedded/registry_record.h"
-#include "store/embedded/state.h"
-#include "support/scratch_dir.h"
-
-struct world {
-    struct scratch_dir dir;
-    struct state *state;
-    struct state_batch *batch;
-    struct state_config config;
-    int64_t expired_before;
-};
-
-static int64_t expired_before(void *context)
-{
-    const struct world *world = context;
-    return world->expired_before;
-}
-
-static void world_open(struct world *world)
-{
-    char error[256] = "";
-    if (state_open(&world->state, &world->config, error, sizeof error)) fail_msg("%s", error);
-    world->batch = state_batch_new(world->state);
-}
-
-static void world_close(struct world *world)
-{
-    state_batch_free(world->batch);
-    state_close(world->state);
-}
-
-/* As after a kill: what was not flushed is not there. */
-static void world_restart(struct world *world)
-{
-    world_close(world);
-    world_open(world);
-}
-
-static int setup(void **state)
-{
-    static struct world world;
-    world = (struct world){.expired_before = INT64_MIN};
-    scratch_dir_init(&world.dir);
-    world.config = (struct state_config){.dir = world.dir.path,
-                                         .cache_bytes = 8u << 20,
-                                         .ids_expired_before = expired_before,
-                                         .context = &world};
-    world_open(&world);
-    *state = &world;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct world *world = *state;
-    world_close(world);
-    scratch_dir_release(&world->dir);
-    return 0;
-}
-
-static void put(struct world *world, enum state_family family, const char *key, const char *value)
-{
-    state_batch_put(world->batch, family, bytes_str(key), bytes_str(value));
-}
-
-static void write_batch(struct world *world)
-{
-    assert_int_equal(state_write(world->state, world->batch), ERR_OK);
-}
-
-static void put_now(struct world *world, enum state_family family, const char *key,
-                    const char *value)
-{
-    put(world, family, key, value);
-    write_batch(world);
-}
-
-static void expect_stored(struct world *world, enum state_family family, const char *key,
-                          const char *value)
-{
-    struct buf got;
-    buf_init(&got, 1 << 20);
-    enum err e = state_get(world->state, family, bytes_str(key), &got);
-    assert_int_equal(e, value ? ERR_OK : ERR_NOT_FOUND);
-    if (value) assert_true(bytes_equal(buf_bytes(&got), bytes_str(value)));
-    buf_release(&got);
-}
+#include "support/state_world.h"
 
 /* ---- reading and writing ---- */
 
@@ -273,195 +183,6 @@ static void cells_are_found_within_a_series_and_across_series(void **state)
     assert_int_equal(cells_between(world, 9, -10, 9, 10), 0);
 }
 
-/* ---- durability ---- */
-
-static const char *const every_key = "k";
-
-static void put_in_all(struct world *world, const char *value)
-{
-    for (int i = 0; i < STATE_FAMILY_COUNT; i++)
-        put(world, (enum state_family)i, every_key, value);
-    write_batch(world);
-}
-
-static void law_4_what_was_not_flushed_is_gone_after_a_close(void **state)
-{
-    struct world *world = *state;
-    put_in_all(world, "1");
-    world_restart(world);
-    for (int i = 0; i < STATE_FAMILY_COUNT; i++)
-        expect_stored(world, (enum state_family)i, every_key, NULL);
-}
-
-static void law_5_what_was_flushed_survives_in_all_families(void **state)
-{
-    struct world *world = *state;
-    put_in_all(world, "1");
-    assert_int_equal(state_flush(world->state), ERR_OK);
-    put_in_all(world, "2");
-    world_restart(world);
-    for (int i = 0; i < STATE_FAMILY_COUNT; i++)
-        expect_stored(world, (enum state_family)i, every_key, "1");
-}
-
-/* RocksDB's C API cannot flush several families at once; state_flush has to, for any of them. */
-static void law_5_a_flush_reaches_a_family_alone(void **state)
-{
-    struct world *world = *state;
-    for (int i = 0; i < STATE_FAMILY_COUNT; i++) {
-        put_now(world, (enum state_family)i, every_key, "1");
-        assert_int_equal(state_flush(world->state), ERR_OK);
-        world_restart(world);
-        expect_stored(world, (enum state_family)i, every_key, "1");
-    }
-    assert_int_equal(state_flush(world->state), ERR_OK); /* of nothing */
-}
-
-/* When a memtable runs full RocksDB flushes by itself: then, too, a batch stays whole. */
-static void law_5_an_unasked_flush_keeps_batches_whole(void **state)
-{
-    struct world *world = *state;
-    static char filler[64 << 10];
-    struct buf got[2];
-    for (uint64_t i = 1; i <= 600; i++) { /* 37 MiB, past any memtable */
-        state_batch_put(world->batch, STATE_META, BYTES("last"), bytes_of(&i, 8));
-        state_batch_put(world->batch, STATE_TENANTS, BYTES("last"), bytes_of(&i, 8));
-        state_batch_put(world->batch, STATE_CELLS, bytes_of(&i, 8),
-                        bytes_of(filler, sizeof filler));
-        write_batch(world);
-    }
-    usleep(300 * 1000); /* let the flush end; either way the two must agree */
-    world_restart(world);
-    for (int i = 0; i < 2; i++)
-        buf_init(&got[i], 8);
-    enum err e = state_get(world->state, STATE_META, BYTES("last"), &got[0]);
-    assert_int_equal(state_get(world->state, STATE_TENANTS, BYTES("last"), &got[1]), e);
-    if (!e) assert_true(bytes_equal(buf_bytes(&got[0]), buf_bytes(&got[1])));
-    for (int i = 0; i < 2; i++)
-        buf_release(&got[i]);
-}
-
-/* Until it is killed. */
-static _Noreturn void flush_for_ever(struct world *world)
-{
-    world_open(world);
-    for (uint64_t i = 1;; i++) {
-        state_batch_put(world->batch, STATE_META, BYTES("last"), bytes_of(&i, 8));
-        state_batch_put(world->batch, STATE_TENANTS, BYTES("last"), bytes_of(&i, 8));
-        if (state_write(world->state, world->batch) || state_flush(world->state)) _exit(1);
-    }
-}
-
-static void law_5_a_kill_during_a_flush_keeps_batches_whole(void **state)
-{
-    struct world *world = *state;
-    struct buf got[2];
-    for (int i = 0; i < 2; i++)
-        buf_init(&got[i], 8);
-    for (unsigned round = 0; round < 8; round++) {
-        world_close(world);
-        pid_t child = fork();
-        if (child == 0) flush_for_ever(world);
-        usleep(150 * 1000 + round * 7000);
-        kill(child, SIGKILL);
-        int status;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFSIGNALED(status));
-        world_open(world);
-        enum err e = state_get(world->state, STATE_META, BYTES("last"), &got[0]);
-        assert_int_equal(state_get(world->state, STATE_TENANTS, BYTES("last"), &got[1]), e);
-        if (!e) assert_true(bytes_equal(buf_bytes(&got[0]), buf_bytes(&got[1])));
-    }
-    for (int i = 0; i < 2; i++)
-        buf_release(&got[i]);
-}
-
-static void the_fate_of_a_batch_is_known(void **state)
-{
-    struct world *world = *state;
-    put_now(world, STATE_CELLS, "a", "1");
-    struct state_mark mark = state_batch_mark(world->batch);
-    assert_int_equal(state_fate(world->state, mark), STATE_PENDING);
-    assert_int_equal(state_flush(world->state), ERR_OK);
-    assert_int_equal(state_fate(world->state, mark), STATE_FLUSHED);
-    put_now(world, STATE_CELLS, "b", "1");
-    mark = state_batch_mark(world->batch);
-    assert_int_equal(state_reopen(world->state), ERR_OK);
-    assert_int_equal(state_fate(world->state, mark), STATE_LOST);
-    expect_stored(world, STATE_CELLS, "a", "1");
-    expect_stored(world, STATE_CELLS, "b", NULL);
-}
-
-/* ---- reopening ---- */
-
-static void a_reopened_state_takes_batches_made_before(void **state)
-{
-    struct world *world = *state;
-    put(world, STATE_CELLS, "a", "1");
-    assert_int_equal(state_reopen(world->state), ERR_OK);
-    put(world, STATE_META, "b", "2");
-    write_batch(world);
-    expect_stored(world, STATE_CELLS, "a", "1");
-    expect_stored(world, STATE_META, "b", "2");
-}
-
-/* Law 6: an error is final for what it hit, and answered; then work goes on. */
-static void a_failed_reopen_answers_errors_until_one_succeeds(void **state)
-{
-    struct world *world = *state;
-    char moved[512];
-    struct buf got;
-    buf_init(&got, 64);
-    put_now(world, STATE_META, "a", "1");
-    assert_int_equal(state_flush(world->state), ERR_OK);
-    snprintf(moved, sizeof moved, "%s-moved", world->dir.path);
-    assert_int_equal(rename(world->dir.path, moved), 0);
-    FILE *in_the_way = fopen(world->dir.path, "w");
-    fclose(in_the_way);
-
-    assert_int_equal(state_reopen(world->state), ERR_STORAGE);
-    assert_string_not_equal(state_error(world->state), "");
-    assert_int_equal(state_get(world->state, STATE_META, BYTES("a"), &got), ERR_STORAGE);
-    put(world, STATE_META, "b", "2");
-    assert_int_equal(state_write(world->state, world->batch), ERR_STORAGE);
-    assert_int_equal(state_flush(world->state), ERR_STORAGE);
-    assert_int_equal(state_disk_bytes(world->state), 0);
-
-    assert_int_equal(unlink(world->dir.path), 0);
-    assert_int_equal(rename(moved, world->dir.path), 0);
-    assert_int_equal(state_reopen(world->state), ERR_OK);
-    expect_stored(world, STATE_META, "a", "1");
-    put_now(world, STATE_META, "b", "3");
-    expect_stored(world, STATE_META, "b", "3");
-    buf_release(&got);
-}
-
-static void a_state_that_cannot_be_opened_says_why(void **state)
-{
-    struct world *world = *state;
-    struct state *other;
-    char error[256] = "";
-    struct state_config config = world->config; /* locked by ourselves */
-    assert_int_equal(state_open(&other, &config, error, sizeof error), ERR_STORAGE);
-    assert_null(other);
-    assert_non_null(strstr(error, "lock"));
-}
-
-static void an_identity_is_kept_and_never_shared(void **state)
-{
-    struct world *world = *state;
-    uint64_t identity = state_identity(world->state);
-    struct world other = {.config = world->config};
-    world_restart(world);
-    assert_true(state_identity(world->state) == identity);
-    scratch_dir_init(&other.dir);
-    other.config.dir = other.dir.path;
-    world_open(&other);
-    assert_true(state_identity(other.state) != identity);
-    world_close(&other);
-    scratch_dir_release(&other.dir);
-}
-
 /* ---- ingesting ---- */
 
 struct supply {
@@ -616,35 +337,6 @@ static void S1_14_nothing_expires_when_nothing_is_to(void **state)
         assert_true(number_there(world, number));
 }
 
-/* ---- threads ---- */
-
-static void *read_for_a_while(void *context)
-{
-    struct world *world = context;
-    struct buf got;
-    buf_init(&got, 64);
-    for (int i = 0; i < 2000; i++)
-        assert_int_equal(state_get(world->state, STATE_META, BYTES("a"), &got), ERR_OK);
-    buf_release(&got);
-    return NULL;
-}
-
-static void readers_wait_for_a_reopen_and_see_no_error(void **state)
-{
-    struct world *world = *state;
-    pthread_t readers[3];
-    put_now(world, STATE_META, "a", "1");
-    assert_int_equal(state_flush(world->state), ERR_OK);
-    for (int i = 0; i < 3; i++)
-        pthread_create(&readers[i], NULL, read_for_a_while, world);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(state_reopen(world->state), ERR_OK);
-    for (int i = 0; i < 3; i++)
-        pthread_join(readers[i], NULL);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -656,16 +348,6 @@ int main(void)
         TEST(a_scan_sees_from_included_to_excluded_in_order),
         TEST(a_scan_stops_when_told),
         TEST(cells_are_found_within_a_series_and_across_series),
-        TEST(law_4_what_was_not_flushed_is_gone_after_a_close),
-        TEST(law_5_what_was_flushed_survives_in_all_families),
-        TEST(law_5_a_flush_reaches_a_family_alone),
-        TEST(law_5_an_unasked_flush_keeps_batches_whole),
-        TEST(law_5_a_kill_during_a_flush_keeps_batches_whole),
-        TEST(the_fate_of_a_batch_is_known),
-        TEST(a_reopened_state_takes_batches_made_before),
-        TEST(a_failed_reopen_answers_errors_until_one_succeeds),
-        TEST(a_state_that_cannot_be_opened_says_why),
-        TEST(an_identity_is_kept_and_never_shared),
         TEST(what_was_ingested_is_found_and_survives_without_a_flush),
         TEST(the_newest_of_written_and_ingested_wins),
         TEST(nothing_to_ingest_is_no_error),
@@ -673,7 +355,6 @@ int main(void)
         TEST(unsorted_keys_are_an_error_and_leave_nothing),
         TEST(compaction_drops_expired_ids_and_no_others),
         TEST(S1_14_nothing_expires_when_nothing_is_to),
-        TEST(readers_wait_for_a_reopen_and_see_no_error),
     };
     return cmocka_run_group_tests_name("state", tests, NULL, NULL);
 }

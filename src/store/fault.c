@@ -1,0 +1,179 @@
+/* fault.c -- counts calls down and fails the one that reaches zero. */
+#include "store/fault.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/table.h"
+
+struct fault {
+    struct store store;
+    struct store *inner;
+    fault_break_fn *break_sync;
+    void *context;
+    pthread_mutex_t lock; /* of everything below */
+    unsigned calls;       /* the kinds that count */
+    uint64_t left;        /* calls until the one that fails; 0: none does */
+    bool submitted;       /* since the last sync */
+};
+
+#define FAULT_OF(pointer) CONTAINER_OF(pointer, struct fault, store)
+
+static bool fails_locked(struct fault *fault, enum fault_call call)
+{
+    return fault->left > 0 && (fault->calls & call) && --fault->left == 0;
+}
+
+static bool fails(struct fault *fault, enum fault_call call)
+{
+    pthread_mutex_lock(&fault->lock);
+    bool now = fails_locked(fault, call);
+    pthread_mutex_unlock(&fault->lock);
+    return now;
+}
+
+/* The commit layer looks at `position` between load and submit: the turn is its lock, and a failed
+ * sync, which winds it back, takes the turn as well. So this is the place to copy it. */
+static enum err fault_load(struct store *store, struct read_set *reads, struct arena *arena)
+{
+    struct fault *fault = FAULT_OF(store);
+    if (fails(fault, FAULT_LOAD)) return ERR_STORAGE;
+    enum err e = fault->inner->ops->load(fault->inner, reads, arena);
+    if (e == ERR_OK) store->position = fault->inner->position;
+    return e;
+}
+
+static void fault_submit(struct store *store, struct write_set *writes)
+{
+    struct fault *fault = FAULT_OF(store);
+    fault->inner->ops->submit(fault->inner, writes);
+    pthread_mutex_lock(&fault->lock);
+    fault->submitted = true;
+    pthread_mutex_unlock(&fault->lock);
+}
+
+static void fault_abandon(struct store *store, struct read_set *reads)
+{
+    struct fault *fault = FAULT_OF(store);
+    fault->inner->ops->abandon(fault->inner, reads);
+}
+
+static uint32_t fault_sync(struct store *store)
+{
+    struct fault *fault = FAULT_OF(store);
+    pthread_mutex_lock(&fault->lock);
+    bool now = fault->submitted && fails_locked(fault, FAULT_SYNC);
+    fault->submitted = false;
+    pthread_mutex_unlock(&fault->lock);
+    if (now) fault->break_sync(fault->context, fault->inner);
+    return fault->inner->ops->sync(fault->inner);
+}
+
+static void fault_durable(void *context, void *batch, enum err e)
+{
+    struct fault *fault = context;
+    fault->store.durable(fault->store.durable_context, batch, e);
+}
+
+static enum err fault_get(struct store *store, const struct cell_ref *ref, int64_t bucket,
+                          enum read_how how, struct cell *cell_out)
+{
+    struct fault *fault = FAULT_OF(store);
+    if (fails(fault, FAULT_GET)) return ERR_STORAGE;
+    return fault->inner->ops->get(fault->inner, ref, bucket, how, cell_out);
+}
+
+static enum err fault_range(struct store *store, const struct cell_ref *ref, int64_t from,
+                            int64_t to, store_cell_fn *visit, void *context)
+{
+    struct fault *fault = FAULT_OF(store);
+    if (fails(fault, FAULT_RANGE)) return ERR_STORAGE;
+    return fault->inner->ops->range(fault->inner, ref, from, to, visit, context);
+}
+
+static enum err fault_list(struct store *store, struct bytes prefix, struct bytes after,
+                           store_counter_fn *visit, void *context)
+{
+    struct fault *fault = FAULT_OF(store);
+    if (fails(fault, FAULT_LIST)) return ERR_STORAGE;
+    return fault->inner->ops->list(fault->inner, prefix, after, visit, context);
+}
+
+static enum err fault_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
+{
+    struct fault *fault = FAULT_OF(store);
+    if (fails(fault, FAULT_DUE)) return ERR_STORAGE;
+    return fault->inner->ops->due(fault->inner, now_ms, visit, context);
+}
+
+static bool fault_tend(struct store *store)
+{
+    struct fault *fault = FAULT_OF(store);
+    return fault->inner->ops->tend(fault->inner);
+}
+
+static void fault_stats(struct store *store, struct store_stats *stats_out)
+{
+    struct fault *fault = FAULT_OF(store);
+    fault->inner->ops->stats(fault->inner, stats_out);
+}
+
+static void fault_close(struct store *store)
+{
+    struct fault *fault = FAULT_OF(store);
+    fault->inner->ops->close(fault->inner);
+    pthread_mutex_destroy(&fault->lock);
+    free(fault);
+}
+
+static const struct store_ops fault_ops = {
+    .name = "fault",
+    .load = fault_load,
+    .submit = fault_submit,
+    .abandon = fault_abandon,
+    .sync = fault_sync,
+    .get = fault_get,
+    .range = fault_range,
+    .list = fault_list,
+    .due = fault_due,
+    .tend = fault_tend,
+    .stats = fault_stats,
+    .close = fault_close,
+};
+
+struct store *fault_new(struct store *inner, fault_break_fn *break_sync, void *context)
+{
+    struct fault *fault = must_calloc(1, sizeof *fault);
+    fault->store.ops = &fault_ops;
+    fault->store.position = inner->position;
+    fault->store.secret = inner->secret;
+    fault->inner = inner;
+    fault->break_sync = break_sync;
+    fault->context = context;
+    pthread_mutex_init(&fault->lock, NULL);
+    inner->durable = fault_durable;
+    inner->durable_context = fault;
+    return &fault->store;
+}
+
+void fault_fail(struct store *store, unsigned calls, uint64_t nth)
+{
+    struct fault *fault = FAULT_OF(store);
+    must(store->ops == &fault_ops);
+    must(fault->break_sync || !(calls & FAULT_SYNC));
+    pthread_mutex_lock(&fault->lock);
+    fault->calls = calls;
+    fault->left = nth;
+    pthread_mutex_unlock(&fault->lock);
+}
+
+bool fault_heal(struct store *store)
+{
+    struct fault *fault = FAULT_OF(store);
+    must(store->ops == &fault_ops);
+    pthread_mutex_lock(&fault->lock);
+    bool waiting = fault->left > 0;
+    fault->left = 0;
+    pthread_mutex_unlock(&fault->lock);
+    return waiting;
+}
