@@ -211,6 +211,10 @@ enum err checkpoint_run(struct embedded *embedded)
     settle(embedded, e == ERR_OK);
     if (e != ERR_OK) embedded_bury(embedded, dead, dead_count);
     free(dead);
+    /* Before `applied`: a filter saved too early covers more than it says, one saved too late costs
+     * a scan of all ids at the next start. */
+    if (e == ERR_OK && registry_save_filters(embedded->registry, position.last_sequence) != ERR_OK)
+        log_line(LOG_WARN, "the id filters could not be saved");
     if (e == ERR_OK) e = write_applied(embedded, &position);
     if (e != ERR_OK) {
         checkpoint_failed(embedded);
@@ -219,8 +223,6 @@ enum err checkpoint_run(struct embedded *embedded)
     embedded->applied = position;
     atomic_store(&embedded->applied_sequence, position.last_sequence);
     atomic_fetch_add(&embedded->checkpoints, 1);
-    e = registry_save_filters(embedded->registry, position.last_sequence);
-    if (e != ERR_OK) log_line(LOG_WARN, "the id filters could not be saved");
     crash_point("checkpoint.before_trim");
     journal_trim(embedded->journal, position.last_sequence);
     return ERR_OK;

@@ -27,7 +27,8 @@ void filter_chain_release(struct filter_chain *chain)
     *chain = (struct filter_chain){0};
 }
 
-/* Random access over megabytes: with small pages half of the cost would be address translation. */
+/* Random access over megabytes: with small pages nearly every one would miss the address
+ * translation too. */
 struct filter_block *filter_blocks_new(uint64_t block_count)
 {
     size_t size = block_count * sizeof(struct filter_block);

@@ -6,8 +6,8 @@
  *
  * Value: one byte of format and flags; first seen (ms, 6 bytes big-endian, or 8 if wide); sequence
  * (varint); check (4 bytes, or 8 if wide); the outcome to the end. What neighbours have in common
- * (format, the high bytes of the time) comes first, next to RocksDB's own constant bytes, which is
- * worth about 6 bytes an id to the compressor. */
+ * (format, the high bytes of the time) comes first, next to RocksDB's own constant bytes, which
+ * saves 2 bytes of 37 an id after compression (measured over 2 million). */
 #ifndef TALLY_STORE_EMBEDDED_REGISTRY_RECORD_H
 #define TALLY_STORE_EMBEDDED_REGISTRY_RECORD_H
 

@@ -1,7 +1,8 @@
 /* registry_sort.c -- a table's records in the order of their keys, for an ingested file.
  *
  * Fingerprints are spread evenly, so one pass that deals them out by their first bits leaves groups
- * of a few, each sorted on the spot: 1 Mi ids in 70 ms, a quarter of what qsort takes. */
+ * of a few, each sorted on the spot: 1 Mi ids take about 80 ms of processor time, qsort of them all
+ * 290. */
 #include <stdlib.h>
 
 #include "store/embedded/registry_recent.h"

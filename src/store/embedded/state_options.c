@@ -98,9 +98,10 @@ static rocksdb_options_t *options_cells(const struct state_options *options)
     return family;
 }
 
-/* Random keys that are hardly ever overwritten: levels would rewrite every id ten times, merging
- * runs of like size does it about four times. A run more costs a lookup of a known id one filter
- * probe, one of a new id nothing (the registry's own filters stand before). */
+/* Random keys that are hardly ever overwritten: levels would rewrite each id once for every
+ * level's width, merging runs of like size does it once for every doubling or so. A run more costs
+ * a lookup of a known id one filter probe, one of a new id nothing (the registry's own filters
+ * stand before). */
 static rocksdb_options_t *options_ids(const struct state_options *options)
 {
     rocksdb_options_t *family = options_family(options);
