@@ -4,7 +4,6 @@
  * each reload; a cache entry of an older one is void, so a hit needs no lock at all. */
 #include "api/auth.h"
 
-#include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -153,7 +152,8 @@ static bool cache_find(const struct cache_entry *entry, struct bytes token, uint
 {
     return entry->token && entry->hash == hash && entry->size == token.size &&
            entry->generation == generation && now_ms >= entry->from_ms &&
-           now_ms < entry->until_ms && CRYPTO_memcmp(entry->token, token.data, token.size) == 0;
+           now_ms < entry->until_ms &&
+           bytes_equal_secret(bytes_of(entry->token, entry->size), token);
 }
 
 static void cache_store(struct cache_entry *entry, struct bytes token, uint64_t hash,
@@ -178,7 +178,8 @@ static bool key_find(const struct rules *rules, struct bytes token, struct ident
     if (rules->keys_count == 0) return false;
     SHA256((const unsigned char *)token.data, token.size, digest);
     for (unsigned i = 0; i < rules->keys_count; i++)
-        if (CRYPTO_memcmp(digest, rules->keys[i].sha256, sizeof digest) == 0)
+        if (bytes_equal_secret(bytes_of(digest, sizeof digest),
+                               bytes_of(rules->keys[i].sha256, sizeof digest)))
             found = &rules->keys[i];
     if (found) *identity_out = found->identity;
     return found != NULL;

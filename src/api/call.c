@@ -131,14 +131,17 @@ void reply_replayed(struct reply *reply)
     buf_add(&reply->headers, BYTES("Idempotent-Replayed: true\r\n"));
 }
 
+static void add_value(struct buf *body, struct bytes label, __int128 value)
+{
+    buf_add(body, label);
+    buf_add_i128(body, value);
+}
+
 void reply_triple(struct buf *body, __int128 net, __int128 added, __int128 subbed)
 {
-    buf_add(body, BYTES("\"net\":\""));
-    buf_add_i128(body, net);
-    buf_add(body, BYTES("\",\"added\":\""));
-    buf_add_i128(body, added);
-    buf_add(body, BYTES("\",\"subbed\":\""));
-    buf_add_i128(body, subbed);
+    add_value(body, BYTES("\"net\":\""), net);
+    add_value(body, BYTES("\",\"added\":\""), added);
+    add_value(body, BYTES("\",\"subbed\":\""), subbed);
     buf_add_char(body, '"');
 }
 

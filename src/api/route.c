@@ -38,25 +38,43 @@ static const char *const method_names[] = {
     [HTTP_PATCH] = "PATCH", [HTTP_OTHER] = "",
 };
 
-static bool match_path(const struct route *route, const struct bytes *segments, unsigned count,
+/* The patterns cut into segments, once: every request walks this table. */
+enum part { PART_WORD, PART_TENANT, PART_NAME };
+
+static struct pattern {
+    unsigned count;
+    enum part parts[ROUTE_SEGMENTS_MAX];
+    struct bytes words[ROUTE_SEGMENTS_MAX];
+} patterns[ARRAY_COUNT(routes)];
+
+__attribute__((constructor)) static void cut_patterns(void)
+{
+    for (unsigned i = 0; i < ARRAY_COUNT(routes); i++) {
+        struct pattern *pattern = &patterns[i];
+        bool fits = path_split(bytes_str(routes[i].path), pattern->words, ROUTE_SEGMENTS_MAX,
+                               &pattern->count);
+        must(fits);
+        for (unsigned p = 0; p < pattern->count; p++) {
+            if (bytes_equal(pattern->words[p], BYTES("{tenant}")))
+                pattern->parts[p] = PART_TENANT;
+            else if (bytes_equal(pattern->words[p], BYTES("{name}")))
+                pattern->parts[p] = PART_NAME;
+        }
+    }
+}
+
+/* From the end: routes differ in their last word. */
+static bool match_path(const struct pattern *pattern, const struct bytes *segments, unsigned count,
                        struct route_match *match)
 {
-    struct bytes pattern = bytes_str(route->path + 1);
-    struct bytes tenant = BYTES_NONE;
-    struct bytes name = BYTES_NONE;
-    for (unsigned i = 0; i < count; i++) {
-        if (!pattern.data) return false; /* the pattern is shorter */
-        struct bytes part = bytes_split(&pattern, '/');
-        if (bytes_equal(part, BYTES("{tenant}")))
-            tenant = segments[i];
-        else if (bytes_equal(part, BYTES("{name}")))
-            name = segments[i];
-        else if (!bytes_equal(part, segments[i]))
+    if (pattern->count != count) return false;
+    for (unsigned i = count; i-- > 0;)
+        if (pattern->parts[i] == PART_WORD && !bytes_equal(pattern->words[i], segments[i]))
             return false;
+    for (unsigned i = 0; i < count; i++) {
+        if (pattern->parts[i] == PART_TENANT) match->tenant = segments[i];
+        if (pattern->parts[i] == PART_NAME) match->name = segments[i];
     }
-    if (pattern.data) return false;
-    match->tenant = tenant;
-    match->name = name;
     return true;
 }
 
@@ -76,7 +94,7 @@ void route_find(enum http_method method, struct bytes path, struct route_match *
     if (!path_split(path, segments, ROUTE_SEGMENTS_MAX, &count)) return;
     if (method == HTTP_HEAD) method = HTTP_GET;
     for (unsigned i = 0; i < ARRAY_COUNT(routes); i++) {
-        if (!match_path(&routes[i], segments, count, match_out)) continue;
+        if (!match_path(&patterns[i], segments, count, match_out)) continue;
         if (routes[i].method == method) {
             match_out->route = &routes[i];
             match_out->err = ERR_OK;

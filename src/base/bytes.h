@@ -43,6 +43,9 @@ static inline bool bytes_starts(struct bytes text, struct bytes prefix)
 /* memcmp order, shorter first. */
 int bytes_compare(struct bytes a, struct bytes b);
 
+/* In a time that depends on the sizes only, for secrets. */
+bool bytes_equal_secret(struct bytes a, struct bytes b);
+
 /* ASCII case folded, as header names and tokens compare. */
 bool bytes_equal_nocase(struct bytes a, struct bytes b);
 

@@ -491,6 +491,7 @@ struct due_context {
     int64_t now_ms;
     struct bytes key;
     int32_t duration;
+    bool stopped;
     store_due_fn *visit;
     void *context;
 };
@@ -499,20 +500,21 @@ static bool due_cell(void *context, int64_t bucket, const struct cell *cell)
 {
     struct due_context *due = context;
     if (cell->expires_ms == TIME_NONE || cell->expires_ms > due->now_ms) return true;
-    return due->visit(due->context, due->key, due->duration, bucket);
+    due->stopped = !due->visit(due->context, due->key, due->duration, bucket);
+    return !due->stopped;
 }
 
 static bool due_counter(void *context, struct bytes key, const struct counter *counter)
 {
     struct due_context *due = context;
-    for (uint32_t i = 0; i < counter->count; i++) {
+    for (uint32_t i = 0; i < counter->count && !due->stopped; i++) {
         due->key = key;
         due->duration = counter->series[i].duration;
         struct cell_ref ref = {.counter = key, .duration = due->duration};
         enum err e = memory_range(&due->memory->store, &ref, INT64_MIN, INT64_MAX, due_cell, due);
         must(e == ERR_OK);
     }
-    return true;
+    return !due->stopped;
 }
 
 static enum err memory_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)

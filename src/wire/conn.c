@@ -276,6 +276,7 @@ static enum step conn_dispatch(struct conn *conn)
         return conn_block(conn, BLOCK_HOLD);
     case REQUEST_KEPT:
         ticket->state = TICKET_KEPT;
+        conn->worker->kept++;
         break;
     case REQUEST_ANSWERED:
         conn_answered(ticket);

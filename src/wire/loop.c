@@ -6,6 +6,7 @@
 #include "wire/loop.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -17,6 +18,8 @@
 
 #define MS INT64_C(1000000)
 #define LOOP_EVENTS 256
+#define LOOP_LOOK_KEPT_MAX 2u
+#define LOOP_LOOK_NS 400000
 #define LOOP_RETRY_MS 10 /* for what waits for room, if no completion comes first */
 #define LOOP_SWEEP_MS_MAX 1000
 #define LOOP_SWEEP_MS_MIN 5
@@ -54,6 +57,7 @@ static bool worker_complete(struct worker *worker)
     bool any = ticket != NULL;
     while (ticket) {
         struct ticket *next = ticket->posted_next;
+        worker->kept--;
         conn_completed(ticket);
         ticket = next;
     }
@@ -101,9 +105,32 @@ static int worker_timeout_ms(struct worker *worker)
     return left_ms < 0 ? 0 : (int)left_ms;
 }
 
+/* With a few exchanges under way their answers are near, and putting this thread to sleep and
+ * waking it costs more than half a sync where a core has to be woken too (measured: a lone
+ * increment 0.44 ms with sleeping, against 0.26). So it looks again for about as long as a sync
+ * takes, giving its core to whoever wants it. With many under way it sleeps: then throughput counts
+ * and something is always ready. */
+static int worker_look(struct worker *worker, struct epoll_event *events)
+{
+    if (worker->kept == 0 || worker->kept > LOOP_LOOK_KEPT_MAX) return 0;
+    int64_t until_ns = clock_mono_ns(&clock_system) + LOOP_LOOK_NS;
+    int count = 0;
+    while (count == 0 && inbox_is_empty(&worker->inbox) &&
+           clock_mono_ns(&clock_system) < until_ns) {
+        sched_yield();
+        count = epoll_wait(worker->epoll_fd, events, LOOP_EVENTS, 0);
+    }
+    return count < 0 ? 0 : count;
+}
+
 static int worker_wait(struct worker *worker, struct epoll_event *events)
 {
     int timeout_ms = worker_timeout_ms(worker);
+    int seen = timeout_ms > 0 ? worker_look(worker, events) : 0;
+    if (seen > 0) {
+        worker->now_ns = clock_mono_ns(&clock_system);
+        return seen;
+    }
     if (timeout_ms > 0) {
         atomic_store(&worker->inbox.asleep, true);
         if (!inbox_is_empty(&worker->inbox)) timeout_ms = 0;

@@ -39,6 +39,7 @@ struct worker {
     int64_t now_ns; /* the turn's time */
     int64_t sweep_ns;
     int64_t retry_ns;
+    unsigned kept; /* exchanges that somebody else has now */
     bool stopping;
     struct reply_date date;
     struct ticket_pool tickets;

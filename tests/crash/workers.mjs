@@ -198,7 +198,7 @@ export class TransferWorker extends Worker {
     async verify(connection) {
         const body = { queries: TransferWorker.ACCOUNTS.map((name) => ({ get: { name, ...CELL } })) };
         const reply = await this.ask(connection, 'POST', `/api/counters/${this.tenant.id}/query`, { body });
-        const sum = reply.body.results.reduce((total, one) => total + BigInt(one.net), 0n);
+        const sum = reply.body.results.reduce((total, one) => total + BigInt(one.net ?? 0), 0n);
         const expected = BigInt(TransferWorker.START * TransferWorker.ACCOUNTS.length);
         return sum === expected ? [] : [`${this.name}: the accounts hold ${sum}, not ${expected}`];
     }

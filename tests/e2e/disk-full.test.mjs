@@ -125,10 +125,16 @@ describe('a full disk', { skip: reason }, () => {
         await server.stop();
         const doomed = new Server({ ...options, env: { TALLY_CRASH_POINT: 'journal.restart.before_header' } });
         await doomed.start();
-        const { acknowledged, undecided } = await writeUntilRefused(doomed.tenant('full'), 3);
-        rmSync(filler);
-        const end = await within(10000, 'the crash point', doomed.exited);
-        assert.equal(end.signal, 'SIGKILL');
+        let written;
+        try {
+            written = await writeUntilRefused(doomed.tenant('full'), 3);
+            rmSync(filler);
+            const end = await within(10000, 'the crash point', doomed.exited);
+            assert.equal(end.signal, 'SIGKILL');
+        } finally {
+            await doomed.kill();
+        }
+        const { acknowledged, undecided } = written;
         await server.start();
         const t = server.tenant('full');
         assert.deepEqual((await send(t, undecided)).body.results, []);

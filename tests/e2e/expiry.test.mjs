@@ -2,6 +2,7 @@
 //
 // The sweep runs several times a second here. A cell that must go is waited for; a cell that must stay is
 // looked at only after a neighbour with the same expiry has gone, so no test depends on a fixed wait.
+// Most of the time is waiting, so the tests run side by side.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -13,18 +14,20 @@ import { serverFor, TOTAL } from './support/server.mjs';
 const inSeconds = (seconds) => new Date(Date.now() + seconds * 1000).toISOString();
 const PAST = '2024-04-15T10:30:00Z';
 
-describe('expiry', () => {
-    const server = serverFor({ settings: { 'expiry.sweepEvery': '200ms' } });
+const SETTINGS = { 'expiry.sweepEvery': '200ms' };
 
-    const gone = (t, name, query) => eventually(`${name} to be swept`, async () => (await t.get(name, query)).status === 404, { every: 100 });
+const gone = (t, name, query) => eventually(`${name} to be swept`, async () => (await t.get(name, query)).status === 404, { every: 100 });
 
-    /** Two more cells come and go: by then every sweep that could take an expired cell has run. */
-    async function sweepsPass(t) {
-        for (let i = 0; i < 2; i++) {
-            await t.increment('marker', { ...TOTAL, expiresAt: PAST });
-            await gone(t, 'marker');
-        }
+/** Two more cells come and go: by then every sweep that could take an expired cell has run. */
+async function sweepsPass(t) {
+    for (let i = 0; i < 2; i++) {
+        await t.increment('marker', { ...TOTAL, expiresAt: PAST });
+        await gone(t, 'marker');
     }
+}
+
+describe('expiry', { concurrency: true }, () => {
+    const server = serverFor({ settings: SETTINGS });
 
     test('S3-77, S3-78: a cell past its expiresAt is removed, from get, sumRange, series and the list; others stay', async () => {
         const t = server.tenant();
@@ -109,6 +112,21 @@ describe('expiry', () => {
         expectTriple(await t.get('refused'), 10);
     });
 
+    test('S3-77: thousands of cells expire while writes go on', async () => {
+        const t = server.tenant();
+        const ops = Array.from({ length: 3000 }, (_, i) => ({ op: 'increment', name: 'many', durationSeconds: 60, timestamp: i * 60, expiresAt: PAST }));
+        await t.batch(ops, { query: '?results=errors' });
+        let busy = 0;
+        await eventually('all of them to be swept', async () => {
+            expectTriple(await t.increment('busy', TOTAL), ++busy);
+            return (await t.sumRange('many', { durationSeconds: 60, startTime: 0, endTime: 3000 * 60 })).body.net === '0';
+        });
+    });
+});
+
+describe('expiry over restarts', () => {
+    const server = serverFor({ settings: SETTINGS });
+
     test('S3-77: the expiry survives kill -9, and a restart removes nothing that is due later', async () => {
         const t = server.tenant();
         await t.increment('due', { ...TOTAL, expiresAt: inSeconds(2) });
@@ -121,16 +139,5 @@ describe('expiry', () => {
         expectTriple(await t.get('never'), 1);
         await server.restart({ hard: true });
         assert.equal((await t.get('due')).status, 404);
-    });
-
-    test('S3-77: thousands of cells expire while writes go on', async () => {
-        const t = server.tenant();
-        const ops = Array.from({ length: 3000 }, (_, i) => ({ op: 'increment', name: 'many', durationSeconds: 60, timestamp: i * 60, expiresAt: PAST }));
-        await t.batch(ops, { query: '?results=errors' });
-        let busy = 0;
-        await eventually('all of them to be swept', async () => {
-            expectTriple(await t.increment('busy', TOTAL), ++busy);
-            return (await t.sumRange('many', { durationSeconds: 60, startTime: 0, endTime: 3000 * 60 })).body.net === '0';
-        });
     });
 });

@@ -387,7 +387,7 @@ describe('HTTP on the wire', () => {
     });
 });
 
-describe('slow clients', () => {
+describe('slow clients', { concurrency: true }, () => {
     const server = serverFor({ settings: { 'timeouts.request': '1s', 'timeouts.idle': '2s', 'timeouts.write': '1s' } });
 
     test('SPEC 3: a header that never ends is cut off', async () => {

@@ -265,7 +265,7 @@ describe('idempotency keys', () => {
     });
 });
 
-describe('keys kept for one second', () => {
+describe('keys kept for one second', { concurrency: true }, () => {
     const server = serverFor({ settings: { 'idempotency.keep': '1s', 'expiry.sweepEvery': '1s' } });
 
     test('SPEC 5: after idempotency.keep the key is free again', async () => {

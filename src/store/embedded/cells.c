@@ -182,7 +182,7 @@ void cells_drop(struct cells *cells, struct read_cell *read)
     struct slot *slot = read->handle;
     if (!slot) return;
     struct cache_shard *shard = cache_lock(&cells->cache, slot->entry.node.hash);
-    slot->staged = NULL;
+    if (slot->staged == read) slot->staged = NULL;
     cache_unpin(&slot->entry);
     cache_unlock(shard);
 }

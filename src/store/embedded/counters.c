@@ -142,7 +142,7 @@ void counters_drop(struct counters *counters, struct read_counter *read)
     struct named *named = read->handle;
     if (!named) return;
     struct cache_shard *shard = cache_lock(&counters->cache, read->print.low);
-    named->staged = NULL;
+    if (named->staged == read) named->staged = NULL;
     cache_unpin(&named->entry);
     cache_unlock(shard);
 }

@@ -20,7 +20,7 @@
 
 #define STATE_CACHE_SHARE 4u       /* of cacheBytes, for RocksDB's blocks */
 #define COUNTER_CACHE_SHARE 4u     /* of the rest, for counters; cells have what is left */
-#define SEAL_COUNT 65536u          /* ids in one sorted file */
+#define SEAL_COUNT 262144u         /* ids in one sorted file */
 #define OPEN_ROOM_BYTES (4u << 20) /* RocksDB writes a little when it opens */
 #define FIRST_SERIES 1u            /* 0 means none */
 

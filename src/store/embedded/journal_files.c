@@ -93,13 +93,28 @@ static enum err make_spare_now(struct journal *journal, uint64_t number)
     return journal_storage_error(journal, result);
 }
 
-enum err journal_take_spare(struct journal *journal, uint64_t *number_out)
+void journal_mark_zeroed(struct journal *journal)
 {
     pthread_mutex_lock(&journal->mutex);
-    bool found = journal->spares_count > 0;
-    if (found) *number_out = journal->spares[--journal->spares_count];
+    journal->segments[journal->segments_count - 1].zeroed = true;
     pthread_mutex_unlock(&journal->mutex);
-    if (found) return ERR_OK;
+}
+
+bool journal_has_spare(struct journal *journal)
+{
+    pthread_mutex_lock(&journal->mutex);
+    bool any = journal->spares_count > 0;
+    pthread_mutex_unlock(&journal->mutex);
+    return any;
+}
+
+enum err journal_take_spare(struct journal *journal, uint64_t *number_out, bool *zeroed_out)
+{
+    pthread_mutex_lock(&journal->mutex);
+    *zeroed_out = journal->spares_count > 0;
+    if (*zeroed_out) *number_out = journal->spares[--journal->spares_count];
+    pthread_mutex_unlock(&journal->mutex);
+    if (*zeroed_out) return ERR_OK;
     *number_out = spare_number(journal);
     return make_spare_now(journal, *number_out);
 }
@@ -226,7 +241,7 @@ static int let_go(struct journal *journal, const struct segment *segment)
     struct io *io = journal->io;
     char path[JOURNAL_PATH_MAX];
     journal_path(journal, path, SEGMENT_LIVE, segment->number);
-    if (spares_wanted(journal) && segment->size == journal->config.segment_size)
+    if (segment->zeroed && spares_wanted(journal) && segment->size == journal->config.segment_size)
         return recycle(journal, path);
     int result = io->ops->unlink(io, path);
     return result < 0 ? result : io->ops->sync_dir(io, journal->config.dir);

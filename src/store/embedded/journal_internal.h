@@ -16,6 +16,7 @@ struct segment {
     struct chain_end previous;
     uint64_t size; /* of the file */
     uint64_t used; /* of it; `size` where nobody looked */
+    bool zeroed;   /* every block of the file is known to have been written once */
 };
 
 struct journal {
@@ -27,6 +28,7 @@ struct journal {
     uint64_t number_next;
     int fd;          /* of the current segment; -1: none yet */
     uint64_t key;    /* of the current segment */
+    bool zeroed;     /* the current segment was zero-written ahead; else its syncs are dear */
     uint64_t offset; /* where the staged bytes go */
     char *stage;     /* blocks appended but not yet written */
     size_t stage_size;
@@ -70,9 +72,14 @@ void journal_path(const struct journal *journal, char path[JOURNAL_PATH_MAX],
                   enum segment_kind kind, uint64_t number);
 void journal_add_segment(struct journal *journal, const struct segment *segment);
 void journal_add_spare(struct journal *journal, uint64_t number);
-/* Gives a file of segment_size under a spare's name, from the stock or made now. It is the
- * caller's. */
-MUST_USE enum err journal_take_spare(struct journal *journal, uint64_t *number_out);
+/* Gives a file of segment_size under a spare's name, from the stock (zero-written) or made now
+ * (only reserved). It is the caller's. */
+MUST_USE enum err journal_take_spare(struct journal *journal, uint64_t *number_out,
+                                     bool *zeroed_out);
+bool journal_has_spare(struct journal *journal);
+/* The current segment has been written nearly to its end: as good as zero-written for its next use.
+ */
+void journal_mark_zeroed(struct journal *journal);
 /* A copy of the list, to be freed. */
 struct segment *journal_copy_segments(struct journal *journal, size_t *count_out);
 

@@ -108,8 +108,10 @@ static enum err load_segment(struct journal *journal, uint64_t number, struct se
         e = ERR_CORRUPT;
         goto out;
     }
-    journal_add_segment(journal,
-                        &(struct segment){number, header->previous, reader.size, reader.size});
+    journal_add_segment(journal, &(struct segment){.number = number,
+                                                   .previous = header->previous,
+                                                   .size = reader.size,
+                                                   .used = reader.size});
     journal->number_next = number + 1;
     if (header->epoch > journal->epoch) journal->epoch = header->epoch;
 out:

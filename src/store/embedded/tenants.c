@@ -127,7 +127,7 @@ void tenants_drop(struct tenants *tenants, struct read_tenant *read)
     struct owner *owner = read->handle;
     if (!owner) return;
     struct cache_shard *shard = owner_lock(tenants, owner);
-    owner->staged = NULL;
+    if (owner->staged == read) owner->staged = NULL;
     cache_unpin(&owner->entry);
     cache_unlock(shard);
 }

@@ -42,6 +42,8 @@ export function spawnTally(args, { env = {} } = {}) {
     children.add(child);
     child.stdout.setEncoding('utf8').on('data', (text) => (run.stdout += text));
     child.stderr.setEncoding('utf8').on('data', (text) => (run.stderr += text));
+    // A server that a failed test forgot must not keep the test file running for ever.
+    for (const handle of [child, child.stdout, child.stderr]) handle.unref();
     run.exited = new Promise((resolve, reject) => {
         child.on('error', reject);
         child.on('close', (code, signal) => {

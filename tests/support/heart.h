@@ -1,0 +1,99 @@
+/* heart.h -- the heart of the server without its skin: queue, commit and a store of any kind, one
+ * thread, and a clock that stands until it is moved.
+ *
+ *     struct heart *heart = heart_new((struct heart_config){.store = "memory"});
+ *     heart_do(heart, ask(&heart->asks, OP_INCREMENT, "views", 5));
+ *     heart_net(heart, "views")      is 5
+ *     heart_free(heart);
+ *
+ * What is sent and not yet run waits in the queue, so a test decides what meets in a batch:
+ * heart_send, heart_send, commit_turn(heart->commit), commit_sync_now(heart->commit). */
+#ifndef TALLY_TESTS_SUPPORT_HEART_H
+#define TALLY_TESTS_SUPPORT_HEART_H
+
+#include "commit/commit.h"
+#include "store/fault.h"
+#include "support/asks.h"
+#include "support/disk.h"
+#include "support/scratch_dir.h"
+
+#define HEART_START_MS 1700000000000 /* the wall clock at first */
+
+struct heart_config {
+    const char *store;   /* "memory", "embedded"; "fault memory", "fault embedded" wrapped */
+    bool simulated_disk; /* under an embedded store's journal */
+    bool break_keeps;    /* a memory store's failing sync has happened all the same */
+    size_t cache_bytes;  /* 0 here and below: as large as no test notices */
+    uint64_t segment_bytes;
+    uint64_t checkpoint_bytes;
+    uint32_t batch_ops;
+    uint32_t batches;
+    struct queue_limits queue;
+    struct apply_limits limits;
+};
+
+/* A job that was sent. Lives until heart_free. */
+struct sent {
+    struct job job;
+    enum err pushed;   /* what the queue said */
+    unsigned answered; /* times */
+    struct sent *next;
+};
+
+struct heart {
+    struct heart_config config;
+    struct store *store;
+    struct store *inner; /* the wrapped one; else the same */
+    struct queue *queue;
+    struct commit *commit;
+    struct clock clock;
+    int64_t wall_ms; /* a test moves these */
+    int64_t mono_ns;
+    struct asks asks;
+    struct scratch_dir dir;
+    struct disk disk;
+    struct io_sim *sim; /* of the disk; NULL: a real one */
+    struct sent *sents; /* newest first */
+    unsigned wakes;     /* calls of commit_config.answered */
+    char error[512];    /* the sentence of the last opening that failed */
+};
+
+struct heart *heart_new(struct heart_config config);
+void heart_free(struct heart *heart);
+
+/* Closes and opens the store. With heart_open apart, for openings that are to fail. */
+void heart_reopen(struct heart *heart);
+void heart_close(struct heart *heart); /* everything is answered */
+enum err heart_open(struct heart *heart);
+
+/* What kill -9 does, and with a simulated disk a power cut: nothing is flushed, what is queued or
+ * not synced is gone (on the real disk nothing may be under way). */
+void heart_crash(struct heart *heart, uint64_t seed);
+
+/* Puts a job of these ops into the queue. `shape` says what kind: lane, atomic, keyed, ... */
+struct sent *heart_send(struct heart *heart, struct job shape, const struct op *ops,
+                        uint32_t count);
+/* Commits and syncs until nothing is left. */
+void heart_run(struct heart *heart);
+/* One op, sent and run. Its `err` is the answer's. */
+struct op heart_do(struct heart *heart, struct op op);
+
+/* Moves both clocks. */
+void heart_wait_ms(struct heart *heart, int64_t ms);
+/* The store's caretaking, until it says there is no more. */
+void heart_tend(struct heart *heart);
+/* False: it was due and did not happen. */
+bool heart_checkpoint(struct heart *heart);
+
+/* As readers see it. */
+enum err heart_get(struct heart *heart, const char *name, int32_t duration, int64_t bucket,
+                   struct cell *cell_out);
+int64_t heart_net(struct heart *heart, const char *name); /* duration 0; -1: no such cell */
+struct cell_ref heart_ref(struct heart *heart, const char *name, int32_t duration);
+/* As a batch would load it; -1 if load fails. */
+int64_t heart_tenant_cells(struct heart *heart);
+
+/* Looks at everything through every kind of read; NULL, or what does not fit together. */
+const char *heart_broken(struct heart *heart);
+
+#endif

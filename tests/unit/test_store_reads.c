@@ -1,0 +1,213 @@
+/* test_store_reads.c -- get, range, list and due of every store agree with each other and with what
+ * was written, wherever it is by then: staged, in memory, in the state, or deleted. */
+#include "support/store_expect.h"
+
+/* ---- what the reads find ---- */
+
+static void range_has_both_ends_and_the_order_of_time(void **state)
+{
+    struct heart *heart = *state;
+    static const int64_t buckets[] = {120, -60, 0, 60, -120, 180};
+    for (size_t i = 0; i < ARRAY_COUNT(buckets); i++) {
+        done_ok(heart, increment_at(heart, "views", 60, buckets[i], 1 + (int64_t)i));
+        if (i == 2) heart_checkpoint(heart); /* some in the state, some newer */
+    }
+    done_ok(heart, increment_at(heart, "views", 3600, 0, 7));
+    assert_string_equal(range(heart, "views", 60, INT64_MIN, INT64_MAX, EVERY),
+                        "-120:5 -60:2 0:3 60:4 120:1 180:6 ");
+    assert_string_equal(range(heart, "views", 60, -60, 120, EVERY), "-60:2 0:3 60:4 120:1 ");
+    assert_string_equal(range(heart, "views", 60, -59, 119, EVERY), "0:3 60:4 ");
+    assert_string_equal(range(heart, "views", 60, -60, 120, 2), "-60:2 0:3 ");
+    assert_string_equal(range(heart, "views", 60, 181, 999, EVERY), "");
+    assert_string_equal(range(heart, "views", 61, INT64_MIN, INT64_MAX, EVERY), "");
+    assert_string_equal(range(heart, "likes", 60, INT64_MIN, INT64_MAX, EVERY), "");
+}
+
+static void list_has_the_tenants_names_in_order(void **state)
+{
+    struct heart *heart = *state;
+    static const char *const names[] = {"b", "a.long", "a", "c", "B"};
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        done_ok(heart, increment(heart, names[i], 1));
+        if (i == 2) heart_checkpoint(heart);
+    }
+    done_ok(heart, increment_at(heart, "b", 60, 0, 1));
+    heart->asks.tenant = "acmf"; /* the next in order */
+    done_ok(heart, increment(heart, "theirs", 1));
+    heart->asks.tenant = "acme";
+    assert_string_equal(list(heart, "", NULL, EVERY), "B/0 a/0 a.long/0 b/0/60 c/0 ");
+    assert_string_equal(list(heart, "a", NULL, EVERY), "a/0 a.long/0 ");
+    assert_string_equal(list(heart, "", "a", EVERY), "a.long/0 b/0/60 c/0 ");
+    assert_string_equal(list(heart, "", "a", 2), "a.long/0 b/0/60 ");
+    assert_string_equal(list(heart, "", "c", EVERY), "");
+    done_ok(heart, ask(&heart->asks, OP_DELETE, "a", 0)); /* from the state */
+    done_ok(heart, ask(&heart->asks, OP_DELETE, "c", 0)); /* from memory */
+    assert_string_equal(list(heart, "", NULL, EVERY), "B/0 a.long/0 b/0/60 ");
+}
+
+static void a_read_from_memory_is_right_or_busy(void **state)
+{
+    struct heart *heart = *state;
+    struct cell cell;
+    done_ok(heart, increment(heart, "views", 5));
+    struct cell_ref views = heart_ref(heart, "views", 0);
+    struct cell_ref likes = heart_ref(heart, "likes", 0);
+    for (unsigned round = 0; round < 2; round++) {
+        enum err e = heart->store->ops->get(heart->store, &views, 0, READ_MEMORY, &cell);
+        assert_true(e == ERR_BUSY || (e == ERR_OK && cell.added == 5));
+        e = heart->store->ops->get(heart->store, &likes, 0, READ_MEMORY, &cell);
+        assert_true(e == ERR_BUSY || e == ERR_NOT_FOUND);
+        heart_crash(heart, 1);
+        heart_checkpoint(heart);
+    }
+    assert_int_equal(heart_net(heart, "views"), 5); /* read once, it is in memory */
+    assert_int_equal(heart->store->ops->get(heart->store, &views, 0, READ_MEMORY, &cell), ERR_OK);
+    assert_int_equal(cell.added, 5);
+}
+
+static void reads_agree_after_many_changes(void **state)
+{
+    struct heart *heart = *state;
+    for (uint64_t i = 0; i < 200; i++) {
+        uint64_t dice = hash_mix(i + 1);
+        char name[] = {(char)('a' + dice % 5), 0};
+        struct op op = increment_at(heart, name, (int32_t)(dice >> 8 & 0xff) % 3 * 60,
+                                    (int64_t)(dice >> 16 & 0xff) % 4 * 180, 1 + (int64_t)i);
+        op.kind = dice % 17 == 0 ? OP_DELETE : dice % 5 == 0 ? OP_DECREMENT : OP_INCREMENT;
+        if (op.duration == 0) op.bucket = 0;
+        heart_do(heart, op);
+        if (i % 40 == 10) heart_checkpoint(heart);
+        if (i % 40 == 30) heart_crash(heart, i);
+        if (i % 20 == 0) expect_whole(heart);
+    }
+    expect_whole(heart);
+}
+
+/* ---- deletes ---- */
+
+static void a_delete_unmaps_at_once(void **state)
+{
+    struct heart *heart = *state;
+    struct cell cell;
+    done_ok(heart, increment_at(heart, "views", 60, 0, 5));
+    done_ok(heart, increment_at(heart, "views", 3600, 0, 5));
+    done_ok(heart, ask(&heart->asks, OP_DELETE, "views", 0));
+    assert_int_equal(heart_get(heart, "views", 60, 0, &cell), ERR_NOT_FOUND);
+    assert_int_equal(heart_get(heart, "views", 3600, 0, &cell), ERR_NOT_FOUND);
+    assert_string_equal(range(heart, "views", 60, INT64_MIN, INT64_MAX, EVERY), "");
+    assert_string_equal(list(heart, "", NULL, EVERY), "");
+    assert_int_equal(heart_tenant_cells(heart), 0);
+    assert_int_equal(heart_do(heart, ask(&heart->asks, OP_DELETE, "views", 0)).err, ERR_NOT_FOUND);
+}
+
+/* Whatever had reached the state by the time of the delete, and whatever happens after it. */
+static void a_deleted_counters_cells_never_come_back(void **state)
+{
+    struct heart *heart = *state;
+    for (unsigned way = 0; way < 16; way++) {
+        done_ok(heart, increment_at(heart, "views", 60, 60, 5));
+        done_ok(heart, increment_at(heart, "views", 60, 120, 5));
+        if (way & 1) heart_checkpoint(heart);
+        done_ok(heart, ask(&heart->asks, OP_DELETE, "views", 0));
+        if (way & 2) heart_crash(heart, way);
+        if (way & 4) heart_checkpoint(heart);
+        done_ok(heart, increment_at(heart, "views", 60, 60, 1));
+        if (way & 8) heart_crash(heart, way);
+        assert_string_equal(range(heart, "views", 60, INT64_MIN, INT64_MAX, EVERY), "60:1 ");
+        expect_whole(heart);
+        done_ok(heart, ask(&heart->asks, OP_DELETE, "views", 0));
+    }
+}
+
+/* ---- expiry ---- */
+
+static struct op expiring(struct heart *heart, const char *name, int64_t expires_ms)
+{
+    struct op op = increment_at(heart, name, 60, 120, 1);
+    op.expires_ms = expires_ms;
+    return op;
+}
+
+static void cells_are_due_from_their_expiry_on(void **state)
+{
+    struct heart *heart = *state;
+    done_ok(heart, expiring(heart, "a", 1000));
+    done_ok(heart, expiring(heart, "b", 2000));
+    done_ok(heart, increment_at(heart, "c", 60, 120, 1));
+    assert_string_equal(due(heart, 999, EVERY), "");
+    assert_string_equal(due(heart, 1000, EVERY), "a/60@120 ");
+    assert_string_equal(due(heart, 2000, EVERY), "a/60@120 b/60@120 ");
+    assert_string_equal(due(heart, 2000, 1), "a/60@120 ");
+    heart_crash(heart, 1);
+    assert_string_equal(due(heart, 1000, EVERY), "a/60@120 ");
+}
+
+static void due_stops_when_told_to(void **state)
+{
+    struct heart *heart = *state;
+    for (int64_t i = 0; i < 4; i++) {
+        struct op op = expiring(heart, i < 2 ? "a" : "b", 1000);
+        op.bucket = i % 2 * 60;
+        done_ok(heart, op);
+    }
+    for (unsigned most = 1; most <= 4; most++) { /* found_due checks that it is not asked again */
+        unsigned count = 0;
+        for (const char *at = due(heart, 2000, most); (at = strchr(at, '@')); at++)
+            count++;
+        assert_int_equal(count, most);
+    }
+}
+
+static void an_extended_cell_is_due_at_its_new_time_only(void **state)
+{
+    struct heart *heart = *state;
+    for (unsigned way = 0; way < 4; way++) {
+        char name[] = {(char)('a' + way), 0};
+        done_ok(heart, expiring(heart, name, 1000));
+        if (way & 1) heart_checkpoint(heart);
+        done_ok(heart, expiring(heart, name, 3000));
+        if (way & 2) heart_crash(heart, way);
+        assert_string_equal(due(heart, 2999, EVERY), "");
+        assert_string_equal(due(heart, 1000, EVERY), ""); /* the old row is gone for good */
+        assert_true(strlen(due(heart, 3000, EVERY)) > 0);
+        done_ok(heart, ask(&heart->asks, OP_DELETE, name, 0));
+    }
+}
+
+static void a_removed_cell_is_not_due_and_starts_afresh(void **state)
+{
+    struct heart *heart = *state;
+    for (unsigned way = 0; way < 4; way++) {
+        done_ok(heart, expiring(heart, "views", 1000));
+        done_ok(heart, increment_at(heart, "views", 60, 180, 1)); /* keeps the series alive */
+        if (way & 1) heart_checkpoint(heart);
+        struct op sweep = increment_at(heart, "views", 60, 120, 0);
+        sweep.kind = OP_EXPIRE;
+        done_ok(heart, sweep);
+        if (way & 2) heart_crash(heart, way);
+        assert_string_equal(due(heart, 9999, EVERY), "");
+        assert_string_equal(range(heart, "views", 60, 0, 130, EVERY), "");
+        struct op anew = done_ok(heart, increment_at(heart, "views", 60, 120, 2));
+        assert_int_equal(anew.after.added, 2);
+        assert_string_equal(due(heart, 9999, EVERY), ""); /* the new one has no expiry */
+        expect_whole(heart);
+        done_ok(heart, ask(&heart->asks, OP_DELETE, "views", 0));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAW(range_has_both_ends_and_the_order_of_time),
+        LAW(list_has_the_tenants_names_in_order),
+        LAW(a_read_from_memory_is_right_or_busy),
+        LAW(reads_agree_after_many_changes),
+        LAW(a_delete_unmaps_at_once),
+        LAW(a_deleted_counters_cells_never_come_back),
+        LAW(cells_are_due_from_their_expiry_on),
+        LAW(due_stops_when_told_to),
+        LAW(an_extended_cell_is_due_at_its_new_time_only),
+        LAW(a_removed_cell_is_not_due_and_starts_afresh),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
