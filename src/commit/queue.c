@@ -11,6 +11,7 @@
 
 #define QUANTUM 64u          /* ops a tenant gives before the next one's turn */
 #define LOOK_NS 100000       /* before sleeping */
+#define LOOK_OPS_MAX 2u      /* and only after a batch this small: others need the core more */
 #define TENANT_BUCKETS 1024u /* chains are short: tenants with unanswered ops only */
 
 struct fifo {
@@ -36,6 +37,7 @@ struct queue {
     uint32_t wake_at;     /* and only for so many ops */
     uint64_t pushes;      /* so far; read without the lock by queue_look */
     uint64_t pushes_seen; /* by the taker */
+    uint32_t taken;       /* ops of the last batch */
     bool stopped;
     uint32_t ops; /* unanswered, batched lane */
     uint32_t sync_ops;
@@ -275,6 +277,7 @@ uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max)
     count += take_batched(queue, slices + count, ops_max, &ops);
     pthread_mutex_unlock(&queue->lock);
     must(ops <= ops_max);
+    queue->taken = ops;
     return count;
 }
 
@@ -319,7 +322,7 @@ static void queue_look(struct queue *queue)
 
 bool queue_wait(struct queue *queue)
 {
-    queue_look(queue);
+    if (queue->taken <= LOOK_OPS_MAX) queue_look(queue);
     pthread_mutex_lock(&queue->lock);
     while (!queue->waiting_ops && !queue->waiting_sync_ops && !queue->stopped) {
         queue->sleeping = true;

@@ -288,11 +288,9 @@ static bool replay_op(const struct apply *apply, struct op *op)
     const struct key_record *record = &apply->reads.keys[op->key_index].value;
     if (!key_remembered(apply, record)) return false;
     op->sequence = record->sequence;
-    op->replayed = record->check == op->key_check;
-    if (!op->replayed)
-        op->err = ERR_KEY_CONFLICT;
-    else if (!outcome_decode_op(record->outcome, op))
-        op->err = ERR_KEY_CONFLICT; /* a batch's key, used for a single op */
+    /* What does not decode is a batch's outcome: its key, used for a single op. */
+    op->replayed = record->check == op->key_check && outcome_decode_op(record->outcome, op);
+    if (!op->replayed) op->err = ERR_KEY_CONFLICT;
     return true;
 }
 
