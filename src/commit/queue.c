@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define QUANTUM 64u          /* ops a tenant gives before the next one's turn */
-#define LOOK_NS 100000       /* before sleeping */
-#define LOOK_OPS_MAX 2u      /* and only after a batch this small: others need the core more */
+#define QUANTUM 64u    /* ops a tenant gives before the next one's turn */
+#define LOOK_NS 100000 /* before sleeping */
+#define LOOK_OPS_MAX 2u
+#define CROWDED_NS 20000000
 #define TENANT_BUCKETS 1024u /* chains are short: tenants with unanswered ops only */
 
 struct fifo {
@@ -38,12 +39,14 @@ struct queue {
     uint64_t pushes;      /* so far; read without the lock by queue_look */
     uint64_t pushes_seen; /* by the taker */
     uint32_t taken;       /* ops of the last batch */
+    int64_t crowded_ns;   /* until when larger batches are expected */
     bool stopped;
     uint32_t ops; /* unanswered, batched lane */
     uint32_t sync_ops;
     size_t bytes;
     uint32_t waiting_ops; /* not yet taken, per lane */
     uint32_t waiting_sync_ops;
+    uint32_t owed; /* ops that the first tenant of the ring is to find room for in this batch */
     struct fifo sync;
     struct tenant *ring_first;
     struct tenant *ring_last;
@@ -117,6 +120,15 @@ static void ring_add(struct queue *queue, struct tenant *tenant)
     else
         queue->ring_first = tenant;
     queue->ring_last = tenant;
+}
+
+static void ring_add_first(struct queue *queue, struct tenant *tenant)
+{
+    must(!tenant->in_ring);
+    tenant->in_ring = true;
+    tenant->ring_next = queue->ring_first;
+    queue->ring_first = tenant;
+    if (!queue->ring_last) queue->ring_last = tenant;
 }
 
 static struct tenant *ring_take(struct queue *queue)
@@ -216,15 +228,24 @@ static bool take_first(struct fifo *fifo, struct slice *slice, uint32_t ops_max)
     return true;
 }
 
-/* A batch takes at most half of itself from the sync lane while the other lane waits; but a whole
- * job larger than that half goes first into an empty batch, or it would wait for ever. */
+/* The sync lane's share of a batch: at most half while the other lane waits, and no more than what
+ * leaves room for what is owed. */
+static uint32_t sync_share(const struct queue *queue, uint32_t ops_max)
+{
+    uint32_t share = queue->waiting_ops && ops_max > 1 ? ops_max / 2 : ops_max;
+    uint32_t left = queue->owed < ops_max ? ops_max - queue->owed : 0;
+    return share < left ? share : left;
+}
+
+/* A whole job larger than the lane's share goes first into an empty batch, or it would wait for
+ * ever; unless the other lane was passed over last time. */
 static uint32_t take_sync(struct queue *queue, struct slice *slices, uint32_t ops_max,
                           uint32_t *ops_out)
 {
-    uint32_t share = queue->waiting_ops && ops_max > 1 ? ops_max / 2 : ops_max;
+    uint32_t share = sync_share(queue, ops_max);
     uint32_t count = 0;
     while (queue->sync.first && *ops_out < share) {
-        bool first_whole = *ops_out == 0 && queue->sync.first->whole;
+        bool first_whole = *ops_out == 0 && queue->sync.first->whole && !queue->owed;
         uint32_t room = first_whole ? ops_max : share - *ops_out;
         if (!take_first(&queue->sync, &slices[count], room)) break;
         *ops_out += slices[count].count;
@@ -251,21 +272,38 @@ static uint32_t take_turn(struct queue *queue, struct tenant *tenant, struct sli
     return count;
 }
 
+/* What a tenant that got nothing needs to get anything. */
+static uint32_t owed_to(const struct tenant *tenant)
+{
+    const struct job *job = tenant->waiting.first;
+    return job->whole ? job->count : 1;
+}
+
+/* The first tenant whose next job is too large for what is left is held back and comes first in the
+ * next batch: taking turns alone, it might find each batch half full for ever. */
 static uint32_t take_batched(struct queue *queue, struct slice *slices, uint32_t ops_max,
                              uint32_t *ops_out)
 {
     uint32_t count = 0;
-    struct tenant *stuck = NULL; /* its next job is too large for what is left */
+    struct tenant *held = NULL;
+    struct tenant *stuck = NULL; /* another one, passed over since anybody gave */
     while (queue->ring_first && queue->ring_first != stuck && *ops_out < ops_max) {
         struct tenant *tenant = ring_take(queue);
         uint32_t given = take_turn(queue, tenant, slices + count, ops_max - *ops_out);
         for (uint32_t i = 0; i < given; i++)
             *ops_out += slices[count + i].count;
         count += given;
-        if (tenant->waiting.first) ring_add(queue, tenant);
-        if (given == 0 && !stuck) stuck = tenant;
         if (given > 0) stuck = NULL;
+        if (given == 0 && !held) {
+            held = tenant;
+            continue;
+        }
+        if (given == 0 && !stuck) stuck = tenant;
+        if (tenant->waiting.first) ring_add(queue, tenant);
     }
+    if (held) ring_add_first(queue, held);
+    bool owing = queue->ring_first && (held || count == 0);
+    queue->owed = owing ? owed_to(queue->ring_first) : 0;
     return count;
 }
 
@@ -306,23 +344,29 @@ void queue_done(struct queue *queue, struct job *job)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* The answer to a lone request is often followed by the next one, and waking a sleeping core takes
- * as long as deciding a hundred ops: looks for a while, giving the core to whoever wants it. */
-static void queue_look(struct queue *queue)
+static int64_t now_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t until_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + LOOK_NS;
-    while (__atomic_load_n(&queue->pushes, __ATOMIC_RELAXED) == queue->pushes_seen) {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec > until_ns) break;
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The answer to a lone request is often followed by the next one, and waking a sleeping core takes
+ * as long as deciding a hundred ops: looks for a while, giving the core to whoever wants it. Not
+ * while batches have been larger of late: then others need the core more. */
+static void queue_look(struct queue *queue)
+{
+    int64_t start_ns = now_ns();
+    if (queue->taken > LOOK_OPS_MAX) queue->crowded_ns = start_ns + CROWDED_NS;
+    if (start_ns < queue->crowded_ns) return;
+    while (__atomic_load_n(&queue->pushes, __ATOMIC_RELAXED) == queue->pushes_seen &&
+           now_ns() < start_ns + LOOK_NS)
         sched_yield();
-    }
 }
 
 bool queue_wait(struct queue *queue)
 {
-    if (queue->taken <= LOOK_OPS_MAX) queue_look(queue);
+    queue_look(queue);
     pthread_mutex_lock(&queue->lock);
     while (!queue->waiting_ops && !queue->waiting_sync_ops && !queue->stopped) {
         queue->sleeping = true;

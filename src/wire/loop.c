@@ -20,6 +20,7 @@
 #define LOOP_EVENTS 256
 #define LOOP_LOOK_KEPT_MAX 2u
 #define LOOP_LOOK_NS 400000
+#define LOOP_CROWDED_NS 20000000
 #define LOOP_RETRY_MS 10 /* for what waits for room, if no completion comes first */
 #define LOOP_SWEEP_MS_MAX 1000
 #define LOOP_SWEEP_MS_MIN 5
@@ -112,8 +113,10 @@ static int worker_timeout_ms(struct worker *worker)
  * and something is always ready. */
 static int worker_look(struct worker *worker, struct epoll_event *events)
 {
-    if (worker->kept == 0 || worker->kept > LOOP_LOOK_KEPT_MAX) return 0;
-    int64_t until_ns = clock_mono_ns(&clock_system) + LOOP_LOOK_NS;
+    int64_t now_ns = clock_mono_ns(&clock_system);
+    int64_t until_ns = now_ns + LOOP_LOOK_NS;
+    if (worker->kept > LOOP_LOOK_KEPT_MAX) worker->crowded_ns = now_ns + LOOP_CROWDED_NS;
+    if (worker->kept == 0 || now_ns < worker->crowded_ns) return 0;
     int count = 0;
     while (count == 0 && inbox_is_empty(&worker->inbox) &&
            clock_mono_ns(&clock_system) < until_ns) {

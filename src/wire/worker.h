@@ -39,7 +39,8 @@ struct worker {
     int64_t now_ns; /* the turn's time */
     int64_t sweep_ns;
     int64_t retry_ns;
-    unsigned kept; /* exchanges that somebody else has now */
+    unsigned kept;      /* exchanges that somebody else has now */
+    int64_t crowded_ns; /* until when many are expected */
     bool stopping;
     struct reply_date date;
     struct ticket_pool tickets;

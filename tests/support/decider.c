@@ -1,0 +1,94 @@
+/* decider.c -- see decider.h. */
+#include "support/decider.h"
+
+#include "store/memory.h"
+
+static void ignore_durable(void *context, void *batch, enum err e)
+{
+    (void)context, (void)batch;
+    must(e == ERR_OK);
+}
+
+void decider_init(struct decider *decider)
+{
+    *decider = (struct decider){.now_ms = 1000000};
+    decider->limits =
+        (struct apply_limits){.tenant_cells = 1000000, .granularities = 16, .key_keep_ms = 60000};
+    enum err e = memory_open(&decider->store);
+    must(e == ERR_OK);
+    decider->store->durable = ignore_durable;
+    asks_init(&decider->asks, &decider->store->secret);
+    arena_init(&decider->arena, 4096);
+}
+
+void decider_release(struct decider *decider)
+{
+    if (decider->decided) decider_give_up(decider);
+    decider->store->ops->close(decider->store);
+    arena_release(&decider->arena);
+    asks_release(&decider->asks);
+}
+
+static void begin(struct decider *decider)
+{
+    if (decider->jobs_count > 0 && decider->apply.arena == NULL) return; /* still being filled */
+    must(!decider->decided);
+    arena_reset(&decider->arena);
+    decider->apply = (struct apply){0};
+    decider->jobs_count = 0;
+}
+
+struct op *decider_job(struct decider *decider, struct job shape, const struct op *ops,
+                       uint32_t count)
+{
+    begin(decider);
+    must(decider->jobs_count < DECIDER_JOBS_MAX);
+    struct job *job = &decider->jobs[decider->jobs_count];
+    *job = shape;
+    job->ops = arena_alloc(&decider->arena, count * sizeof *ops);
+    memcpy(job->ops, ops, count * sizeof *ops);
+    job->count = count;
+    decider->slices[decider->jobs_count++] = (struct slice){job, 0, count};
+    return job->ops;
+}
+
+void decider_decide(struct decider *decider)
+{
+    struct store *store = decider->store;
+    struct apply *apply = &decider->apply;
+    *apply = (struct apply){.arena = &decider->arena,
+                            .limits = &decider->limits,
+                            .slices = decider->slices,
+                            .slices_count = decider->jobs_count,
+                            .time_ms = decider->now_ms};
+    apply_needs(apply);
+    enum err e = store->ops->load(store, &apply->reads, &decider->arena);
+    must(e == ERR_OK);
+    apply->sequence = store->position.last_sequence;
+    apply->next_series = store->position.next_series;
+    apply_decide(apply);
+    decider->decided = true;
+}
+
+void decider_keep(struct decider *decider)
+{
+    must(decider->decided);
+    decider->decided = false;
+    decider->store->ops->submit(decider->store, &decider->apply.writes);
+    decider->store->ops->sync(decider->store);
+}
+
+void decider_give_up(struct decider *decider)
+{
+    must(decider->decided);
+    decider->decided = false;
+    decider->store->ops->abandon(decider->store, &decider->apply.reads);
+}
+
+struct op decider_do(struct decider *decider, struct op op)
+{
+    struct op *done = decider_job(decider, (struct job){0}, &op, 1);
+    decider_decide(decider);
+    decider_keep(decider);
+    return *done;
+}

@@ -1,0 +1,43 @@
+/* decider.h -- the decision by hand: a batch is put together, loaded from a memory store, decided
+ * and looked at, then kept or given up.
+ *
+ *     decider_job(&decider, (struct job){.atomic = true}, ops, 2);
+ *     decider_decide(&decider);      decider.apply.writes, decider.jobs[0] ...
+ *     decider_keep(&decider); */
+#ifndef TALLY_TESTS_SUPPORT_DECIDER_H
+#define TALLY_TESTS_SUPPORT_DECIDER_H
+
+#include "core/apply.h"
+#include "store/store.h"
+#include "support/asks.h"
+
+#define DECIDER_JOBS_MAX 16u
+
+struct decider {
+    struct store *store;
+    struct asks asks;
+    struct arena arena; /* of the batch */
+    struct apply_limits limits;
+    int64_t now_ms; /* batch time; a test moves it */
+    struct apply apply;
+    struct job jobs[DECIDER_JOBS_MAX];
+    struct slice slices[DECIDER_JOBS_MAX];
+    uint32_t jobs_count;
+    bool decided; /* and neither kept nor given up */
+};
+
+void decider_init(struct decider *decider);
+void decider_release(struct decider *decider);
+
+/* Adds a job to the batch. Returns its copy of the ops, which holds the outcomes until the next
+ * batch begins. */
+struct op *decider_job(struct decider *decider, struct job shape, const struct op *ops,
+                       uint32_t count);
+void decider_decide(struct decider *decider);
+void decider_keep(struct decider *decider);
+void decider_give_up(struct decider *decider);
+
+/* A batch of one op, decided and kept. */
+struct op decider_do(struct decider *decider, struct op op);
+
+#endif

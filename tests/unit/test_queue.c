@@ -1,0 +1,462 @@
+/* test_queue.c -- bounded and fair: who gets into a batch, in what order, and who is refused.
+ *
+ * What a batch takes is written as text: "a2+1" is one op of job a from its third on. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "commit/queue.h"
+
+#define JOBS_MAX 400
+#define OPS_MAX 1000
+
+static struct queue *queue;
+static struct job jobs[JOBS_MAX];
+static unsigned jobs_count;
+
+static int setup(void **state)
+{
+    const struct queue_limits limits = {
+        .ops_max = 1000, .tenant_ops_max = 800, .sync_ops_max = 100, .bytes_max = 10000};
+    queue = queue_new(&limits);
+    jobs_count = 0;
+    return 0;
+}
+
+static struct job *job_new(const char *tenant, char name, uint32_t count)
+{
+    struct job *job = &jobs[jobs_count++];
+    must(jobs_count <= JOBS_MAX);
+    *job =
+        (struct job){.count = count, .tenant = bytes_str(tenant), .failed_index = (uint32_t)name};
+    return job;
+}
+
+static struct job *push(const char *tenant, char name, uint32_t count)
+{
+    struct job *job = job_new(tenant, name, count);
+    assert_int_equal(queue_push(queue, job), ERR_OK);
+    return job;
+}
+
+static struct job *push_whole(const char *tenant, char name, uint32_t count)
+{
+    struct job *job = job_new(tenant, name, count);
+    job->whole = true;
+    assert_int_equal(queue_push(queue, job), ERR_OK);
+    return job;
+}
+
+static struct job *push_sync(char name, uint32_t count, bool whole)
+{
+    struct job *job = job_new("s", name, count);
+    job->lane = LANE_SYNC;
+    job->whole = whole;
+    assert_int_equal(queue_push(queue, job), ERR_OK);
+    return job;
+}
+
+/* Takes a batch and answers every job of which it was the last part. */
+static const char *take(uint32_t ops_max)
+{
+    static char text[4000];
+    struct slice slices[OPS_MAX];
+    uint32_t count = queue_take(queue, slices, ops_max);
+    text[0] = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        size_t used = strlen(text);
+        struct job *job = slices[i].job;
+        snprintf(text + used, sizeof text - used, "%s%c%u+%u", i ? " " : "", (int)job->failed_index,
+                 slices[i].first, slices[i].count);
+        job->answered += slices[i].count;
+        if (job->answered == job->count) queue_done(queue, job);
+    }
+    return text;
+}
+
+static int teardown(void **state)
+{
+    while (*take(OPS_MAX))
+        ;
+    queue_free(queue);
+    return 0;
+}
+
+/* ---- order and fairness ---- */
+
+static void one_tenants_jobs_keep_their_order(void **state)
+{
+    push("t", 'a', 2);
+    push("t", 'b', 1);
+    push("t", 'c', 3);
+    assert_string_equal(take(100), "a0+2 b0+1 c0+3");
+    assert_string_equal(take(100), "");
+}
+
+static void a_job_is_cut_over_batches_in_order(void **state)
+{
+    struct job *job = push("t", 'a', 5);
+    push("t", 'b', 1);
+    assert_string_equal(take(2), "a0+2");
+    assert_string_equal(take(2), "a2+2");
+    assert_int_equal(queue_waiting(queue), 2);
+    assert_int_equal(queue_depth(queue), 6); /* not answered, though mostly taken */
+    assert_string_equal(take(2), "a4+1 b0+1");
+    assert_int_equal(job->taken, 5);
+    assert_int_equal(queue_depth(queue), 0);
+}
+
+static void tenants_take_turns_a_few_ops_at_a_time(void **state)
+{
+    push("big", 'a', 300);
+    push("big", 'b', 1);
+    push("small", 'c', 1);
+    push("other", 'd', 70);
+    assert_string_equal(take(OPS_MAX),
+                        "a0+64 c0+1 d0+64 a64+64 d64+6 a128+64 a192+64 a256+44 b0+1");
+}
+
+static void a_tenant_that_came_late_does_not_wait_for_one_that_came_early(void **state)
+{
+    push("big", 'a', 700);
+    assert_string_equal(take(64), "a0+64");
+    push("small", 'b', 3);
+    assert_string_equal(take(100), "a64+64 b0+3 a128+33");
+    push("small", 'c', 3);
+    assert_string_equal(take(64), "a161+64");
+    assert_string_equal(take(64), "c0+3 a225+61"); /* its turn, though the batch before was full */
+}
+
+/* ---- lanes ---- */
+
+static void sync_jobs_go_first(void **state)
+{
+    push("t", 'a', 1);
+    push_sync('s', 2, false);
+    push_sync('t', 1, false);
+    assert_string_equal(take(100), "s0+2 t0+1 a0+1");
+}
+
+static void sync_jobs_take_at_most_half_while_others_wait(void **state)
+{
+    push("t", 'a', 50);
+    push_sync('s', 60, false);
+    assert_string_equal(take(20), "s0+10 a0+10");
+    assert_string_equal(take(60), "s10+30 a10+30");
+    assert_string_equal(take(60), "s40+20 a40+10");
+}
+
+static void alone_sync_jobs_take_it_all(void **state)
+{
+    push_sync('s', 60, false);
+    assert_string_equal(take(20), "s0+20");
+    push("t", 'a', 1);
+    assert_string_equal(take(1), "s20+1"); /* half of one is nothing: nobody would get in */
+    assert_string_equal(take(100), "s21+39 a0+1");
+}
+
+/* ---- whole jobs ---- */
+
+static void a_whole_job_comes_in_one_piece(void **state)
+{
+    push("t", 'a', 6);
+    push_whole("t", 'b', 5);
+    push("t", 'c', 1);
+    assert_string_equal(take(10), "a0+6"); /* and c does not overtake b */
+    assert_string_equal(take(10), "b0+5 c0+1");
+}
+
+static void a_whole_job_may_be_larger_than_a_turn(void **state)
+{
+    push_whole("t", 'a', 200);
+    push("u", 'b', 1);
+    assert_string_equal(take(300), "a0+200 b0+1");
+}
+
+static void a_whole_sync_job_may_be_larger_than_its_half(void **state)
+{
+    push("t", 'a', 5);
+    push_sync('s', 10, true);
+    assert_string_equal(take(10), "s0+10");
+    push_sync('t', 1, false);
+    push_sync('u', 9, true);
+    assert_string_equal(take(10), "t0+1 a0+5");
+    assert_string_equal(take(10), "u0+9");
+}
+
+/* Others fill what is left of the batch, and go on doing so. */
+static unsigned batches_until(char name, uint32_t ops_max, void (*refill)(void))
+{
+    for (unsigned batches = 1; batches < 20; batches++) {
+        if (strchr(take(ops_max), name)) return batches;
+        refill();
+    }
+    fail_msg("it waits for ever");
+    return 0;
+}
+
+static void refill_nothing(void)
+{
+}
+
+/* Two others fill each batch exactly, so that the turn would never come to an empty one. */
+static void a_whole_job_as_large_as_a_batch_is_not_starved_by_other_tenants(void **state)
+{
+    push("u", 'u', 400);
+    push_whole("t", 'a', 128);
+    push("v", 'v', 400);
+    assert_true(batches_until('a', 128, refill_nothing) <= 2);
+}
+
+static void refill_sync(void)
+{
+    push_sync('s', 1, false);
+}
+
+static void a_whole_job_as_large_as_a_batch_is_not_starved_by_the_sync_lane(void **state)
+{
+    push_sync('s', 1, false);
+    push_whole("t", 'a', 128);
+    assert_true(batches_until('a', 128, refill_sync) <= 2);
+}
+
+static void refill_sync_whole(void)
+{
+    push_sync('s', 10, true);
+}
+
+static void whole_jobs_of_both_lanes_take_turns(void **state)
+{
+    push_sync('s', 10, true);
+    push_whole("t", 'a', 10);
+    assert_true(batches_until('a', 10, refill_sync_whole) <= 2);
+    push_whole("t", 'b', 10);
+    assert_true(batches_until('s', 10, refill_sync_whole) <= 2);
+}
+
+static void in_batches_of_one_the_lanes_take_turns(void **state)
+{
+    push_sync('s', 5, false);
+    push("t", 'a', 2);
+    assert_string_equal(take(1), "s0+1");
+    assert_string_equal(take(1), "a0+1");
+    assert_string_equal(take(1), "s1+1");
+    assert_string_equal(take(1), "a1+1");
+    assert_string_equal(take(3), "s2+3");
+}
+
+static void two_stuck_tenants_do_not_stop_the_others(void **state)
+{
+    push("w", 'w', 30);
+    push_whole("t", 'a', 100);
+    push_whole("u", 'b', 100);
+    push("v", 'v', 10);
+    assert_string_equal(take(100), "w0+30 v0+10");
+    assert_string_equal(take(100), "a0+100");
+    assert_string_equal(take(100), "b0+100");
+}
+
+/* ---- bounds ---- */
+
+static enum err try_push(const char *tenant, uint32_t count, size_t bytes)
+{
+    struct job *job = job_new(tenant, 'x', count);
+    job->bytes = bytes;
+    enum err e = queue_push(queue, job);
+    if (e != ERR_OK) jobs_count--;
+    return e;
+}
+
+static void all_tenants_together_hold_so_many_ops(void **state)
+{
+    push("t", 'a', 600);
+    push("u", 'b', 399);
+    assert_int_equal(try_push("v", 2, 0), ERR_QUEUE_FULL);
+    assert_int_equal(try_push("v", UINT32_MAX, 0), ERR_QUEUE_FULL); /* must not wrap */
+    assert_int_equal(try_push("v", 1, 0), ERR_OK);
+    assert_int_equal(try_push("w", 1, 0), ERR_QUEUE_FULL);
+    assert_int_equal(queue_depth(queue), 1000);
+}
+
+static void one_tenant_holds_its_share_at_most(void **state)
+{
+    push("t", 'a', 800);
+    assert_int_equal(try_push("t", 1, 0), ERR_QUEUE_FULL);
+    assert_int_equal(try_push("u", 200, 0), ERR_OK);
+}
+
+static void a_refused_job_takes_no_place(void **state)
+{
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(try_push("t", 801, 0), ERR_QUEUE_FULL);
+    assert_int_equal(queue_depth(queue), 0);
+    assert_string_equal(take(100), "");
+    push("t", 'a', 800);
+}
+
+static void places_are_free_when_the_job_is_answered_not_when_it_is_taken(void **state)
+{
+    struct slice slices[OPS_MAX];
+    struct job *job = push_whole("t", 'a', 800);
+    assert_int_equal(queue_take(queue, slices, OPS_MAX), 1);
+    assert_int_equal(try_push("t", 1, 0), ERR_QUEUE_FULL);
+    queue_done(queue, job);
+    assert_int_equal(try_push("t", 1, 0), ERR_OK);
+}
+
+static void bytes_are_bounded_too(void **state)
+{
+    assert_int_equal(try_push("t", 1, 10001), ERR_QUEUE_FULL);
+    assert_int_equal(try_push("t", 1, 9000), ERR_OK);
+    assert_int_equal(try_push("u", 1, 1001), ERR_QUEUE_FULL);
+    assert_int_equal(try_push("u", 1, SIZE_MAX), ERR_QUEUE_FULL);
+    assert_int_equal(try_push("u", 1, 1000), ERR_OK);
+    take(100);
+    assert_int_equal(try_push("u", 1, 10000), ERR_OK);
+}
+
+static void a_full_batched_lane_does_not_refuse_sync_jobs_S3_49(void **state)
+{
+    push("s", 'a', 800);
+    push("u", 'b', 200);
+    push_sync('s', 10, false);
+    assert_int_equal(queue_depth(queue), 1010);
+}
+
+static void the_sync_lane_has_a_bound_of_its_own(void **state)
+{
+    push_sync('s', 99, false);
+    struct job *job = job_new("s", 'x', 2);
+    job->lane = LANE_SYNC;
+    assert_int_equal(queue_push(queue, job), ERR_BUSY);
+    push_sync('t', 1, false);
+    take(200);
+    push_sync('u', 150, false); /* larger than the bound, but there is no other */
+}
+
+static void a_list_of_jobs_is_pushed_and_the_refused_come_back_in_order(void **state)
+{
+    static const uint32_t counts[] = {500, 400, 300, 500, 1};
+    struct job *first = NULL;
+    struct job **end = &first;
+    for (unsigned i = 0; i < 5; i++) {
+        *end = job_new("t", (char)('a' + i), counts[i]);
+        end = &(*end)->next;
+    }
+    struct job *refused;
+    queue_push_all(queue, first, &refused);
+    assert_int_equal(refused->failed_index, 'b');
+    assert_int_equal(refused->err, ERR_QUEUE_FULL);
+    assert_int_equal(refused->next->failed_index, 'd');
+    assert_int_equal(refused->next->next->failed_index, 'e');
+    assert_null(refused->next->next->next);
+    assert_int_equal(queue_depth(queue), 800);
+    assert_string_equal(take(64), "a0+64");
+}
+
+/* ---- waiting ---- */
+
+static atomic_uint woken;
+
+static void *wait_for_more(void *context)
+{
+    (void)context;
+    while (queue_wait(queue)) {
+        woken++;
+        take(OPS_MAX);
+    }
+    return NULL;
+}
+
+static void eventually(unsigned count)
+{
+    for (unsigned i = 0; i < 2000 && woken < count; i++)
+        usleep(1000);
+    assert_int_equal(woken, count);
+}
+
+static void a_waiter_wakes_up_for_a_job_and_for_the_end(void **state)
+{
+    pthread_t thread;
+    woken = 0;
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_more, NULL), 0);
+    usleep(10000);
+    assert_int_equal(woken, 0);
+    push("t", 'a', 1);
+    eventually(1);
+    usleep(10000);
+    push_sync('s', 1, false);
+    eventually(2);
+    queue_stop(queue);
+    pthread_join(thread, NULL);
+    assert_int_equal(woken, 2);
+}
+
+static void what_is_queued_is_still_taken_after_the_stop(void **state)
+{
+    push("t", 'a', 3);
+    queue_stop(queue);
+    assert_true(queue_wait(queue));
+    assert_string_equal(take(2), "a0+2");
+    assert_true(queue_wait(queue));
+    assert_string_equal(take(2), "a2+1");
+    assert_false(queue_wait(queue));
+}
+
+static void gathering_ends_when_enough_came_or_in_time(void **state)
+{
+    struct timespec before;
+    struct timespec after;
+    push("t", 'a', 3);
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    queue_gather(queue, 3, 60 * 1000000000ll); /* there already */
+    queue_gather(queue, 4, 20 * 1000000);
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    int64_t ms = (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000;
+    assert_in_range(ms, 19, 30000);
+    queue_stop(queue);
+    queue_gather(queue, 100, 60 * 1000000000ll); /* nobody waits any more */
+}
+
+#define FAIR(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAIR(one_tenants_jobs_keep_their_order),
+        FAIR(a_job_is_cut_over_batches_in_order),
+        FAIR(tenants_take_turns_a_few_ops_at_a_time),
+        FAIR(a_tenant_that_came_late_does_not_wait_for_one_that_came_early),
+        FAIR(sync_jobs_go_first),
+        FAIR(sync_jobs_take_at_most_half_while_others_wait),
+        FAIR(alone_sync_jobs_take_it_all),
+        FAIR(a_whole_job_comes_in_one_piece),
+        FAIR(a_whole_job_may_be_larger_than_a_turn),
+        FAIR(a_whole_sync_job_may_be_larger_than_its_half),
+        FAIR(a_whole_job_as_large_as_a_batch_is_not_starved_by_other_tenants),
+        FAIR(a_whole_job_as_large_as_a_batch_is_not_starved_by_the_sync_lane),
+        FAIR(whole_jobs_of_both_lanes_take_turns),
+        FAIR(in_batches_of_one_the_lanes_take_turns),
+        FAIR(two_stuck_tenants_do_not_stop_the_others),
+        FAIR(all_tenants_together_hold_so_many_ops),
+        FAIR(one_tenant_holds_its_share_at_most),
+        FAIR(a_refused_job_takes_no_place),
+        FAIR(places_are_free_when_the_job_is_answered_not_when_it_is_taken),
+        FAIR(bytes_are_bounded_too),
+        FAIR(a_full_batched_lane_does_not_refuse_sync_jobs_S3_49),
+        FAIR(the_sync_lane_has_a_bound_of_its_own),
+        FAIR(a_list_of_jobs_is_pushed_and_the_refused_come_back_in_order),
+        FAIR(a_waiter_wakes_up_for_a_job_and_for_the_end),
+        FAIR(what_is_queued_is_still_taken_after_the_stop),
+        FAIR(gathering_ends_when_enough_came_or_in_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
