@@ -40,7 +40,6 @@ struct daemon {
     struct api *api;
     struct wire *wire;
     struct tend *tend;
-    int64_t started_ns;
 };
 
 struct loop_thread {
@@ -132,7 +131,9 @@ static void update_gauges(void *context)
     struct wire_stats wire;
     wire_stats(daemon->wire, &wire);
     update_store_gauges(daemon);
-    metric_set(METRIC_QUEUE_DEPTH, (double)queue_depth(daemon->queue));
+    uint32_t depth = queue_depth(daemon->queue);
+    metric_set(METRIC_QUEUE_DEPTH, (double)depth);
+    metric_set(METRIC_PROJECTION_LAG, depth ? (double)commit_lag_ns(daemon->commit) * 1e-9 : 0);
     metric_set(METRIC_CLOCK_SUSPECT, tend_clock_suspect(daemon->tend));
     metric_set(METRIC_CONNECTIONS, (double)wire.connections_open);
     metric_set(METRIC_CONNECTIONS_TOTAL, (double)wire.connections_total);

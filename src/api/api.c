@@ -25,6 +25,15 @@ static bool decode_segment(struct call *call, struct bytes raw, struct bytes *ou
     return true;
 }
 
+/* The connection counts for the tenant of its first request. */
+static enum err take_share(struct call *call, struct bytes tenant)
+{
+    void **slot = call->exchange->connection;
+    if (*slot) return ERR_OK;
+    *slot = shares_take(call->api->shares, tenant);
+    return *slot ? ERR_OK : ERR_BUSY;
+}
+
 static enum err check_caller(struct call *call, const struct route_match *match)
 {
     struct identity identity;
@@ -32,14 +41,18 @@ static enum err check_caller(struct call *call, const struct route_match *match)
     enum err e =
         auth_check(call->api->config.auth, call_loop(call)->tokens, exchange->request.authorization,
                    clock_wall_ms(call->api->config.clock), &identity);
-    if (e != ERR_OK) return e;
+    if (e != ERR_OK) {
+        metric_add(METRIC_AUTH_REFUSED, 1);
+        return e;
+    }
     call->admin = auth_allows(&identity, SCOPE_ADMIN);
     if (match->tenant.data) {
         if (!decode_segment(call, match->tenant, &call->tenant)) return ERR_NOT_FOUND;
         if (!name_valid(call->tenant)) return ERR_NOT_FOUND;
         if (!auth_may_act_for(&identity, call->tenant)) return ERR_NOT_FOUND;
     }
-    return auth_allows(&identity, call->route->scope) ? ERR_OK : ERR_FORBIDDEN;
+    if (!auth_allows(&identity, call->route->scope)) return ERR_FORBIDDEN;
+    return take_share(call, identity_tenant(&identity));
 }
 
 static bool is_public(const struct call *call)
@@ -52,6 +65,7 @@ static bool is_public(const struct call *call)
 static enum head_verdict refuse_head(struct call *call, enum err e)
 {
     exchange_error(call->exchange, e, NULL);
+    if (e == ERR_BUSY) call->exchange->reply.close = true;
     return HEAD_REPLY;
 }
 
@@ -121,8 +135,8 @@ static void api_ended(void *context, struct exchange *exchange)
 
 static void api_closed(void *context, void *connection_slot)
 {
-    (void)context;
-    (void)connection_slot;
+    struct api *api = context;
+    shares_return(api->shares, connection_slot);
 }
 
 struct wire_handler api_handler(struct api *api)
@@ -148,6 +162,7 @@ struct api *api_new(const struct api_config *config)
     }
     api->readers = readers_new((unsigned)config->config->limits_readers,
                                (unsigned)config->config->limits_read_queue);
+    api->shares = shares_new((unsigned)config->config->limits_tenant_connections);
     metrics_routes(route_names(), route_count());
     return api;
 }
@@ -155,6 +170,7 @@ struct api *api_new(const struct api_config *config)
 void api_free(struct api *api)
 {
     readers_free(api->readers);
+    shares_free(api->shares);
     for (unsigned i = 0; i < api->config.loops; i++) {
         json_parser_free(api->loops[i].parser);
         auth_cache_free(api->loops[i].tokens);

@@ -42,6 +42,7 @@ enum request_verdict call_change(struct call *call, void (*finish)(struct call *
     job->tenant = call->tenant;
     job->owner = call;
     job->done = job_done;
+    job->queued_ns = call->exchange->started_ns;
     job->bytes = sizeof *call + job->count * sizeof(struct op) + call->exchange->arena.total;
     if (job->lane == LANE_SYNC) {
         enum err e = queue_push(call->api->config.queue, job);

@@ -10,6 +10,7 @@
 #include "api/params.h"
 #include "api/readers.h"
 #include "api/route.h"
+#include "api/shares.h"
 
 struct loop_state; /* what belongs to one loop thread */
 
@@ -17,6 +18,7 @@ struct api {
     struct api_config config;
     struct loop_state *loops;
     struct readers *readers;
+    struct shares *shares;
     _Atomic bool ready;
 };
 

@@ -51,6 +51,7 @@ struct commit {
     uint64_t reported;  /* batches the store has answered */
     bool closed;
     struct batch *batches;
+    int64_t lag_ns; /* atomic */
 
     /* The commit thread's own: how it lingers, see commit_linger. */
     uint32_t expected; /* ops that were unanswered when the last batch was */
@@ -139,6 +140,22 @@ static void answer_batch(struct commit *commit, struct batch *batch, enum err e)
         answer_slice(commit, &batch->slices[s], e);
 }
 
+/* Jobs of caretakers have no time of arrival. */
+static int64_t batch_lag_ns(const struct batch *batch, int64_t now_ns)
+{
+    int64_t oldest_ns = now_ns;
+    for (uint32_t s = 0; s < batch->apply.slices_count; s++) {
+        int64_t queued_ns = batch->slices[s].job->queued_ns;
+        if (queued_ns && queued_ns < oldest_ns) oldest_ns = queued_ns;
+    }
+    return now_ns - oldest_ns;
+}
+
+int64_t commit_lag_ns(const struct commit *commit)
+{
+    return __atomic_load_n(&commit->lag_ns, __ATOMIC_RELAXED);
+}
+
 static void commit_durable(void *context, void *batch_pointer, enum err e)
 {
     struct commit *commit = context;
@@ -146,6 +163,7 @@ static void commit_durable(void *context, void *batch_pointer, enum err e)
     if (e == ERR_OK) crash_point("commit.before_answer");
     int64_t now_ns = clock_mono_ns(commit->config.clock);
     metric_observe(METRIC_COMMIT_SECONDS, (double)(now_ns - batch->started_ns) * 1e-9);
+    __atomic_store_n(&commit->lag_ns, batch_lag_ns(batch, now_ns), __ATOMIC_RELAXED);
     answer_batch(commit, batch, e);
     batch_give(commit, batch);
 }
