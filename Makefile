@@ -37,7 +37,7 @@ OBJ     := $(SRC:%.c=$(OUT)/obj/%.o) $(CXXSRC:%.cc=$(OUT)/obj/%.o)
 LIB     := $(OUT)/libtally.a
 SUPPORT := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
-SIM     := $(patsubst tests/sim/%.c,$(OUT)/tests/%,$(wildcard tests/sim/*.c))
+SIM     := $(if $(wildcard tests/sim/sim.c),$(OUT)/tests/sim)
 CRASH   := $(patsubst tests/crash/%.c,$(OUT)/tests/%,$(wildcard tests/crash/*.c))
 FUZZ    := $(patsubst tests/fuzz/%.c,$(OUT)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 BENCH   := build/bench/limit build/bench/bulk
@@ -142,7 +142,7 @@ $(OUT)/obj/tests/%.o: tests/%.c Makefile | can-build
 LINK_TEST = $(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 $(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SUPPORT) $(LIB)
 	$(LINK_TEST)
-$(OUT)/tests/%: $(OUT)/obj/tests/sim/%.o $(SUPPORT) $(LIB)
+$(OUT)/tests/sim: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/sim/*.c)) $(SUPPORT) $(LIB)
 	$(LINK_TEST)
 $(OUT)/tests/%: $(OUT)/obj/tests/crash/%.o $(SUPPORT) $(LIB)
 	$(LINK_TEST)

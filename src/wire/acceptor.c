@@ -30,7 +30,7 @@ static bool acceptor_bind(int fd, const struct addrinfo *address)
 
 static unsigned acceptor_port(int fd)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
     must(getsockname(fd, (struct sockaddr *)&address, &size) == 0);
     if (address.ss_family == AF_INET6)

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 
 import { expectError, expectExactly, expectTriple, MAX, NEGATIVE, OVERFLOW, triple } from './support/expect.mjs';
 import { times } from './support/pace.mjs';
-import { serverFor, TOTAL } from './support/server.mjs';
+import { LARGE_COMMITS, serverFor, TOTAL } from './support/server.mjs';
 
 const up = (name, amount = 1, more = {}) => ({ op: 'increment', name, ...TOTAL, amount, ...more });
 const down = (name, amount = 1, more = {}) => ({ op: 'decrement', name, ...TOTAL, amount, ...more });
@@ -13,7 +13,7 @@ const put = (name, targetValue, more = {}) => ({ op: 'set', name, ...TOTAL, targ
 const ok = (added, subbed = 0) => ({ status: 200, ...triple(added, subbed) });
 
 describe('batch', () => {
-    const server = serverFor({ settings: { 'limits.requestOps': 6000 } });
+    const server = serverFor({ settings: { ...LARGE_COMMITS, 'limits.requestOps': 6000 } });
 
     test('S3-97, A-27c: one result per op, in order, each judged on the value left by the one before', async () => {
         const t = server.tenant();

@@ -5,13 +5,13 @@ import { describe, test } from 'node:test';
 
 import { expectTriple } from './support/expect.mjs';
 import { times, together } from './support/pace.mjs';
-import { serverFor, TOTAL } from './support/server.mjs';
+import { LARGE_COMMITS, serverFor, TOTAL } from './support/server.mjs';
 
 const CLIENTS = 64;
 const GET_TOTAL = '?durationSeconds=0&timestamp=0';
 
 describe('concurrency', () => {
-    const server = serverFor();
+    const server = serverFor({ settings: LARGE_COMMITS });
 
     /** `work(connection, index)` on `count` connections at once. */
     async function clients(count, work) {

@@ -23,7 +23,7 @@ describe('a full disk', { skip: reason }, () => {
         data: path.join(mountPoint, 'data'),
         settings: {
             'journal.segmentBytes': 1048576, 'journal.keep': '0s', 'checkpoint.every': '200ms', 'checkpoint.journalBytes': 1048576,
-            'limits.counterGranularities': 4, // so that a commit of 400 operations fits such a segment
+            'limits.counterGranularities': 4, 'limits.batchOps': 450, // what such a segment has room for
         },
     };
     const server = new Server(options);

@@ -17,7 +17,7 @@ function expectReplay(reply, first) {
 }
 
 describe('idempotency keys', () => {
-    const server = serverFor({ settings: { 'limits.batchOps': 50 } });
+    const server = serverFor({ settings: { 'limits.batchOps': 50, 'limits.atomicOps': 50, 'journal.segmentBytes': '1MiB' } });
 
     for (const action of ['increment', 'incrementSync', 'decrement', 'decrementSync', 'set']) {
         test(`S3-98: a repeated ${action} with its key gets the first answer and has no second effect`, async () => {

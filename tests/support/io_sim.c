@@ -49,6 +49,7 @@ struct io_sim {
     struct sim_change *changes;
     size_t changes_count;
     int fds[FD_COUNT]; /* file, or NO_FILE */
+    bool direct[FD_COUNT];
     uint64_t calls;
     uint64_t syncs;
     uint64_t fail_call; /* 0: none */
@@ -171,11 +172,12 @@ static struct sim_file *file_of(struct io_sim *sim, int fd)
     return &sim->files[sim->fds[fd]];
 }
 
-static int fd_new(struct io_sim *sim, int file)
+static int fd_new(struct io_sim *sim, int file, bool direct)
 {
     for (int fd = 0; fd < FD_COUNT; fd++) {
         if (sim->fds[fd] != NO_FILE) continue;
         sim->fds[fd] = file;
+        sim->direct[fd] = direct;
         return fd;
     }
     return -EMFILE;
@@ -183,10 +185,9 @@ static int fd_new(struct io_sim *sim, int file)
 
 static int sim_open(struct io *io, const char *path, bool create, bool direct)
 {
-    (void)direct;
     struct io_sim *sim = sim_of(io);
     struct sim_name *name = names_find(&sim->now, name_of(path));
-    if (name) return fd_new(sim, name->file);
+    if (name) return fd_new(sim, name->file, direct);
     if (!create) return -ENOENT;
     bool skip;
     int error = sim_fault(sim, false, &skip);
@@ -195,7 +196,7 @@ static int sim_open(struct io *io, const char *path, bool create, bool direct)
         sim->files[sim->files_count] = (struct sim_file){0};
         change_add(sim, "", name_of(path), sim->files_count++);
     }
-    return error ? error : fd_new(sim, sim->files_count - 1);
+    return error ? error : fd_new(sim, sim->files_count - 1, direct);
 }
 
 static int sim_close(struct io *io, int fd)
@@ -234,15 +235,18 @@ static int64_t sim_read(struct io *io, int fd, void *data, size_t size, uint64_t
 static int64_t sim_write(struct io *io, int fd, const void *data, size_t size, uint64_t offset)
 {
     struct io_sim *sim = sim_of(io);
-    must(offset % IO_ALIGN == 0 && size % IO_ALIGN == 0); /* what direct files ask for */
-    must((uintptr_t)data % IO_ALIGN == 0);
     struct sim_file *file = file_of(sim, fd);
+    if (sim->direct[fd]) {
+        must(offset % IO_ALIGN == 0 && size % IO_ALIGN == 0);
+        must((uintptr_t)data % IO_ALIGN == 0);
+    }
     bool skip;
     int error = sim_fault(sim, false, &skip);
     if (skip) return error;
     if (!sim_grow(sim, file, offset + size)) return -ENOSPC;
     memcpy(file->now + offset, data, size);
-    memset(file->dirty + offset / SECTOR, true, size / SECTOR);
+    uint64_t sector_end = (offset + size + SECTOR - 1) / SECTOR;
+    memset(file->dirty + offset / SECTOR, true, sector_end - offset / SECTOR);
     return error ? error : (int64_t)size;
 }
 
@@ -355,6 +359,30 @@ void io_sim_free(struct io_sim *sim)
     free(sim->safe.items);
     free(sim->changes);
     free(sim);
+}
+
+static void *copy_of(const void *data, size_t size)
+{
+    if (!data) return NULL;
+    void *copy = must_alloc(size);
+    memcpy(copy, data, size);
+    return copy;
+}
+
+struct io_sim *io_sim_copy(const struct io_sim *sim)
+{
+    struct io_sim *copy = copy_of(sim, sizeof *sim);
+    copy->files = copy_of(sim->files, (size_t)sim->files_count * sizeof *sim->files);
+    for (int i = 0; i < sim->files_count; i++) {
+        const struct sim_file *file = &sim->files[i];
+        copy->files[i].now = copy_of(file->now, file->capacity);
+        copy->files[i].safe = copy_of(file->safe, file->capacity);
+        copy->files[i].dirty = copy_of(file->dirty, file->capacity / SECTOR * sizeof *file->dirty);
+    }
+    copy->now.items = copy_of(sim->now.items, sim->now.count * sizeof *sim->now.items);
+    copy->safe.items = copy_of(sim->safe.items, sim->safe.count * sizeof *sim->safe.items);
+    copy->changes = copy_of(sim->changes, sim->changes_count * sizeof *sim->changes);
+    return copy;
 }
 
 struct io *io_sim_io(struct io_sim *sim)

@@ -25,6 +25,8 @@ struct io_sim;
 
 struct io_sim *io_sim_new(void);
 void io_sim_free(struct io_sim *sim);
+/* Another disk that holds the same, faults and open descriptors included. */
+struct io_sim *io_sim_copy(const struct io_sim *sim);
 struct io *io_sim_io(struct io_sim *sim);
 
 /* Of every unsynced 4 KiB: the old or the new content, or each of its 512-byte sectors one or the

@@ -313,6 +313,21 @@ static bool due_row(void *context, struct bytes key, struct bytes value)
     return rows->count < DUE_ROWS_MAX;
 }
 
+/* Whose cell an expiry row points to. ERR_NOT_FOUND: nobody's any more, the series was unmapped.
+ * Its cells may still lie about until the next checkpoint; to propose them would only keep the
+ * sweep from the rows after them. `value` holds the bytes of `counter_out`. */
+static enum err due_owner(struct embedded *embedded, uint64_t series, struct buf *value,
+                          int32_t *duration_out, struct bytes *counter_out)
+{
+    char id[SERIES_KEY_SIZE];
+    struct series now;
+    enum err e = state_get(embedded->state, STATE_SERIES, series_key(id, series), value);
+    if (e == ERR_OK) e = series_record_decode(buf_bytes(value), duration_out, counter_out);
+    if (e == ERR_OK) e = embedded_series(embedded, *counter_out, *duration_out, &now);
+    if (e != ERR_OK) return e;
+    return now.id == series ? ERR_OK : ERR_NOT_FOUND;
+}
+
 /* A row whose cell is gone, or expires at another time, says nothing any more: it is removed here,
  * by the thread that writes such rows, so no new row of the same key can be lost. */
 static enum err due_check(struct embedded *embedded, const char *key, store_due_fn *visit,
@@ -325,18 +340,16 @@ static enum err due_check(struct embedded *embedded, const char *key, store_due_
     enum err e = expiry_key_decode(bytes_of(key, EXPIRY_KEY_SIZE), &expires_ms, &series, &bucket);
     if (e == ERR_OK) e = embedded_cell(embedded, series, bucket, &cell);
     if (e != ERR_OK) return e;
-    char id[SERIES_KEY_SIZE];
+    int32_t duration;
+    struct bytes counter;
     struct buf value;
     buf_init(&value, 4096);
-    e = state_get(embedded->state, STATE_SERIES, series_key(id, series), &value);
+    e = due_owner(embedded, series, &value, &duration, &counter);
     if (e == ERR_NOT_FOUND || !cell.exists || cell.expires_ms != expires_ms) {
         state_batch_delete(embedded->writes, STATE_EXPIRY, bytes_of(key, EXPIRY_KEY_SIZE));
         e = state_write(embedded->state, embedded->writes);
     } else if (e == ERR_OK) {
-        int32_t duration;
-        struct bytes counter;
-        e = series_record_decode(buf_bytes(&value), &duration, &counter);
-        if (e == ERR_OK) *go_on_out = visit(context, counter, duration, bucket);
+        *go_on_out = visit(context, counter, duration, bucket);
     }
     buf_release(&value);
     return e;

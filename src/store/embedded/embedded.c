@@ -224,6 +224,17 @@ static void embedded_close(struct store *store)
     embedded_free(embedded);
 }
 
+void embedded_crash(struct store *store)
+{
+    struct embedded *embedded = embedded_of(store);
+    for (struct write_set *writes = embedded->submitted_first; writes; writes = writes->next) {
+        struct pending *pending = writes->stored;
+        pending->next = embedded->free_pendings;
+        embedded->free_pendings = pending;
+    }
+    embedded_free(embedded);
+}
+
 static void embedded_stats(struct store *store, struct store_stats *stats_out)
 {
     struct embedded *embedded = embedded_of(store);

@@ -25,4 +25,8 @@ struct embedded_config {
 MUST_USE enum err embedded_open(struct store **store_out, const struct embedded_config *config,
                                 char *error_out, size_t error_size);
 
+/* For tests. What a kill does: frees the store as it stands, writes nothing back, tells nobody.
+ * What was submitted must still be where it was. */
+void embedded_crash(struct store *store);
+
 #endif

@@ -55,9 +55,11 @@ static uint64_t filter_next_ids(const struct filter_chain *chain)
 static struct filter *filter_chain_open(struct filter_chain *chain)
 {
     uint32_t count = atomic_load_explicit(&chain->count, memory_order_relaxed);
-    struct filter *last = count ? &chain->filters[count - 1] : NULL;
-    /* A chain at its end fills its last filter beyond measure: slower, never wrong. */
-    if (last && (last->ids < last->ids_max || count == FILTER_COUNT_MAX)) return last;
+    if (count > 0) {
+        /* A chain at its end fills its last filter beyond measure: slower, never wrong. */
+        struct filter *last = &chain->filters[count - 1];
+        if (last->ids < last->ids_max || count == FILTER_COUNT_MAX) return last;
+    }
     uint64_t ids_max = filter_next_ids(chain);
     uint64_t block_count = (ids_max + FILTER_IDS_PER_BLOCK - 1) / FILTER_IDS_PER_BLOCK;
     chain->filters[count] = (struct filter){

@@ -92,6 +92,9 @@ enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t
                         store_cell_fn *visit, void *context);
 enum err embedded_list(struct store *store, struct bytes prefix, struct bytes after,
                        store_counter_fn *visit, void *context);
+/* The counter's series of that duration as readers see it; id 0 if there is none. */
+enum err embedded_series(struct embedded *embedded, struct bytes counter, int32_t duration,
+                         struct series *series_out);
 /* The cell of a series as readers see it; ERR_OK with `exists` false if there is none. */
 enum err embedded_cell(struct embedded *embedded, uint64_t series, int64_t bucket,
                        struct cell *cell_out);

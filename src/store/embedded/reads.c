@@ -43,6 +43,15 @@ static enum err find_series(struct embedded *embedded, const struct cell_ref *re
     return e;
 }
 
+enum err embedded_series(struct embedded *embedded, struct bytes counter, int32_t duration,
+                         struct series *series_out)
+{
+    struct cell_ref ref = {.counter = counter,
+                           .print = fingerprint_of(&embedded->store.secret, counter),
+                           .duration = duration};
+    return find_series(embedded, &ref, READ_ALL, series_out);
+}
+
 enum err embedded_cell(struct embedded *embedded, uint64_t series, int64_t bucket,
                        struct cell *cell_out)
 {

@@ -18,6 +18,14 @@ import { SECRET, tokenFor } from './tokens.mjs';
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 export const TALLY_BIN = path.resolve(ROOT, process.env.TALLY_BIN ?? 'build/tally');
 
+/* The small-world build makes every limit tiny. Those that clients see are given back their documented
+ * size, for the tests speak of them; what is inside (commits, segments, caches) stays tiny. */
+const SEEN_LIMITS = { 'limits.queueOps': 500000, 'limits.connections': 20000, 'limits.readQueue': 1024 };
+const BUILD_SETTINGS = process.env.TALLY_VARIANT === 'small' ? SEEN_LIMITS : {};
+
+/** For tests that need commits and atomic batches of the documented 5000 operations in every build. */
+export const LARGE_COMMITS = { 'journal.segmentBytes': '64MiB', 'limits.batchOps': 5000, 'limits.atomicOps': 5000 };
+
 const SANITIZER = /AddressSanitizer|LeakSanitizer|ThreadSanitizer|UndefinedBehaviorSanitizer|runtime error:/;
 const children = new Set();
 process.on('exit', () => {
@@ -107,7 +115,7 @@ export class Server {
             this.writeConfig(config);
             list.push('--config', this.configFile);
         }
-        const all = secret ? { 'auth.jwtSecret': secret, ...settings } : settings;
+        const all = { ...BUILD_SETTINGS, ...(secret && { 'auth.jwtSecret': secret }), ...settings };
         for (const [key, value] of Object.entries(all)) list.push('--set', `${key}=${value}`);
         return list;
     }

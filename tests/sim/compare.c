@@ -1,0 +1,242 @@
+/* compare.c -- what readers see must be what the model shows: durable, whole, nothing else. */
+#include "sim.h"
+
+#include <stdlib.h>
+
+#include "core/name.h"
+
+/* A read may fail while RocksDB is out of order, never else. False: it did. */
+static bool readable(struct sim *sim, enum err e, const char *what)
+{
+    if (e == ERR_OK) return true;
+    if (e == ERR_STORAGE && sim->state_faulty) return false;
+    sim_fail(sim, "%s failed: %s", what, err_code(e));
+}
+
+struct place {
+    char key[COUNTER_KEY_SIZE_MAX];
+    struct cell_ref ref;
+};
+
+static void place_make(struct sim *sim, struct place *place, unsigned tenant, unsigned name,
+                       int32_t duration)
+{
+    place->ref.counter =
+        counter_key(place->key, bytes_str(plan_tenant(tenant)), bytes_str(plan_name(name)));
+    place->ref.print = fingerprint_of(&sim->probe.store.secret, place->ref.counter);
+    place->ref.duration = duration;
+}
+
+static void check_cell(struct sim *sim, const char *where, const struct model_cell *expected,
+                       const struct cell *cell)
+{
+    if (cell->exists && cell->added == expected->added && cell->subbed == expected->subbed &&
+        cell->expires_ms == expected->expires_ms && cell->updated_ms == expected->updated_ms)
+        return;
+    sim_fail(sim,
+             "%s of tenant %u, name %u, duration %d, bucket %lld shows added %lld, subbed %lld, "
+             "expires %lld, updated %lld; expected %lld, %lld, %lld, %lld",
+             where, expected->tenant, expected->name, expected->duration,
+             (long long)expected->bucket, (long long)cell->added, (long long)cell->subbed,
+             (long long)cell->expires_ms, (long long)cell->updated_ms, (long long)expected->added,
+             (long long)expected->subbed, (long long)expected->expires_ms,
+             (long long)expected->updated_ms);
+}
+
+static void compare_get(struct sim *sim, unsigned tenant, unsigned name, int32_t duration,
+                        int64_t bucket, enum read_how how)
+{
+    struct place place;
+    struct cell cell = {0};
+    struct store *store = &sim->probe.store;
+    const struct model_cell *expected =
+        model_find(&sim->chain.shown, tenant, name, duration, bucket);
+    place_make(sim, &place, tenant, name, duration);
+    enum err e = store->ops->get(store, &place.ref, bucket, how, &cell);
+    if (e == ERR_BUSY && how == READ_MEMORY) return;
+    if (e == ERR_NOT_FOUND) {
+        if (expected)
+            sim_fail(sim, "get does not find tenant %u, name %u, duration %d, bucket %lld", tenant,
+                     name, duration, (long long)bucket);
+        return;
+    }
+    if (!readable(sim, e, "get")) return;
+    if (!expected)
+        sim_fail(sim, "get finds tenant %u, name %u, duration %d, bucket %lld, which is not there",
+                 tenant, name, duration, (long long)bucket);
+    check_cell(sim, "get", expected, &cell);
+}
+
+struct walk {
+    struct sim *sim;
+    unsigned tenant;
+    unsigned name;
+    int32_t duration;
+    int64_t last;
+    unsigned seen;
+    unsigned stop_after; /* 0: never */
+};
+
+static bool walk_cell(void *context, int64_t bucket, const struct cell *cell)
+{
+    struct walk *walk = context;
+    if (walk->seen && bucket <= walk->last) sim_fail(walk->sim, "a range is not in order");
+    walk->last = bucket;
+    walk->seen++;
+    const struct model_cell *expected =
+        model_find(&walk->sim->chain.shown, walk->tenant, walk->name, walk->duration, bucket);
+    if (!expected)
+        sim_fail(walk->sim, "a range has bucket %lld of tenant %u, name %u, duration %d too much",
+                 (long long)bucket, walk->tenant, walk->name, walk->duration);
+    check_cell(walk->sim, "a range", expected, cell);
+    return walk->seen != walk->stop_after;
+}
+
+static unsigned cells_between(const struct model *model, const struct walk *walk, int64_t from,
+                              int64_t to)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < model->cells_count; i++) {
+        const struct model_cell *cell = &model->cells[i];
+        count += cell->tenant == walk->tenant && cell->name == walk->name &&
+                 cell->duration == walk->duration && cell->bucket >= from && cell->bucket <= to;
+    }
+    return count;
+}
+
+static void compare_range(struct sim *sim, struct walk walk, int64_t from, int64_t to)
+{
+    struct place place;
+    struct store *store = &sim->probe.store;
+    walk.sim = sim;
+    place_make(sim, &place, walk.tenant, walk.name, walk.duration);
+    enum err e = store->ops->range(store, &place.ref, from, to, walk_cell, &walk);
+    if (!readable(sim, e, "range")) return;
+    unsigned expected = cells_between(&sim->chain.shown, &walk, from, to);
+    if (walk.stop_after && expected > walk.stop_after) expected = walk.stop_after;
+    if (walk.seen != expected)
+        sim_fail(sim, "a range of tenant %u, name %u, duration %d has %u buckets, expected %u",
+                 walk.tenant, walk.name, walk.duration, walk.seen, expected);
+}
+
+struct listing {
+    struct sim *sim;
+    unsigned tenant;
+    char last[COUNTER_KEY_SIZE_MAX];
+    size_t last_size;
+    bool listed[MODEL_NAMES];
+};
+
+static void check_series(struct sim *sim, unsigned tenant, unsigned name,
+                         const struct counter *counter)
+{
+    unsigned cells = 0;
+    for (uint32_t i = 0; i < counter->count; i++) {
+        const struct series *series = &counter->series[i];
+        unsigned expected = model_cells(&sim->chain.shown, tenant, name, series->duration);
+        if (i && series->duration <= counter->series[i - 1].duration)
+            sim_fail(sim, "granularities are not in order");
+        if (series->cells != expected || expected == 0)
+            sim_fail(sim, "tenant %u, name %u, duration %d has %lld cells, expected %u", tenant,
+                     name, series->duration, (long long)series->cells, expected);
+        cells += expected;
+    }
+    unsigned all = 0;
+    for (unsigned i = 0; i < sim->chain.shown.cells_count; i++)
+        all += sim->chain.shown.cells[i].tenant == tenant && sim->chain.shown.cells[i].name == name;
+    if (cells != all) sim_fail(sim, "tenant %u, name %u lacks a granularity", tenant, name);
+}
+
+static bool list_counter(void *context, struct bytes key, const struct counter *counter)
+{
+    struct listing *listing = context;
+    unsigned tenant, name;
+    if (bytes_compare(key, bytes_of(listing->last, listing->last_size)) <= 0)
+        sim_fail(listing->sim, "a listing is not in order");
+    memcpy(listing->last, key.data, key.size);
+    listing->last_size = key.size;
+    if (!plan_find(key, &tenant, &name) || tenant != listing->tenant)
+        sim_fail(listing->sim, "a listing of tenant %u has somebody else's counter",
+                 listing->tenant);
+    check_series(listing->sim, tenant, name, counter);
+    listing->listed[name] = true;
+    return true;
+}
+
+static bool name_exists(const struct model *model, unsigned tenant, unsigned name)
+{
+    for (unsigned i = 0; i < model->cells_count; i++)
+        if (model->cells[i].tenant == tenant && model->cells[i].name == name) return true;
+    return false;
+}
+
+/* All of a tenant's counters whose name starts with `prefix` and that come after counter `after`
+ * (MODEL_NAMES: from the first on). */
+static void compare_list(struct sim *sim, unsigned tenant, const char *prefix, unsigned after)
+{
+    char start[COUNTER_KEY_SIZE_MAX], from[COUNTER_KEY_SIZE_MAX];
+    struct store *store = &sim->probe.store;
+    struct listing listing = {.sim = sim, .tenant = tenant};
+    struct bytes owner = bytes_str(plan_tenant(tenant));
+    struct bytes after_key = BYTES_NONE;
+    if (after < MODEL_NAMES) after_key = counter_key(from, owner, bytes_str(plan_name(after)));
+    enum err e = store->ops->list(store, counter_key_prefix(start, owner, bytes_str(prefix)),
+                                  after_key, list_counter, &listing);
+    if (!readable(sim, e, "list")) return;
+    for (unsigned name = 0; name < MODEL_NAMES; name++) {
+        bool expected = name_exists(&sim->chain.shown, tenant, name) &&
+                        strncmp(plan_name(name), prefix, strlen(prefix)) == 0 &&
+                        (after >= MODEL_NAMES || strcmp(plan_name(name), plan_name(after)) > 0);
+        if (listing.listed[name] != expected)
+            sim_fail(sim, "counter %s of tenant %u is %s", plan_name(name), tenant,
+                     expected ? "not listed" : "listed and should not be");
+    }
+}
+
+void compare_all(struct sim *sim)
+{
+    const struct plan *plan = &sim->plan;
+    for (unsigned tenant = 0; tenant < plan->tenants; tenant++) {
+        compare_list(sim, tenant, "", MODEL_NAMES);
+        for (unsigned name = 0; name < plan->names; name++)
+            for (unsigned d = 0; d < plan->durations_count; d++)
+                compare_range(
+                    sim,
+                    (struct walk){.tenant = tenant, .name = name, .duration = plan->durations[d]},
+                    INT64_MIN, INT64_MAX);
+    }
+    for (unsigned i = 0; i < sim->chain.shown.cells_count; i++) {
+        const struct model_cell *cell = &sim->chain.shown.cells[i];
+        compare_get(sim, cell->tenant, cell->name, cell->duration, cell->bucket, READ_ALL);
+    }
+}
+
+void compare_some(struct sim *sim)
+{
+    static const char *const prefixes[] = {"", "x", "xy", "x.", "Z", "y"};
+    const struct plan *plan = &sim->plan;
+    struct dice *dice = &sim->dice;
+    unsigned tenant = dice_below(dice, plan->tenants);
+    unsigned name = dice_below(dice, plan->names);
+    int32_t duration = plan->durations[dice_below(dice, plan->durations_count)];
+    int64_t one = model_bucket(plan->times_ms[dice_below(dice, plan->times_count)], duration);
+    int64_t other = model_bucket(plan->times_ms[dice_below(dice, plan->times_count)], duration);
+    switch (dice_below(dice, 4)) {
+    case 0:
+        compare_get(sim, tenant, name, duration, one, READ_MEMORY);
+        break;
+    case 1:
+        compare_get(sim, tenant, name, duration, one, READ_ALL);
+        break;
+    case 2:
+        compare_range(sim,
+                      (struct walk){.tenant = tenant,
+                                    .name = name,
+                                    .duration = duration,
+                                    .stop_after = dice_below(dice, 4)},
+                      one < other ? one : other, one < other ? other : one);
+        break;
+    default:
+        compare_list(sim, tenant, DICE_PICK(dice, prefixes), dice_below(dice, MODEL_NAMES + 1));
+    }
+}

@@ -1,0 +1,257 @@
+/* life.c -- opening, crashing, restarting.
+ *
+ * A crash forgets the process: the queue, what was under way, and of the disk what was not synced.
+ * Whatever the store then says its last sequence is must be the end of a batch: all that was
+ * reported durable, then perhaps some that nobody was told about, in the order they were submitted.
+ * From there on the model goes on from that batch, and everything is compared with it. */
+#include "sim.h"
+
+#include "store/embedded/embedded.h"
+#include "store/memory.h"
+
+#define DRAIN_ROUNDS_MAX 10000
+
+static void answered(void *context)
+{
+    (void)context;
+}
+
+static void make_parts(struct sim *sim)
+{
+    const struct plan *plan = &sim->plan;
+    sim->queue = queue_new(&plan->queue);
+    sim->commit = commit_new(&(struct commit_config){
+        .queue = sim->queue,
+        .store = &sim->probe.store,
+        .clock = &sim->clock,
+        .limits = {plan->limits.tenant_cells, plan->limits.granularities, plan->limits.key_keep_ms},
+        .batch_ops_max = plan->batch_ops_max,
+        .batches_max = plan->batches_max,
+        .inline_ops = plan->inline_ops,
+        .answered = answered,
+    });
+    sim->tend = tend_new(&(struct tend_config){.store = &sim->probe.store,
+                                               .queue = sim->queue,
+                                               .clock = &sim->clock,
+                                               .sweep_ms = plan->sweep_ms,
+                                               .sweep_ops = plan->sweep_ops});
+}
+
+/* Whatever is left is refused: `dead` or not, nothing may be under way when parts are freed. */
+static void free_parts(struct sim *sim)
+{
+    while (commit_sync_now(sim->commit))
+        ;
+    while (commit_turn(sim->commit))
+        ;
+    commit_close(sim->commit);
+    commit_free(sim->commit);
+    tend_free(sim->tend);
+    if (!traffic_idle(sim)) sim_fail(sim, "a job was never answered");
+    queue_free(sim->queue);
+}
+
+/* ---- the embedded store ---- */
+
+static enum err open_once(struct sim *sim, struct store **store_out, char *error, size_t size)
+{
+    const struct plan *plan = &sim->plan;
+    const struct embedded_config config = {
+        .dir = disk_dir(sim->disk),
+        .io = disk_io(sim->disk),
+        .clock = &sim->clock,
+        .cache_bytes = plan->cache_bytes,
+        .segment_bytes = plan->segment_bytes,
+        .keep_bytes = plan->keep_bytes,
+        .keep_ms = plan->keep_ms,
+        .spare_segments = plan->spare_segments,
+        .checkpoint_ms = plan->checkpoint_ms,
+        .checkpoint_bytes = plan->checkpoint_bytes,
+        .key_keep_ms = plan->forget_ms,
+    };
+    *error = '\0';
+    return embedded_open(store_out, &config, error, size);
+}
+
+static void crash_disk(struct sim *sim)
+{
+    bool power_cut = dice_chance(&sim->dice, 60);
+    if (sim->pictured) chain_copy(&sim->chain, &sim->picture);
+    sim_say(sim, "%s%s", power_cut ? "power cut" : "kill", sim->pictured ? ", at the picture" : "");
+    sim->pictured = false;
+    disk_crash(sim->disk, power_cut, &sim->dice);
+}
+
+/* An opening that fails or is killed on its way, once or twice, changes nothing for the next. */
+static void open_badly(struct sim *sim)
+{
+    char error[500];
+    struct store *store;
+    bool broken = sim->plan.fault_weight && dice_chance(&sim->dice, 50);
+    sim_say(sim, "an opening that %s", broken ? "meets a fault" : "is killed");
+    if (broken)
+        disk_break(sim->disk, &sim->dice);
+    else
+        life_arm_picture(sim, 40);
+    enum err e = open_once(sim, &store, error, sizeof error);
+    if (e == ERR_OK)
+        embedded_crash(store);
+    else if (e != ERR_STORAGE || !broken)
+        sim_fail(sim, "the store does not open: %s", error);
+    crash_disk(sim);
+}
+
+static struct store *open_embedded(struct sim *sim, bool first)
+{
+    char error[500];
+    struct store *store;
+    while (!first && dice_chance(&sim->dice, 20))
+        open_badly(sim);
+    if (open_once(sim, &store, error, sizeof error) != ERR_OK)
+        sim_fail(sim, "the store does not open: %s", error);
+    return store;
+}
+
+/* Nothing of a batch may be seen while it is still being synced. */
+static void while_syncing(void *context)
+{
+    struct sim *sim = context;
+    if (sim->probe.real && !sim->probe.dead && sim->commit) compare_some(sim);
+}
+
+static void picture_taken(void *context)
+{
+    struct sim *sim = context;
+    chain_copy(&sim->picture, &sim->chain);
+    sim->pictured = true;
+    sim_say(sim, "the picture is taken");
+}
+
+void life_arm_picture(struct sim *sim, unsigned moments_max)
+{
+    disk_arm(sim->disk, 1 + dice_below(&sim->dice, moments_max), picture_taken, sim);
+}
+
+/* ---- lives ---- */
+
+static void settle(struct sim *sim, struct store *store)
+{
+    uint64_t acknowledged = sim->chain.shown.sequence;
+    uint64_t submitted = chain_head(&sim->chain)->sequence;
+    if (!chain_settle(&sim->chain, store->position.last_sequence))
+        sim_fail(sim, "restarted at sequence %llu; %llu was acknowledged, %llu submitted",
+                 (unsigned long long)store->position.last_sequence,
+                 (unsigned long long)acknowledged, (unsigned long long)submitted);
+    if (store->position.time_ms != sim->chain.shown.time_ms)
+        sim_fail(sim, "restarted at time %lld, expected %lld", (long long)store->position.time_ms,
+                 (long long)sim->chain.shown.time_ms);
+}
+
+static void start(struct sim *sim, struct store *store)
+{
+    sim->journal_faulty = sim->state_faulty = false;
+    probe_init(sim, store);
+    settle(sim, store);
+    make_parts(sim);
+    compare_all(sim);
+}
+
+void life_begin(struct sim *sim, const char *dir)
+{
+    struct store *store;
+    chain_init(&sim->chain);
+    chain_init(&sim->picture);
+    if (sim->world == SIM_MEMORY) {
+        must(memory_open(&store) == ERR_OK);
+    } else {
+        disk_seed_random(sim->seed);
+        sim->disk = disk_new(dir);
+        disk_watch(sim->disk, while_syncing, sim);
+        store = open_embedded(sim, true);
+    }
+    start(sim, store);
+}
+
+static void after_restart(struct sim *sim, struct store *store)
+{
+    start(sim, store);
+    if (dice_chance(&sim->dice, 30)) traffic_ask_keys(sim);
+}
+
+void life_crash(struct sim *sim)
+{
+    struct store *store = sim->probe.real;
+    sim->crashes++;
+    sim->probe.dead = true;
+    if (sim->world == SIM_MEMORY) {
+        sim_say(sim, "crash");
+        memory_crash(store);
+    } else {
+        disk_disarm(sim->disk);
+        embedded_crash(store);
+    }
+    free_parts(sim);
+    if (sim->world == SIM_EMBEDDED) {
+        crash_disk(sim);
+        store = open_embedded(sim, false);
+    }
+    after_restart(sim, store);
+}
+
+void life_restart(struct sim *sim)
+{
+    must(sim->world == SIM_EMBEDDED);
+    life_drain(sim);
+    free_parts(sim);
+    sim->commit = NULL;
+    if (dice_chance(&sim->dice, 30)) life_arm_picture(sim, 40);
+    sim->probe.real->ops->close(sim->probe.real);
+    sim->probe.real = NULL;
+    disk_disarm(sim->disk);
+    crash_disk(sim); /* after an orderly stop it has nothing to lose */
+    after_restart(sim, open_embedded(sim, false));
+}
+
+void life_end(struct sim *sim)
+{
+    life_drain(sim);
+    free_parts(sim);
+    sim->probe.real->ops->close(sim->probe.real);
+    disk_free(sim->disk);
+    chain_release(&sim->chain);
+    chain_release(&sim->picture);
+    model_limits_release(&sim->plan.limits);
+}
+
+bool life_writable(struct sim *sim)
+{
+    struct store_stats stats;
+    sim->probe.real->ops->stats(sim->probe.real, &stats);
+    return stats.writable;
+}
+
+void life_drain(struct sim *sim)
+{
+    for (unsigned i = 0; i < DRAIN_ROUNDS_MAX; i++) {
+        bool any = step_turn(sim);
+        any |= step_sync(sim);
+        if (!any && traffic_idle(sim)) return;
+        if (!any) sim_fail(sim, "jobs wait and nothing moves");
+    }
+    sim_fail(sim, "draining does not end");
+}
+
+void life_heal(struct sim *sim)
+{
+    sim->probe.fail_loads = 0;
+    if (sim->world == SIM_MEMORY) {
+        if (sim->sync_breaks) life_drain(sim);
+        return;
+    }
+    disk_heal(sim->disk);
+    for (unsigned i = 0; i < 10 && (!life_writable(sim) || sim->state_faulty); i++)
+        step_tend(sim);
+    if (!life_writable(sim)) sim_fail(sim, "the store does not recover from a fault");
+    life_drain(sim);
+    sim->journal_faulty = false;
+}

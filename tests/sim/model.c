@@ -1,0 +1,349 @@
+/* model.c -- SPEC.md section 5 in plain C. See model.h. */
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/must.h"
+
+#define MOST INT64_MAX /* 9223372036854775807 */
+
+void model_init(struct model *model)
+{
+    memset(model, 0, sizeof *model);
+    model->time_ms = INT64_MIN;
+}
+
+void model_copy(struct model *to, const struct model *from)
+{
+    to->sequence = from->sequence;
+    to->time_ms = from->time_ms;
+    to->cells_count = from->cells_count;
+    memcpy(to->keys, from->keys, sizeof to->keys);
+    memcpy(to->cells, from->cells, from->cells_count * sizeof *to->cells);
+}
+
+int64_t model_bucket(int64_t time_ms, int32_t duration)
+{
+    if (duration == 0) return 0;
+    int64_t width_ms = (int64_t)duration * 1000;
+    int64_t past = time_ms % width_ms;
+    if (past < 0) past += width_ms;
+    return (time_ms - past) / 1000;
+}
+
+int64_t model_batch_time(const struct model *model, int64_t wall_ms)
+{
+    return wall_ms > model->time_ms ? wall_ms : model->time_ms;
+}
+
+/* ---- cells ---- */
+
+const struct model_cell *model_find(const struct model *model, unsigned tenant, unsigned name,
+                                    int32_t duration, int64_t bucket)
+{
+    for (unsigned i = 0; i < model->cells_count; i++) {
+        const struct model_cell *cell = &model->cells[i];
+        if (cell->tenant == tenant && cell->name == name && cell->duration == duration &&
+            cell->bucket == bucket)
+            return cell;
+    }
+    return NULL;
+}
+
+unsigned model_cells(const struct model *model, unsigned tenant, unsigned name, int32_t duration)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < model->cells_count; i++) {
+        const struct model_cell *cell = &model->cells[i];
+        count += cell->tenant == tenant && cell->name == name && cell->duration == duration;
+    }
+    return count;
+}
+
+static unsigned tenant_cells(const struct model *model, unsigned tenant)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < model->cells_count; i++)
+        count += model->cells[i].tenant == tenant;
+    return count;
+}
+
+/* Different durations of a counter: each counted at its first cell. */
+static unsigned granularities(const struct model *model, unsigned tenant, unsigned name)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < model->cells_count; i++) {
+        const struct model_cell *cell = &model->cells[i];
+        if (cell->tenant != tenant || cell->name != name) continue;
+        bool seen = false;
+        for (unsigned j = 0; j < i; j++)
+            seen |= model->cells[j].tenant == tenant && model->cells[j].name == name &&
+                    model->cells[j].duration == cell->duration;
+        count += !seen;
+    }
+    return count;
+}
+
+bool model_has_due(const struct model *model, int64_t now_ms)
+{
+    for (unsigned i = 0; i < model->cells_count; i++) {
+        int64_t expires_ms = model->cells[i].expires_ms;
+        if (expires_ms != MODEL_NEVER && expires_ms <= now_ms) return true;
+    }
+    return false;
+}
+
+/* ---- one operation ---- */
+
+static enum err increment(struct model_cell *cell, const struct model_op *op)
+{
+    int64_t net = cell->added - cell->subbed;
+    /* net + amount > max, without the sum that may not fit. */
+    if (op->max != MODEL_NO_CAP && (net > op->max || op->amount > op->max - net)) return ERR_LIMIT;
+    if (op->amount > MOST - cell->added) return ERR_OVERFLOW;
+    cell->added += op->amount;
+    return ERR_OK;
+}
+
+static enum err decrement(struct model_cell *cell, const struct model_op *op, bool exists)
+{
+    if (!exists || cell->added - cell->subbed < op->amount) return ERR_NEGATIVE;
+    cell->subbed += op->amount;
+    return ERR_OK;
+}
+
+static enum err set(struct model_cell *cell, const struct model_op *op)
+{
+    int64_t net = cell->added - cell->subbed;
+    if (op->amount > net) {
+        if (op->amount - net > MOST - cell->added) return ERR_OVERFLOW;
+        cell->added += op->amount - net;
+    } else {
+        cell->subbed += net - op->amount;
+    }
+    return ERR_OK;
+}
+
+static enum err change_value(struct model_cell *cell, const struct model_op *op, bool exists)
+{
+    enum err e = op->kind == MODEL_INCREMENT   ? increment(cell, op)
+                 : op->kind == MODEL_DECREMENT ? decrement(cell, op, exists)
+                                               : set(cell, op);
+    if (e != ERR_OK || op->kind == MODEL_DECREMENT) return e;
+    if (op->expires_ms > cell->expires_ms) cell->expires_ms = op->expires_ms; /* NEVER is least */
+    return ERR_OK;
+}
+
+static enum err room(const struct model *model, const struct model_limits *limits,
+                     const struct model_op *op)
+{
+    if (tenant_cells(model, op->tenant) >= limits->tenant_cells) return ERR_CELL_LIMIT;
+    if (model_cells(model, op->tenant, op->name, op->duration) == 0 &&
+        granularities(model, op->tenant, op->name) >= limits->granularities)
+        return ERR_GRANULARITY_LIMIT;
+    return ERR_OK;
+}
+
+static enum err change(struct model *model, const struct model_limits *limits, int64_t time_ms,
+                       const struct model_op *op, struct model_answer *answer, bool *changed)
+{
+    struct model_cell *old =
+        (struct model_cell *)model_find(model, op->tenant, op->name, op->duration, op->bucket);
+    struct model_cell cell = {.tenant = op->tenant,
+                              .name = op->name,
+                              .duration = op->duration,
+                              .bucket = op->bucket,
+                              .expires_ms = MODEL_NEVER};
+    if (old) cell = *old;
+    enum err e = change_value(&cell, op, old != NULL);
+    const struct model_cell *shown = e == ERR_OK ? &cell : old;
+    answer->added = shown ? shown->added : 0;
+    answer->subbed = shown ? shown->subbed : 0;
+    if (e == ERR_OK && !old) e = room(model, limits, op);
+    if (e != ERR_OK) return e;
+    *changed = !old || old->added != cell.added || old->subbed != cell.subbed ||
+               old->expires_ms != cell.expires_ms;
+    if (!*changed) return ERR_OK;
+    cell.updated_ms = time_ms;
+    must(old || model->cells_count < MODEL_CELLS_MAX);
+    *(old ? old : &model->cells[model->cells_count++]) = cell;
+    return ERR_OK;
+}
+
+static void remove_at(struct model *model, unsigned index)
+{
+    model->cells[index] = model->cells[--model->cells_count];
+}
+
+static enum err delete (struct model *model, const struct model_op *op) {
+    bool any = false; for (unsigned i = 0; i < model->cells_count;){
+        if (model->cells[i].tenant == op->tenant &&
+            model->cells[i].name == op->name){remove_at(model, i); any = true;}
+else
+{
+    i++;
+}
+}
+return any ? ERR_OK : ERR_NOT_FOUND;
+}
+
+static enum err expire(struct model *model, int64_t time_ms, const struct model_op *op)
+{
+    const struct model_cell *cell =
+        model_find(model, op->tenant, op->name, op->duration, op->bucket);
+    if (!cell || cell->expires_ms == MODEL_NEVER || cell->expires_ms > time_ms)
+        return ERR_NOT_FOUND;
+    remove_at(model, (unsigned)(cell - model->cells));
+    return ERR_OK;
+}
+
+/* ---- keys ---- */
+
+static struct model_record *record_of(struct model *model, unsigned tenant,
+                                      const struct model_key *key)
+{
+    must(key->number < MODEL_KEYS);
+    return &model->keys[tenant][key->number];
+}
+
+static bool remembered(const struct model_record *record, const struct model_limits *limits,
+                       int64_t time_ms)
+{
+    return record->outcome && time_ms - record->first_seen_ms < limits->key_keep_ms;
+}
+
+static bool is_stored(enum err e)
+{
+    return e == ERR_OK || e == ERR_NEGATIVE || e == ERR_LIMIT || e == ERR_OVERFLOW;
+}
+
+static void remember(struct model *model, struct model_limits *limits, int64_t time_ms,
+                     unsigned tenant, const struct model_key *key, struct model_outcome *outcome)
+{
+    outcome->next = limits->outcomes;
+    limits->outcomes = outcome;
+    *record_of(model, tenant, key) = (struct model_record){.outcome = outcome,
+                                                           .check = key->check,
+                                                           .sequence = model->sequence,
+                                                           .first_seen_ms = time_ms};
+}
+
+static struct model_outcome *outcome_new(const struct model_answer *answers, unsigned count)
+{
+    struct model_outcome *outcome =
+        must_calloc(1, sizeof *outcome + count * sizeof *outcome->answers);
+    outcome->count = count;
+    memcpy(outcome->answers, answers, count * sizeof *answers);
+    return outcome;
+}
+
+static bool replay_op(struct model *model, const struct model_limits *limits, int64_t time_ms,
+                      const struct model_op *op, struct model_answer *answer)
+{
+    const struct model_record *record = record_of(model, op->tenant, &op->key);
+    if (!remembered(record, limits, time_ms)) return false;
+    if (record->check == op->key.check && !record->outcome->of_job) {
+        *answer = record->outcome->answers[0];
+        answer->replayed = true;
+    } else {
+        *answer = (struct model_answer){.err = ERR_KEY_CONFLICT};
+    }
+    answer->sequence = record->sequence;
+    return true;
+}
+
+static void decide_op(struct model *model, struct model_limits *limits, int64_t time_ms,
+                      const struct model_op *op, struct model_answer *answer)
+{
+    *answer = (struct model_answer){.err = ERR_INVALID};
+    if (op->malformed) return;
+    if (op->key.used && replay_op(model, limits, time_ms, op, answer)) return;
+    bool changed = false;
+    if (op->kind == MODEL_DELETE || op->kind == MODEL_EXPIRE) {
+        answer->err = op->kind == MODEL_DELETE ? delete (model, op) : expire(model, time_ms, op);
+        changed = answer->err == ERR_OK;
+    } else {
+        answer->err = change(model, limits, time_ms, op, answer, &changed);
+    }
+    bool stored = op->key.used && is_stored(answer->err);
+    if (changed || stored) model->sequence++;
+    answer->sequence = model->sequence;
+    if (stored) remember(model, limits, time_ms, op->tenant, &op->key, outcome_new(answer, 1));
+}
+
+/* ---- jobs ---- */
+
+static bool replay_job(struct model *model, const struct model_limits *limits, int64_t time_ms,
+                       struct model_job *job)
+{
+    const struct model_record *record = record_of(model, job->tenant, &job->key);
+    if (!remembered(record, limits, time_ms)) return false;
+    const struct model_outcome *outcome = record->outcome;
+    job->replayed = record->check == job->key.check && outcome->of_job;
+    job->err = job->replayed ? outcome->err : ERR_KEY_CONFLICT;
+    job->failed_index = outcome->failed_index;
+    job->sequence = record->sequence;
+    if (job->replayed) memcpy(job->answers, outcome->answers, job->count * sizeof *job->answers);
+    return true;
+}
+
+static void decide_atomic(struct model *model, struct model_limits *limits, int64_t time_ms,
+                          struct model_job *job)
+{
+    struct model *before = must_alloc(sizeof *before);
+    model_copy(before, model);
+    for (unsigned i = 0; i < job->count && job->err == ERR_OK; i++) {
+        decide_op(model, limits, time_ms, &job->ops[i], &job->answers[i]);
+        job->err = job->answers[i].err;
+        job->failed_index = i;
+    }
+    if (job->err != ERR_OK) model_copy(model, before);
+    free(before);
+    job->sequence = model->sequence;
+}
+
+static void decide_each(struct model *model, struct model_limits *limits, int64_t time_ms,
+                        struct model_job *job, unsigned first, unsigned count)
+{
+    for (unsigned i = first; i < first + count; i++) {
+        decide_op(model, limits, time_ms, &job->ops[i], &job->answers[i]);
+        if (job->answers[i].sequence > job->sequence) job->sequence = job->answers[i].sequence;
+    }
+}
+
+static void remember_job(struct model *model, struct model_limits *limits, int64_t time_ms,
+                         struct model_job *job)
+{
+    struct model_outcome *outcome = outcome_new(job->answers, job->count);
+    outcome->of_job = true;
+    outcome->err = job->err;
+    outcome->failed_index = job->failed_index;
+    remember(model, limits, time_ms, job->tenant, &job->key, outcome);
+    job->sequence = model->sequence;
+}
+
+void model_decide(struct model *model, struct model_limits *limits, int64_t time_ms,
+                  struct model_job *job, unsigned first, unsigned count)
+{
+    uint64_t before = model->sequence;
+    if (job->key.used && replay_job(model, limits, time_ms, job)) return;
+    if (job->atomic)
+        decide_atomic(model, limits, time_ms, job);
+    else
+        decide_each(model, limits, time_ms, job, first, count);
+    if (job->key.used && is_stored(job->err)) {
+        if (model->sequence == before) model->sequence++; /* the key alone is a change */
+        remember_job(model, limits, time_ms, job);
+    }
+    if (model->sequence != before) model->time_ms = time_ms;
+}
+
+void model_limits_release(struct model_limits *limits)
+{
+    for (struct model_outcome *outcome = limits->outcomes, *next; outcome; outcome = next) {
+        next = outcome->next;
+        free(outcome);
+    }
+    limits->outcomes = NULL;
+}

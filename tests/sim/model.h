@@ -1,0 +1,134 @@
+/* model.h -- what counting means, once more: an array of integers that is obviously right.
+ *
+ * Written from SPEC.md section 5 alone. It shares nothing with src/core but the names of errors, so
+ * that a mistake in one is not repeated in the other. A cell is there or it is not; a counter is
+ * there as long as it has a cell; a granularity likewise. Everything is found by walking an array.
+ *
+ * A model is plain data and cheap to copy: the simulator keeps one for each batch under way. */
+#ifndef TALLY_TESTS_SIM_MODEL_H
+#define TALLY_TESTS_SIM_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define MODEL_TENANTS 3
+#define MODEL_NAMES 4
+#define MODEL_KEYS 48 /* of one tenant */
+#define MODEL_CELLS_MAX 512
+#define MODEL_OPS_MAX 48 /* of one job */
+#define MODEL_NEVER INT64_MIN
+#define MODEL_NO_CAP (-1)
+
+enum model_kind { MODEL_INCREMENT, MODEL_DECREMENT, MODEL_SET, MODEL_DELETE, MODEL_EXPIRE };
+
+struct model_key {
+    unsigned number; /* below MODEL_KEYS */
+    uint64_t check;  /* differs between any two different requests */
+    bool used;
+};
+
+struct model_op {
+    enum model_kind kind;
+    unsigned tenant;
+    unsigned name; /* MODEL_NAMES: one that no increment ever uses */
+    int32_t duration;
+    int64_t bucket;
+    int64_t amount; /* or target */
+    int64_t max;
+    int64_t expires_ms;
+    struct model_key key;
+    bool malformed;
+};
+
+struct model_answer {
+    enum err err;
+    bool replayed;
+    int64_t added;
+    int64_t subbed;
+    uint64_t sequence;
+};
+
+/* A request's operations and, once decided, what its client has to hear. */
+struct model_job {
+    struct model_op ops[MODEL_OPS_MAX];
+    unsigned count;
+    unsigned tenant;
+    bool atomic;
+    struct model_key key;
+
+    struct model_answer answers[MODEL_OPS_MAX];
+    enum err err;
+    unsigned failed_index;
+    bool replayed;
+    uint64_t sequence;
+};
+
+struct model_cell {
+    unsigned tenant;
+    unsigned name;
+    int32_t duration;
+    int64_t bucket;
+    int64_t added;
+    int64_t subbed;
+    int64_t expires_ms;
+    int64_t updated_ms;
+};
+
+/* What a key led to; never changed, shared by all models of a seed. */
+struct model_outcome {
+    struct model_outcome *next;
+    bool of_job;
+    enum err err;
+    unsigned failed_index;
+    unsigned count;
+    struct model_answer answers[];
+};
+
+struct model_record {
+    const struct model_outcome *outcome; /* NULL: no such key */
+    uint64_t check;
+    uint64_t sequence;
+    int64_t first_seen_ms;
+};
+
+struct model_limits {
+    int64_t tenant_cells;
+    unsigned granularities;
+    int64_t key_keep_ms;
+    struct model_outcome *outcomes; /* all there are, to be freed */
+};
+
+struct model {
+    uint64_t sequence;
+    int64_t time_ms; /* of the last batch that changed something */
+    unsigned cells_count;
+    struct model_record keys[MODEL_TENANTS][MODEL_KEYS];
+    struct model_cell cells[MODEL_CELLS_MAX];
+};
+
+void model_init(struct model *model);
+void model_copy(struct model *to, const struct model *from);
+
+/* Bucket start of a moment: floor, also before 1970. */
+int64_t model_bucket(int64_t time_ms, int32_t duration);
+
+/* The time of a batch that is decided when the wall clock says `wall_ms`. */
+int64_t model_batch_time(const struct model *model, int64_t wall_ms);
+
+/* Decides `count` ops of the job from `first` on and fills their answers; for an atomic or keyed
+ * job, which is never cut, the job's as well. */
+void model_decide(struct model *model, struct model_limits *limits, int64_t time_ms,
+                  struct model_job *job, unsigned first, unsigned count);
+
+const struct model_cell *model_find(const struct model *model, unsigned tenant, unsigned name,
+                                    int32_t duration, int64_t bucket);
+/* How many cells of that granularity there are. */
+unsigned model_cells(const struct model *model, unsigned tenant, unsigned name, int32_t duration);
+/* Whether a sweep at `now_ms` would find anything. */
+bool model_has_due(const struct model *model, int64_t now_ms);
+
+void model_limits_release(struct model_limits *limits);
+
+#endif

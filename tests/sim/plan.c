@@ -1,0 +1,107 @@
+/* plan.c -- what a seed is like. Limits are low and names few, so that things meet; in every seed
+ * some of it is left out, so that the rest is tried without it. */
+#include "sim.h"
+
+#include <string.h>
+
+#include "core/name.h"
+
+#define PAGE 4096u
+
+/* One is the beginning of the other: keys must not run into each other. */
+static const char *const tenants[MODEL_TENANTS] = {"a", "ab", "a-b"};
+static const char *const names[MODEL_NAMES + 1] = {"x", "xy", "x.y", "Z", "never"};
+
+const char *plan_tenant(unsigned tenant)
+{
+    return tenants[tenant];
+}
+
+const char *plan_name(unsigned name)
+{
+    return names[name];
+}
+
+static bool find(const char *const *all, unsigned count, struct bytes text, unsigned *index_out)
+{
+    for (unsigned i = 0; i < count; i++) {
+        *index_out = i;
+        if (bytes_equal(bytes_str(all[i]), text)) return true;
+    }
+    return false;
+}
+
+bool plan_find(struct bytes counter, unsigned *tenant_out, unsigned *name_out)
+{
+    struct bytes tenant, name;
+    char kind;
+    return counter_key_split(counter, &tenant, &kind, &name) && kind == COUNTER_KIND_DIRECT &&
+           find(tenants, MODEL_TENANTS, tenant, tenant_out) &&
+           find(names, MODEL_NAMES, name, name_out);
+}
+
+static void plan_counters(struct plan *plan, struct dice *dice, int64_t now_ms)
+{
+    static const int32_t durations[] = {0, 1, 7, 60, 3600, 86400, 2592000, INT32_MAX};
+    const int64_t times_ms[] = {0,      -1,           -86400000, 59999,          60000,
+                                now_ms, now_ms - 999, 1,         -62135596800000};
+    plan->tenants = 1 + dice_below(dice, MODEL_TENANTS);
+    plan->names = 1 + dice_below(dice, MODEL_NAMES);
+    plan->durations_count = 1 + dice_below(dice, SIM_DURATIONS);
+    for (unsigned i = 0; i < plan->durations_count; i++)
+        plan->durations[i] = DICE_PICK(dice, durations);
+    plan->times_count = 1 + dice_below(dice, SIM_TIMES);
+    for (unsigned i = 0; i < plan->times_count; i++)
+        plan->times_ms[i] = DICE_PICK(dice, times_ms);
+    plan->keys = 2 + dice_below(dice, MODEL_KEYS - 1);
+    plan->extremes = dice_chance(dice, 30);
+    plan->expiring = dice_chance(dice, 50);
+}
+
+static void plan_limits(struct plan *plan, struct dice *dice)
+{
+    static const int64_t keep_ms[] = {1, 500, 20000, 600000, 86400000};
+    plan->limits.tenant_cells = dice_chance(dice, 50) ? dice_between(dice, 1, 12) : 100000;
+    plan->limits.granularities = 1 + dice_below(dice, SIM_DURATIONS);
+    plan->limits.key_keep_ms = DICE_PICK(dice, keep_ms);
+    plan->batch_ops_max = 1 + dice_below(dice, 16);
+    plan->batches_max = 1 + dice_below(dice, 5);
+    if (dice_chance(dice, 25)) plan->inline_ops = 1 + dice_below(dice, 8);
+    plan->queue = (struct queue_limits){
+        .ops_max = (uint32_t)dice_between(dice, 3, 100),
+        .tenant_ops_max = (uint32_t)dice_between(dice, 2, 80),
+        .sync_ops_max = (uint32_t)dice_between(dice, 1, 20),
+        .bytes_max = dice_chance(dice, 30) ? (size_t)dice_between(dice, 500, 5000) : 1u << 30,
+    };
+    plan->sweep_ms = dice_between(dice, 1, 5000);
+    plan->sweep_ops = 1 + dice_below(dice, 6);
+}
+
+static void plan_store(struct plan *plan, struct dice *dice)
+{
+    static const size_t cache_bytes[] = {4096, 64 << 10, 1 << 20, 16 << 20};
+    static const int64_t checkpoint_ms[] = {1, 200, 5000, 1000000};
+    plan->cache_bytes = DICE_PICK(dice, cache_bytes);
+    plan->segment_bytes = (uint64_t)dice_between(dice, 6, 20) * PAGE;
+    plan->keep_bytes = dice_chance(dice, 50) ? 0 : (uint64_t)dice_between(dice, 1, 40) * PAGE;
+    plan->keep_ms = dice_chance(dice, 50) ? 0 : dice_between(dice, 1, 100000);
+    plan->spare_segments = dice_below(dice, 3);
+    plan->checkpoint_ms = DICE_PICK(dice, checkpoint_ms);
+    plan->checkpoint_bytes = (uint64_t)dice_between(dice, 4, 100) * PAGE;
+}
+
+void plan_make(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    struct dice *dice = &sim->dice;
+    memset(plan, 0, sizeof *plan);
+    plan->steps = (unsigned)dice_between(dice, 100, 400);
+    plan_counters(plan, dice, sim->wall_ms);
+    plan_limits(plan, dice);
+    plan_store(plan, dice);
+    plan->crash_weight = dice_below(dice, 5);
+    plan->fault_weight = dice_chance(dice, 60) ? dice_below(dice, 6) : 0;
+    /* The wall clock may run ahead of every batch and be set back: what RocksDB then forgets for
+     * good, batches must not miss. Steps back stay below this. */
+    plan->forget_ms = plan->limits.key_keep_ms + 2 * 3600 * 1000;
+}

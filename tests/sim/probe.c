@@ -1,0 +1,264 @@
+/* probe.c -- the store between the commit layer and the real one.
+ *
+ * Every batch passes here three times: loaded, submitted, reported. When it is submitted the model
+ * decides the same operations in the same order; what it says is kept until the answers go out.
+ * Checked here: numbers and time of each batch, that reports come in order and each once, that a
+ * failure has a reason, and that after one nothing is left under way. */
+#include "sim.h"
+
+#include "base/table.h"
+
+#define SIM_OF(pointer) CONTAINER_OF(CONTAINER_OF(pointer, struct probe, store), struct sim, probe)
+
+static struct store *real_of(struct store *store)
+{
+    return SIM_OF(store)->probe.real;
+}
+
+/* ---- deciding once more ---- */
+
+static void decide_swept(struct sim *sim, struct model *model, int64_t time_ms, const struct op *op)
+{
+    struct model_job job = {.count = 1, .ops = {{.kind = MODEL_EXPIRE}}};
+    struct model_op *asked = &job.ops[0];
+    if (op->kind != OP_EXPIRE)
+        sim_fail(sim, "the sweep proposes an operation of kind %d", op->kind);
+    if (!plan_find(op->counter, &asked->tenant, &asked->name))
+        sim_fail(sim, "the sweep names a counter that never was");
+    asked->duration = op->duration;
+    asked->bucket = op->bucket;
+    model_decide(model, &sim->plan.limits, time_ms, &job, 0, 1);
+}
+
+static void decide_slice(struct sim *sim, struct model *model, int64_t time_ms,
+                         const struct slice *slice)
+{
+    struct flight *flight = traffic_flight(slice->job);
+    if (flight) {
+        model_decide(model, &sim->plan.limits, time_ms, &flight->expected, slice->first,
+                     slice->count);
+        return;
+    }
+    for (uint32_t i = 0; i < slice->count; i++)
+        decide_swept(sim, model, time_ms, &slice->job->ops[slice->first + i]);
+}
+
+static void decide_batch(struct sim *sim, const struct apply *apply)
+{
+    const struct write_set *writes = &apply->writes;
+    uint64_t before = chain_head(&sim->chain)->sequence;
+    struct model *model = chain_push(&sim->chain);
+    int64_t time_ms = model_batch_time(model, sim->wall_ms);
+    for (uint32_t s = 0; s < apply->slices_count; s++)
+        decide_slice(sim, model, time_ms, &apply->slices[s]);
+    if (writes->time_ms != time_ms)
+        sim_fail(sim, "batch time %lld, expected %lld", (long long)writes->time_ms,
+                 (long long)time_ms);
+    if (writes->count != model->sequence - before ||
+        (writes->count && writes->first_sequence != before + 1))
+        sim_fail(sim, "the batch has sequences %llu+%u, expected %llu+%llu",
+                 (unsigned long long)writes->first_sequence, writes->count,
+                 (unsigned long long)before + 1, (unsigned long long)(model->sequence - before));
+}
+
+/* ---- the turn ---- */
+
+static void fail_slices(const struct apply *apply)
+{
+    for (uint32_t s = 0; s < apply->slices_count; s++) {
+        struct flight *flight = traffic_flight(apply->slices[s].job);
+        if (flight) flight->failed = true;
+    }
+}
+
+static enum err load_real(struct sim *sim, struct read_set *reads, struct arena *arena)
+{
+    struct store *real = sim->probe.real;
+    enum err e = real->ops->load(real, reads, arena);
+    if (e != ERR_OK && life_writable(sim) && !sim->state_faulty)
+        sim_fail(sim, "a load failed for no reason");
+    return e;
+}
+
+/* A failure comes before the store is asked or after it has answered. */
+static enum err load_or_fail(struct sim *sim, struct read_set *reads, struct arena *arena)
+{
+    struct store *real = sim->probe.real;
+    if (sim->probe.fail_loads == 0) return load_real(sim, reads, arena);
+    sim->probe.fail_loads--;
+    if (dice_chance(&sim->dice, 50) && load_real(sim, reads, arena) == ERR_OK)
+        real->ops->abandon(real, reads);
+    return ERR_STORAGE;
+}
+
+static enum err probe_load(struct store *store, struct read_set *reads, struct arena *arena)
+{
+    struct sim *sim = SIM_OF(store);
+    const struct apply *apply = CONTAINER_OF(reads, struct apply, reads);
+    traffic_taken(sim, apply);
+    enum err e = sim->probe.dead ? ERR_STORAGE : load_or_fail(sim, reads, arena);
+    if (e == ERR_OK) {
+        store->position = sim->probe.real->position;
+    } else {
+        fail_slices(apply);
+        traffic_swept(sim, apply);
+    }
+    return e;
+}
+
+static void probe_submit(struct store *store, struct write_set *writes)
+{
+    struct sim *sim = SIM_OF(store);
+    struct probe *probe = &sim->probe;
+    const struct apply *apply = CONTAINER_OF(writes, struct apply, writes);
+    chain_lay_ghosts(&sim->chain); /* a batch can only build on what is settled */
+    decide_batch(sim, apply);
+    must(probe->batches_count < CHAIN_MAX);
+    probe->batches[probe->batches_count] = writes->batch;
+    probe->applies[probe->batches_count++] = apply;
+    probe->real->ops->submit(probe->real, writes);
+    store->position = probe->real->position;
+}
+
+static void probe_abandon(struct store *store, struct read_set *reads)
+{
+    real_of(store)->ops->abandon(real_of(store), reads);
+}
+
+/* ---- reports ---- */
+
+static void check_position(struct sim *sim)
+{
+    if (sim->probe.real->position.last_sequence != sim->chain.shown.sequence)
+        sim_fail(sim, "after a failed sync the store goes on from %llu, expected %llu",
+                 (unsigned long long)sim->probe.real->position.last_sequence,
+                 (unsigned long long)sim->chain.shown.sequence);
+}
+
+/* The first failed report of a sync settles what is under way; the others only follow. */
+static void settle_failure(struct sim *sim)
+{
+    struct chain *chain = &sim->chain;
+    if (sim->world == SIM_EMBEDDED) {
+        if (!sim->journal_faulty) sim_fail(sim, "a sync failed for no reason");
+        if (chain->pending_count) chain_doubt_pending(chain);
+    } else {
+        if (!sim->sync_breaks && chain->pending_count) sim_fail(sim, "a sync failed for no reason");
+        if (sim->break_keeps)
+            chain_show_all(chain);
+        else
+            chain_drop_pending(chain);
+        sim->sync_breaks = false;
+    }
+    check_position(sim);
+}
+
+static void take_report(struct sim *sim, void *batch, enum err e)
+{
+    struct probe *probe = &sim->probe;
+    if (probe->batches_count == 0 || probe->batches[0] != batch)
+        sim_fail(sim, "a batch was reported out of order or twice");
+    const struct apply *apply = probe->applies[0];
+    probe->batches_count--;
+    memmove(probe->batches, probe->batches + 1, sizeof probe->batches - sizeof probe->batches[0]);
+    memmove(probe->applies, probe->applies + 1, sizeof probe->applies - sizeof probe->applies[0]);
+    if (e != ERR_OK) {
+        fail_slices(apply);
+        if (!probe->dead) settle_failure(sim);
+    } else if (sim->chain.pending_count == 0) {
+        sim_fail(sim, "a batch was reported durable after one before it had failed");
+    } else {
+        chain_show_first(&sim->chain);
+    }
+    traffic_swept(sim, apply);
+}
+
+static void probe_durable(void *context, void *batch, enum err e)
+{
+    struct sim *sim = context;
+    take_report(sim, batch, e);
+    sim->probe.store.durable(sim->probe.store.durable_context, batch, e);
+}
+
+static uint32_t report_dead(struct sim *sim)
+{
+    uint32_t count = 0;
+    for (; sim->probe.batches_count; count++)
+        probe_durable(sim, sim->probe.batches[0], ERR_STORAGE);
+    return count;
+}
+
+static uint32_t probe_sync(struct store *store)
+{
+    struct sim *sim = SIM_OF(store);
+    if (sim->probe.dead) return report_dead(sim);
+    uint32_t before = sim->probe.batches_count;
+    uint32_t count = sim->probe.real->ops->sync(sim->probe.real);
+    if (count != before || sim->probe.batches_count)
+        sim_fail(sim, "a sync reported %u batches of %u", count, before);
+    return count;
+}
+
+/* ---- passed on ---- */
+
+static enum err probe_get(struct store *store, const struct cell_ref *ref, int64_t bucket,
+                          enum read_how how, struct cell *cell_out)
+{
+    return real_of(store)->ops->get(real_of(store), ref, bucket, how, cell_out);
+}
+
+static enum err probe_range(struct store *store, const struct cell_ref *ref, int64_t from,
+                            int64_t to, store_cell_fn *visit, void *context)
+{
+    return real_of(store)->ops->range(real_of(store), ref, from, to, visit, context);
+}
+
+static enum err probe_list(struct store *store, struct bytes prefix, struct bytes after,
+                           store_counter_fn *visit, void *context)
+{
+    return real_of(store)->ops->list(real_of(store), prefix, after, visit, context);
+}
+
+static enum err probe_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
+{
+    return real_of(store)->ops->due(real_of(store), now_ms, visit, context);
+}
+
+static bool probe_tend(struct store *store)
+{
+    return real_of(store)->ops->tend(real_of(store));
+}
+
+static void probe_stats(struct store *store, struct store_stats *stats_out)
+{
+    real_of(store)->ops->stats(real_of(store), stats_out);
+}
+
+static void probe_close(struct store *store)
+{
+    real_of(store)->ops->close(real_of(store));
+}
+
+static const struct store_ops probe_ops = {
+    .name = "probe",
+    .load = probe_load,
+    .submit = probe_submit,
+    .abandon = probe_abandon,
+    .sync = probe_sync,
+    .get = probe_get,
+    .range = probe_range,
+    .list = probe_list,
+    .due = probe_due,
+    .tend = probe_tend,
+    .stats = probe_stats,
+    .close = probe_close,
+};
+
+void probe_init(struct sim *sim, struct store *real)
+{
+    sim->probe = (struct probe){.store = {.ops = &probe_ops}, .real = real};
+    sim->probe.store.position = real->position;
+    sim->probe.store.secret = real->secret;
+    real->durable = probe_durable;
+    real->durable_context = sim;
+}

@@ -1,0 +1,192 @@
+/* sim.h -- one seed's world: the real queue, commit, apply, sweep and store on one thread, and the
+ * model beside them.
+ *
+ *   plan.c      what the seed is like: limits, names, times
+ *   life.c      opening, crashing, restarting; what is true after it
+ *   probe.c     a store around the real one that sees every batch on its way and has the model
+ *               decide it too
+ *   traffic.c   requests, and whether their answers are right
+ *   compare.c   reads, and whether they show what the model shows
+ *   steps.c     what happens next
+ *
+ * The order in which the queue hands out operations is taken from it (and checked against its own
+ * promises); everything else the model has to know by itself. */
+#ifndef TALLY_TESTS_SIM_SIM_H
+#define TALLY_TESTS_SIM_SIM_H
+
+#include <stdio.h>
+
+#include "chain.h"
+#include "commit/commit.h"
+#include "dice.h"
+#include "disk.h"
+#include "tend/tend.h"
+
+#define SIM_DURATIONS 5
+#define SIM_TIMES 5
+#define SIM_REQUESTS_MAX 32
+
+enum sim_world { SIM_MEMORY, SIM_EMBEDDED };
+
+/* What stays the same for the whole seed. */
+struct plan {
+    unsigned steps;
+    unsigned tenants;
+    unsigned names;
+    unsigned keys;
+    unsigned durations_count;
+    int32_t durations[SIM_DURATIONS];
+    unsigned times_count;
+    int64_t times_ms[SIM_TIMES];
+    bool extremes; /* amounts near the largest */
+    bool expiring; /* most cells expire */
+    unsigned crash_weight;
+    unsigned fault_weight;
+    struct queue_limits queue;
+    struct model_limits limits;
+    uint32_t batch_ops_max;
+    uint32_t batches_max;
+    uint32_t inline_ops;
+    int64_t sweep_ms;
+    uint32_t sweep_ops;
+
+    size_t cache_bytes;
+    uint64_t segment_bytes;
+    uint64_t keep_bytes;
+    int64_t keep_ms;
+    unsigned spare_segments;
+    int64_t checkpoint_ms;
+    uint64_t checkpoint_bytes;
+    int64_t forget_ms; /* keys are dropped for good after so long */
+};
+
+/* A request as its client remembers it. */
+struct request {
+    struct model_job asked; /* its answers are not used */
+    enum lane lane;
+    size_t bytes;
+};
+
+/* One time that a request was sent. */
+struct flight {
+    struct job job;
+    struct request request;
+    struct model_job expected;
+    bool failed; /* a part of it must be answered 503 */
+    uint32_t taken;
+    struct flight *next;
+    struct op ops[MODEL_OPS_MAX];
+    char keys[MODEL_OPS_MAX][COUNTER_KEY_SIZE_MAX];
+};
+
+/* The store as the commit layer sees it. */
+struct probe {
+    struct store store;
+    struct store *real;
+    void *batches[CHAIN_MAX]; /* submitted and not yet reported, with their slices */
+    const struct apply *applies[CHAIN_MAX];
+    unsigned batches_count;
+    bool dead;           /* crashed: fails whatever is left */
+    unsigned fail_loads; /* so many more loads fail */
+};
+
+struct sim {
+    uint64_t seed;
+    enum sim_world world;
+    bool verbose;
+    unsigned step;
+    const char *doing;
+    struct dice dice;
+    struct plan plan;
+
+    _Atomic int64_t wall_ms; /* RocksDB's threads ask too */
+    _Atomic int64_t mono_ns;
+    struct clock clock;
+
+    struct disk *disk;
+    struct queue *queue;
+    struct commit *commit;
+    struct tend *tend;
+    struct probe probe;
+    struct chain chain;
+
+    struct chain picture; /* the chain when the disk's picture was taken */
+    bool pictured;
+
+    /* Faults that may show: a failure without one is a failure of the store. */
+    bool journal_faulty;
+    bool state_faulty;
+    bool sync_breaks; /* memory: the next sync fails */
+    bool break_keeps; /* and its batches happen all the same */
+
+    /* The queue as it should be. */
+    struct flight *flights; /* oldest first */
+    uint32_t queue_ops;
+    uint32_t tenant_ops[MODEL_TENANTS];
+    uint32_t sync_ops;
+    uint32_t sweep_ops;
+    uint32_t sweep_answered;
+    size_t queue_bytes;
+
+    uint64_t checks;                       /* given out; each request has its own */
+    struct request sent[SIM_REQUESTS_MAX]; /* some with keys, to be repeated */
+    unsigned sent_count;
+    struct request unheard[SIM_REQUESTS_MAX]; /* with keys, whose answer nobody got */
+    unsigned unheard_count;
+
+    uint64_t answers;
+    uint64_t crashes;
+    uint64_t failures; /* answers 503 */
+};
+
+/* Says what is wrong and ends the process: the seed is the bug report. */
+_Noreturn void sim_fail(struct sim *sim, const char *format, ...) PRINTF_LIKE(2, 3);
+void sim_say(struct sim *sim, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Lives one seed through. `dir` is for the embedded world. Returns only if all went well. */
+void sim_run(struct sim *sim, const char *dir);
+
+/* plan.c */
+void plan_make(struct sim *sim);
+const char *plan_tenant(unsigned tenant);
+const char *plan_name(unsigned name); /* up to and including MODEL_NAMES */
+/* The other way round; false: no such counter was ever used. */
+bool plan_find(struct bytes counter, unsigned *tenant_out, unsigned *name_out);
+
+/* life.c */
+void life_begin(struct sim *sim, const char *dir);
+void life_end(struct sim *sim);
+void life_crash(struct sim *sim);   /* kill or power cut, then restart */
+void life_restart(struct sim *sim); /* an orderly stop and start; embedded only */
+/* Until nothing is under way any more. */
+void life_drain(struct sim *sim);
+/* No faults from here on, and the store is writable again. */
+void life_heal(struct sim *sim);
+bool life_writable(struct sim *sim);
+void life_arm_picture(struct sim *sim, unsigned moments_max);
+
+/* probe.c */
+void probe_init(struct sim *sim, struct store *real);
+
+/* traffic.c */
+void traffic_push(struct sim *sim);
+void traffic_retry(struct sim *sim); /* something unheard, if there is any */
+/* Asks for each key in a way that changes nothing and shows whether it is known. */
+void traffic_ask_keys(struct sim *sim);
+struct flight *traffic_flight(struct job *job); /* NULL: the sweep's */
+void traffic_taken(struct sim *sim, const struct apply *apply);
+void traffic_swept(struct sim *sim, const struct apply *apply); /* answered, either way */
+bool traffic_idle(const struct sim *sim);
+void traffic_check_depth(struct sim *sim);
+
+/* compare.c */
+void compare_all(struct sim *sim);
+void compare_some(struct sim *sim);
+
+/* steps.c */
+void steps_run(struct sim *sim);
+bool step_turn(struct sim *sim); /* false: nothing was waiting */
+bool step_sync(struct sim *sim); /* false: nothing was under way */
+void step_tend(struct sim *sim);
+
+#endif

@@ -1,0 +1,218 @@
+/* steps.c -- what happens next. A step is one call of one of the threads the server has, or
+ * something the outside world does to it. */
+#include "sim.h"
+
+#include "store/memory.h"
+
+#define HOUR_MS (3600 * 1000)
+
+/* A turn waits for a free batch, and with little queued for the batches before it: with one thread
+ * it would wait for ever. */
+static bool turn_would_wait(struct sim *sim)
+{
+    unsigned flying = sim->probe.batches_count;
+    if (flying >= sim->plan.batches_max) return true;
+    return flying && queue_waiting(sim->queue) < sim->plan.inline_ops;
+}
+
+bool step_turn(struct sim *sim)
+{
+    if (turn_would_wait(sim)) return false;
+    uint32_t waiting = queue_waiting(sim->queue);
+    sim_say(sim, "turn, %u waiting", waiting);
+    bool any = commit_turn(sim->commit);
+    if (any != (waiting > 0)) sim_fail(sim, "a turn with %u waiting took nothing", waiting);
+    return any;
+}
+
+bool step_sync(struct sim *sim)
+{
+    unsigned flying = sim->probe.batches_count;
+    sim_say(sim, "sync, %u under way", flying);
+    bool any = commit_sync_now(sim->commit);
+    if (any != (flying > 0)) sim_fail(sim, "a sync of %u batches reported nothing", flying);
+    return any;
+}
+
+/* The sweep may have queued a job of its own. */
+void step_tend(struct sim *sim)
+{
+    uint32_t depth = queue_depth(sim->queue);
+    tend_round(sim->tend);
+    uint32_t more = queue_depth(sim->queue) - depth;
+    sim_say(sim, "tend, %u swept", more);
+    sim->sweep_ops += more;
+    sim->sync_ops += more;
+    if (sim->sweep_ops > sim->plan.sweep_ops)
+        sim_fail(sim, "the sweep proposes %u cells at once, at most %u", sim->sweep_ops,
+                 sim->plan.sweep_ops);
+    if (life_writable(sim)) chain_lay_ghosts(&sim->chain);
+    sim->state_faulty = false; /* if RocksDB was closed this has opened it again */
+}
+
+/* ---- the outside world ---- */
+
+static void step_clock(struct sim *sim)
+{
+    static const int64_t steps_ms[] = {1, 10, 1000, 30000, 600000};
+    struct dice *dice = &sim->dice;
+    int64_t by_ms = dice_between(dice, 0, DICE_PICK(dice, steps_ms));
+    sim->mono_ns += by_ms * 1000000;
+    sim->wall_ms += by_ms;
+    if (dice_chance(dice, 10)) sim->wall_ms += dice_between(dice, -HOUR_MS, HOUR_MS);
+    if (dice_chance(dice, 3)) sim->wall_ms += dice_between(dice, HOUR_MS, 40 * HOUR_MS);
+    if (dice_chance(dice, 30)) tend_confirm_clock(sim->tend);
+    sim_say(sim, "the clock goes to %lld", (long long)sim->wall_ms);
+}
+
+static void state_fault(struct sim *sim)
+{
+    sim_say(sim, "RocksDB cannot write");
+    disk_state_readonly(true);
+    unsigned rounds = 1 + dice_below(&sim->dice, 3);
+    for (unsigned i = 0; i < rounds; i++) {
+        sim->mono_ns += sim->plan.checkpoint_ms * 1000000;
+        sim->state_faulty = true;
+        step_tend(sim);
+    }
+    disk_state_readonly(false);
+    sim->state_faulty = true;
+}
+
+static void step_fault(struct sim *sim)
+{
+    struct dice *dice = &sim->dice;
+    if (dice_chance(dice, 30)) {
+        sim->probe.fail_loads = 1 + dice_below(dice, 2);
+        sim_say(sim, "loads will fail");
+    } else if (sim->world == SIM_MEMORY) {
+        sim->sync_breaks = true;
+        sim->break_keeps = dice_chance(dice, 50);
+        memory_break_sync(sim->probe.real, sim->break_keeps);
+        sim_say(sim, "the next sync fails, %s", sim->break_keeps ? "kept" : "lost");
+    } else if (dice_chance(dice, 25)) {
+        state_fault(sim);
+    } else {
+        sim->journal_faulty = true;
+        disk_break(sim->disk, dice);
+        sim_say(sim, "the disk will fail");
+    }
+}
+
+/* Something is done, and the crash comes in the middle of it. */
+static void step_crash(struct sim *sim)
+{
+    bool inside = sim->world == SIM_EMBEDDED && dice_chance(&sim->dice, 70);
+    if (inside) life_arm_picture(sim, 30);
+    for (unsigned i = 0; inside && i < 6 && !sim->pictured; i++) {
+        switch (dice_below(&sim->dice, 4)) {
+        case 0:
+            traffic_push(sim);
+            break;
+        case 1:
+            step_turn(sim);
+            break;
+        case 2:
+            step_sync(sim);
+            break;
+        default:
+            if (dice_chance(&sim->dice, 50)) sim->mono_ns += sim->plan.checkpoint_ms * 1000000;
+            step_tend(sim);
+        }
+    }
+    life_crash(sim);
+}
+
+static void step_restart(struct sim *sim)
+{
+    if (sim->world == SIM_EMBEDDED) life_restart(sim);
+}
+
+static void step_turn_any(struct sim *sim)
+{
+    step_turn(sim);
+}
+
+static void step_sync_any(struct sim *sim)
+{
+    step_sync(sim);
+}
+
+static void step_heal(struct sim *sim)
+{
+    if (sim->journal_faulty || sim->state_faulty || sim->sync_breaks) life_heal(sim);
+}
+
+static void step_drain(struct sim *sim)
+{
+    life_drain(sim);
+    compare_all(sim);
+}
+
+static const struct {
+    const char *name;
+    unsigned weight; /* 0: the plan's */
+    void (*run)(struct sim *sim);
+} steps[] = {
+    {"crash", 0, step_crash},    {"fault", 0, step_fault},    {"push", 90, traffic_push},
+    {"turn", 60, step_turn_any}, {"sync", 40, step_sync_any}, {"clock", 15, step_clock},
+    {"tend", 15, step_tend},     {"read", 20, compare_some},  {"retry", 10, traffic_retry},
+    {"heal", 6, step_heal},      {"drain", 3, step_drain},    {"restart", 1, step_restart},
+};
+
+static unsigned weight_of(const struct sim *sim, unsigned index)
+{
+    if (steps[index].run == step_crash) return sim->plan.crash_weight;
+    if (steps[index].run == step_fault) return sim->plan.fault_weight;
+    return steps[index].weight;
+}
+
+static void one_step(struct sim *sim)
+{
+    unsigned sum = 0;
+    for (unsigned i = 0; i < ARRAY_COUNT(steps); i++)
+        sum += weight_of(sim, i);
+    unsigned throw = dice_below(&sim->dice, sum);
+    unsigned at = 0;
+    for (; throw >= weight_of(sim, at); at++)
+        throw -= weight_of(sim, at);
+    sim->doing = steps[at].name;
+    steps[at].run(sim);
+    traffic_check_depth(sim);
+}
+
+/* Everything is well and time passes: what is due must go. */
+static void sweep_all(struct sim *sim)
+{
+    sim->doing = "the last sweep";
+    tend_confirm_clock(sim->tend);
+    for (unsigned i = 0; i < 2000; i++) {
+        if (!model_has_due(&sim->chain.shown, sim->wall_ms)) return;
+        sim->mono_ns += (sim->plan.sweep_ms + 1) * 1000000;
+        sim->wall_ms += sim->plan.sweep_ms + 1;
+        step_tend(sim);
+        life_drain(sim);
+    }
+    sim_fail(sim, "cells that are due are never swept");
+}
+
+void steps_run(struct sim *sim)
+{
+    for (sim->step = 1; sim->step <= sim->plan.steps; sim->step++)
+        one_step(sim);
+    sim->doing = "the end";
+    life_heal(sim);
+    life_drain(sim);
+    while (sim->unheard_count) {
+        traffic_retry(sim);
+        life_drain(sim);
+    }
+    compare_all(sim);
+    sweep_all(sim);
+    traffic_ask_keys(sim);
+    compare_all(sim);
+    life_crash(sim);
+    if (sim->world == SIM_EMBEDDED) life_restart(sim);
+    traffic_ask_keys(sim);
+    compare_all(sim);
+}

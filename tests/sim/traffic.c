@@ -1,0 +1,468 @@
+/* traffic.c -- clients: what they ask, what they hear, what they ask again.
+ *
+ * A client that was not answered, or was answered 503, does not know what became of its request.
+ * If the request has a key it is sent again, and the key must make it count once. */
+#include "sim.h"
+
+#include <stdlib.h>
+
+#include "base/table.h"
+#include "core/bucket.h"
+#include "core/name.h"
+
+/* ---- making requests ---- */
+
+static int64_t pick_amount(struct sim *sim)
+{
+    static const int64_t extremes[] = {INT64_MAX,         INT64_MAX - 1, INT64_MAX / 2,
+                                       INT64_MAX / 2 + 1, INT64_MAX - 5, 1};
+    if (sim->plan.extremes && dice_chance(&sim->dice, 40)) return DICE_PICK(&sim->dice, extremes);
+    return dice_between(&sim->dice, 1, 10);
+}
+
+static int64_t pick_expiry(struct sim *sim)
+{
+    if (!dice_chance(&sim->dice, sim->plan.expiring ? 70 : 5)) return TIME_NONE;
+    switch (dice_below(&sim->dice, 4)) {
+    case 0:
+        return sim->wall_ms + dice_between(&sim->dice, -5, 5);
+    case 1:
+        return sim->wall_ms - dice_between(&sim->dice, 1, 86400000);
+    case 2:
+        return sim->wall_ms + dice_between(&sim->dice, 1, 86400000);
+    default:
+        return sim->wall_ms + dice_between(&sim->dice, 1, 10000);
+    }
+}
+
+static int64_t pick_cap(struct sim *sim)
+{
+    if (!dice_chance(&sim->dice, 25)) return MODEL_NO_CAP;
+    if (dice_chance(&sim->dice, 10)) return dice_chance(&sim->dice, 50) ? INT64_MAX : 0;
+    return dice_between(&sim->dice, 1, 30);
+}
+
+static struct model_key pick_key(struct sim *sim, bool used)
+{
+    if (!used) return (struct model_key){0};
+    return (struct model_key){dice_below(&sim->dice, sim->plan.keys), ++sim->checks, true};
+}
+
+static enum model_kind pick_kind(struct sim *sim, bool alone)
+{
+    unsigned throw = dice_below(&sim->dice, 100);
+    if (alone && throw < 4) return MODEL_DELETE; /* a batch has no such operation */
+    return throw < 60 ? MODEL_INCREMENT : throw < 85 ? MODEL_DECREMENT : MODEL_SET;
+}
+
+static struct model_op make_op(struct sim *sim, unsigned tenant, bool alone)
+{
+    struct plan *plan = &sim->plan;
+    struct dice *dice = &sim->dice;
+    struct model_op op = {.kind = pick_kind(sim, alone), .tenant = tenant};
+    op.name = dice_below(dice, plan->names);
+    if (op.kind == MODEL_DELETE) return op;
+    op.duration = plan->durations[dice_below(dice, plan->durations_count)];
+    op.bucket = model_bucket(plan->times_ms[dice_below(dice, plan->times_count)], op.duration);
+    op.amount = pick_amount(sim);
+    if (op.kind == MODEL_SET && dice_chance(dice, 30)) op.amount = 0;
+    op.max = op.kind == MODEL_INCREMENT ? pick_cap(sim) : MODEL_NO_CAP;
+    op.expires_ms = pick_expiry(sim);
+    return op;
+}
+
+/* As the API makes them: single operations in either lane, with or without a key; batches, cut into
+ * as many commits as it takes; atomic or keyed batches, which are not. */
+static void make_request(struct sim *sim, struct request *request)
+{
+    struct dice *dice = &sim->dice;
+    struct model_job *job = &request->asked;
+    *request = (struct request){.bytes = 100 + dice_below(dice, 400)};
+    job->tenant = dice_below(dice, sim->plan.tenants);
+    job->count = 1;
+    if (dice_chance(dice, 30)) {
+        job->atomic = dice_chance(dice, 40);
+        job->key = pick_key(sim, dice_chance(dice, 30));
+        bool whole = job->atomic || job->key.used;
+        unsigned most = whole ? sim->plan.batch_ops_max : MODEL_OPS_MAX;
+        job->count = 1 + dice_below(dice, dice_chance(dice, 70) && most > 6 ? 6 : most);
+    } else {
+        request->lane = dice_chance(dice, 30) ? LANE_SYNC : LANE_BATCHED;
+    }
+    for (unsigned i = 0; i < job->count; i++) {
+        job->ops[i] = make_op(sim, job->tenant, job->count == 1 && !job->atomic && !job->key.used);
+        job->ops[i].key = pick_key(sim, dice_chance(dice, 35));
+        job->ops[i].malformed = job->count > 1 && !job->atomic && dice_chance(dice, 3);
+        if (i && dice_chance(dice, 5)) job->ops[i] = job->ops[i - 1]; /* the same, key and all */
+    }
+}
+
+static bool has_key(const struct request *request)
+{
+    if (request->asked.key.used) return true;
+    for (unsigned i = 0; i < request->asked.count; i++)
+        if (request->asked.ops[i].key.used) return true;
+    return false;
+}
+
+/* Keeps some of the requests with keys; the oldest give way at random. */
+static void keep_request(struct sim *sim, struct request *list, unsigned *count,
+                         const struct request *request)
+{
+    if (!has_key(request)) return;
+    list[*count < SIM_REQUESTS_MAX ? (*count)++ : dice_below(&sim->dice, SIM_REQUESTS_MAX)] =
+        *request;
+}
+
+/* ---- flights ---- */
+
+static void flight_done(struct job *job);
+
+struct flight *traffic_flight(struct job *job)
+{
+    return job->done == flight_done ? CONTAINER_OF(job, struct flight, job) : NULL;
+}
+
+static struct fingerprint key_print(struct sim *sim, unsigned tenant, unsigned number)
+{
+    char text[64];
+    int size = snprintf(text, sizeof text, "k%s/%u", plan_tenant(tenant), number);
+    return fingerprint_of(&sim->probe.store.secret, bytes_of(text, (size_t)size));
+}
+
+static void fill_op(struct sim *sim, struct flight *flight, unsigned index)
+{
+    static const enum op_kind kinds[] = {[MODEL_INCREMENT] = OP_INCREMENT,
+                                         [MODEL_DECREMENT] = OP_DECREMENT,
+                                         [MODEL_SET] = OP_SET,
+                                         [MODEL_DELETE] = OP_DELETE};
+    const struct model_op *asked = &flight->request.asked.ops[index];
+    struct op *op = &flight->ops[index];
+    struct bytes tenant = bytes_str(plan_tenant(asked->tenant));
+    *op = (struct op){.kind = kinds[asked->kind],
+                      .err = asked->malformed ? ERR_INVALID : ERR_OK,
+                      .bucket = asked->bucket,
+                      .amount = asked->amount,
+                      .max = asked->max,
+                      .expires_ms = asked->expires_ms,
+                      .duration = asked->duration,
+                      .keyed = asked->key.used,
+                      .key_check = asked->key.check};
+    op->counter = counter_key(flight->keys[index], tenant, bytes_str(plan_name(asked->name)));
+    op->tenant = bytes_of(op->counter.data, tenant.size);
+    op->counter_print = fingerprint_of(&sim->probe.store.secret, op->counter);
+    if (op->keyed) op->key = key_print(sim, asked->tenant, asked->key.number);
+    int64_t inside_ms = asked->bucket * 1000 + (asked->duration ? 999 : 123456789);
+    if (asked->kind != MODEL_DELETE && bucket_start(inside_ms, op->duration) != op->bucket)
+        sim_fail(sim, "the bucket of %lld at duration %d is not %lld", (long long)inside_ms,
+                 op->duration, (long long)op->bucket);
+}
+
+static struct flight *make_flight(struct sim *sim, const struct request *request)
+{
+    struct flight *flight = must_calloc(1, sizeof *flight);
+    const struct model_job *asked = &request->asked;
+    flight->request = *request;
+    flight->expected = *asked;
+    flight->job = (struct job){.ops = flight->ops,
+                               .count = asked->count,
+                               .lane = request->lane,
+                               .atomic = asked->atomic,
+                               .whole = asked->atomic || asked->key.used,
+                               .keyed = asked->key.used,
+                               .key_check = asked->key.check,
+                               .bytes = request->bytes,
+                               .tenant = bytes_str(plan_tenant(asked->tenant)),
+                               .done = flight_done,
+                               .owner = sim};
+    if (flight->job.keyed) flight->job.key = key_print(sim, asked->tenant, asked->key.number);
+    for (unsigned i = 0; i < asked->count; i++)
+        fill_op(sim, flight, i);
+    return flight;
+}
+
+/* What the queue has to say. */
+static enum err room_for(const struct sim *sim, const struct flight *flight)
+{
+    const struct queue_limits *limits = &sim->plan.queue;
+    uint32_t count = flight->job.count;
+    if (flight->job.lane == LANE_SYNC)
+        return sim->sync_ops && sim->sync_ops + count > limits->sync_ops_max ? ERR_BUSY : ERR_OK;
+    if (sim->queue_ops + count > limits->ops_max) return ERR_QUEUE_FULL;
+    if (sim->tenant_ops[flight->request.asked.tenant] + count > limits->tenant_ops_max)
+        return ERR_QUEUE_FULL;
+    return sim->queue_bytes + flight->job.bytes > limits->bytes_max ? ERR_QUEUE_FULL : ERR_OK;
+}
+
+static void note_queued(struct sim *sim, struct flight *flight)
+{
+    struct flight **end = &sim->flights;
+    while (*end)
+        end = &(*end)->next;
+    *end = flight;
+    sim->queue_bytes += flight->job.bytes;
+    if (flight->job.lane == LANE_SYNC) {
+        sim->sync_ops += flight->job.count;
+    } else {
+        sim->queue_ops += flight->job.count;
+        sim->tenant_ops[flight->request.asked.tenant] += flight->job.count;
+    }
+}
+
+static void note_answered(struct sim *sim, struct flight *flight)
+{
+    struct flight **place = &sim->flights;
+    while (*place && *place != flight)
+        place = &(*place)->next;
+    if (!*place) sim_fail(sim, "a job was answered twice");
+    *place = flight->next;
+    sim->queue_bytes -= flight->job.bytes;
+    if (flight->job.lane == LANE_SYNC) {
+        sim->sync_ops -= flight->job.count;
+    } else {
+        sim->queue_ops -= flight->job.count;
+        sim->tenant_ops[flight->request.asked.tenant] -= flight->job.count;
+    }
+}
+
+static void check_push(struct sim *sim, struct flight *flight, enum err said, enum err expected)
+{
+    if (said != expected)
+        sim_fail(sim, "a push of %u operations was answered %s, expected %s", flight->job.count,
+                 err_code(said), err_code(expected));
+    if (said != ERR_OK) free(flight);
+}
+
+static void push_one(struct sim *sim, const struct request *request)
+{
+    struct flight *flight = make_flight(sim, request);
+    enum err expected = room_for(sim, flight);
+    sim_say(sim, "push %u op(s) of tenant %u%s%s", request->asked.count, request->asked.tenant,
+            request->asked.atomic ? ", atomic" : "", request->asked.key.used ? ", keyed" : "");
+    keep_request(sim, sim->sent, &sim->sent_count, request);
+    if (expected == ERR_OK) note_queued(sim, flight);
+    check_push(sim, flight, queue_push(sim->queue, &flight->job), expected);
+}
+
+static void push_list(struct sim *sim, unsigned count)
+{
+    struct job *first = NULL, **end = &first, *refused;
+    enum err expected[8];
+    must(count <= ARRAY_COUNT(expected));
+    for (unsigned i = 0; i < count; i++) {
+        struct request request;
+        make_request(sim, &request);
+        struct flight *flight = make_flight(sim, &request);
+        flight->job.next = NULL;
+        *end = &flight->job;
+        end = &flight->job.next;
+        expected[i] = room_for(sim, flight);
+        if (expected[i] == ERR_OK) note_queued(sim, flight);
+    }
+    sim_say(sim, "push a list of %u", count);
+    struct job *jobs[8];
+    for (unsigned i = 0; i < count; i++, first = first->next)
+        jobs[i] = first;
+    queue_push_all(sim->queue, jobs[0], &refused);
+    for (unsigned i = 0; i < count; i++) {
+        if (expected[i] == ERR_OK) continue;
+        if (refused != jobs[i]) sim_fail(sim, "the list of refused jobs is not as expected");
+        refused = refused->next;
+        check_push(sim, traffic_flight(jobs[i]), jobs[i]->err, expected[i]);
+    }
+    if (refused) sim_fail(sim, "more jobs were refused than expected");
+}
+
+void traffic_push(struct sim *sim)
+{
+    struct dice *dice = &sim->dice;
+    if (sim->sent_count && dice_chance(dice, 20)) {
+        struct request again = sim->sent[dice_below(dice, sim->sent_count)];
+        if (dice_chance(dice, 10) && again.asked.key.used) again.asked.key.check = ++sim->checks;
+        push_one(sim, &again);
+    } else if (dice_chance(dice, 20)) {
+        push_list(sim, 1 + dice_below(dice, 5));
+    } else {
+        struct request request;
+        make_request(sim, &request);
+        push_one(sim, &request);
+    }
+}
+
+void traffic_retry(struct sim *sim)
+{
+    if (!sim->unheard_count) return;
+    unsigned index = dice_below(&sim->dice, sim->unheard_count);
+    struct request request = sim->unheard[index];
+    sim->unheard[index] = sim->unheard[--sim->unheard_count];
+    push_one(sim, &request);
+}
+
+/* Deleting what never was is 404, which no key remembers; a key that is known is a conflict. */
+void traffic_ask_keys(struct sim *sim)
+{
+    for (unsigned tenant = 0; tenant < sim->plan.tenants; tenant++)
+        for (unsigned number = 0; number < sim->plan.keys; number++) {
+            struct request request = {.lane = LANE_SYNC};
+            request.asked.count = 1;
+            request.asked.tenant = tenant;
+            request.asked.ops[0] = (struct model_op){.kind = MODEL_DELETE,
+                                                     .tenant = tenant,
+                                                     .name = MODEL_NAMES,
+                                                     .key = {number, ++sim->checks, true}};
+            struct flight *flight = make_flight(sim, &request);
+            while (room_for(sim, flight) != ERR_OK)
+                if (!step_turn(sim) && !step_sync(sim)) sim_fail(sim, "the queue stays full");
+            note_queued(sim, flight);
+            check_push(sim, flight, queue_push(sim->queue, &flight->job), ERR_OK);
+        }
+    life_drain(sim);
+}
+
+/* ---- answers ---- */
+
+static void answer_wrong(struct sim *sim, const struct flight *flight, unsigned index,
+                         const char *what, long long said, long long expected)
+{
+    const struct model_op *op = &flight->request.asked.ops[index];
+    sim_fail(sim,
+             "op %u of %u (kind %d, tenant %u, name %u, duration %d, bucket %lld, amount %lld, "
+             "max %lld%s): %s is %lld, expected %lld",
+             index, flight->job.count, op->kind, op->tenant, op->name, op->duration,
+             (long long)op->bucket, (long long)op->amount, (long long)op->max,
+             op->key.used ? ", keyed" : "", what, said, expected);
+}
+
+static void check_answer(struct sim *sim, const struct flight *flight, unsigned index)
+{
+    const struct op *said = &flight->ops[index];
+    const struct model_answer *expected = &flight->expected.answers[index];
+    if (said->err != expected->err)
+        answer_wrong(sim, flight, index, "the outcome", said->err, expected->err);
+    if (!flight->expected.replayed && said->replayed != expected->replayed)
+        answer_wrong(sim, flight, index, "replayed", said->replayed, expected->replayed);
+    if (flight->job.count == 1 && !flight->job.keyed && said->sequence != expected->sequence)
+        answer_wrong(sim, flight, index, "the sequence", (long long)said->sequence,
+                     (long long)expected->sequence);
+    bool shown = said->err == ERR_OK || said->err == ERR_LIMIT;
+    if (!shown || said->kind == OP_DELETE) return;
+    if (said->after.added != expected->added)
+        answer_wrong(sim, flight, index, "added", said->after.added, expected->added);
+    if (said->after.subbed != expected->subbed)
+        answer_wrong(sim, flight, index, "subbed", said->after.subbed, expected->subbed);
+    if (said->after.net != expected->added - expected->subbed)
+        answer_wrong(sim, flight, index, "net", said->after.net,
+                     expected->added - expected->subbed);
+}
+
+static void check_answers(struct sim *sim, const struct flight *flight)
+{
+    const struct job *job = &flight->job;
+    const struct model_job *expected = &flight->expected;
+    if (flight->taken != job->count) sim_fail(sim, "a job was answered before it was decided");
+    if (job->err != expected->err)
+        sim_fail(sim, "a job was answered %s, expected %s", err_code(job->err),
+                 err_code(expected->err));
+    if (job->err == ERR_KEY_CONFLICT && job->keyed) return;
+    if (job->replayed != expected->replayed)
+        sim_fail(sim, "a job's answer says replayed %d, expected %d", job->replayed,
+                 expected->replayed);
+    if (job->sequence != expected->sequence)
+        sim_fail(sim, "a job of %u has sequence %llu, expected %llu", job->count,
+                 (unsigned long long)job->sequence, (unsigned long long)expected->sequence);
+    if (job->err != ERR_OK && job->failed_index != expected->failed_index)
+        sim_fail(sim, "op %u is said to have stopped the job, expected %u", job->failed_index,
+                 expected->failed_index);
+    for (unsigned i = 0; i < job->count && job->err == ERR_OK; i++)
+        check_answer(sim, flight, i);
+}
+
+static void flight_done(struct job *job)
+{
+    struct sim *sim = job->owner;
+    struct flight *flight = traffic_flight(job);
+    note_answered(sim, flight);
+    sim->answers++;
+    if (!sim->probe.dead) {
+        if (!flight->failed)
+            check_answers(sim, flight);
+        else if (job->err != ERR_STORAGE)
+            sim_fail(sim, "a job that could not be made durable was answered %s",
+                     err_code(job->err));
+    }
+    sim->failures += flight->failed;
+    /* After the picture there is no network any more: nobody heard this. */
+    if (flight->failed || sim->probe.dead || sim->pictured)
+        keep_request(sim, sim->unheard, &sim->unheard_count, &flight->request);
+    free(flight);
+}
+
+/* ---- what the queue promises ---- */
+
+static bool same_line(const struct flight *a, const struct flight *b)
+{
+    if (a->job.lane != b->job.lane) return false;
+    return a->job.lane == LANE_SYNC || a->request.asked.tenant == b->request.asked.tenant;
+}
+
+static void check_turn(struct sim *sim, const struct flight *flight, const struct slice *slice)
+{
+    if (slice->first != flight->taken) sim_fail(sim, "a job's operations are taken out of order");
+    if (flight->job.whole && slice->count != flight->job.count)
+        sim_fail(sim, "a job that must stay whole was cut");
+    for (const struct flight *older = sim->flights; older != flight; older = older->next) {
+        if (!older) sim_fail(sim, "a job was taken that had been answered");
+        if (same_line(older, flight) && older->taken < older->job.count)
+            sim_fail(sim, "a job overtook an older one of its lane and tenant");
+    }
+}
+
+static bool batched_waits(const struct sim *sim)
+{
+    for (const struct flight *flight = sim->flights; flight; flight = flight->next)
+        if (flight->job.lane == LANE_BATCHED && flight->taken < flight->job.count) return true;
+    return false;
+}
+
+void traffic_taken(struct sim *sim, const struct apply *apply)
+{
+    uint32_t ops = 0, sync_ops = 0, sync_slices = 0;
+    bool waits = batched_waits(sim);
+    uint32_t most = sim->plan.batch_ops_max;
+    for (uint32_t s = 0; s < apply->slices_count; s++) {
+        const struct slice *slice = &apply->slices[s];
+        struct flight *flight = traffic_flight(slice->job);
+        ops += slice->count;
+        sync_slices += slice->job->lane == LANE_SYNC;
+        sync_ops += slice->job->lane == LANE_SYNC ? slice->count : 0;
+        if (!flight) continue;
+        check_turn(sim, flight, slice);
+        flight->taken += slice->count;
+    }
+    if (ops == 0 || ops > most) sim_fail(sim, "a batch of %u operations, at most %u", ops, most);
+    if (waits && most > 1 && sync_ops > most / 2 && sync_slices > 1)
+        sim_fail(sim, "%u of %u operations from the sync lane while others wait", sync_ops, most);
+}
+
+/* The sweep's jobs are not ours; it has one at a time. */
+void traffic_swept(struct sim *sim, const struct apply *apply)
+{
+    for (uint32_t s = 0; s < apply->slices_count; s++)
+        if (!traffic_flight(apply->slices[s].job)) sim->sweep_answered += apply->slices[s].count;
+    if (sim->sweep_ops == 0 || sim->sweep_answered < sim->sweep_ops) return;
+    sim->sync_ops -= sim->sweep_ops;
+    sim->sweep_ops = sim->sweep_answered = 0;
+}
+
+bool traffic_idle(const struct sim *sim)
+{
+    return sim->queue_ops == 0 && sim->sync_ops == 0;
+}
+
+void traffic_check_depth(struct sim *sim)
+{
+    uint32_t depth = queue_depth(sim->queue);
+    if (depth != sim->queue_ops + sim->sync_ops)
+        sim_fail(sim, "the queue says %u operations are unanswered, expected %u", depth,
+                 sim->queue_ops + sim->sync_ops);
+}
