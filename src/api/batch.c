@@ -12,7 +12,7 @@
 #include "api/endpoints.h"
 #include "core/name.h"
 
-enum { CHANGE_FIELDS_COUNT = 6, OP = CHANGE_FIELDS_COUNT, NAME, KEY, OP_FIELDS };
+enum { OP = CHANGE_FIELD_COUNT, NAME, KEY, OP_FIELDS };
 
 static const char *const op_choices[] = {"increment", "decrement", "set", NULL};
 static const struct field op_field = {BYTES("op"), FIELD_CHOICE, .required = true,
@@ -22,21 +22,8 @@ static const struct field name_field = {BYTES("name"), FIELD_NAME, .required = t
 static const struct field key_field = {BYTES("idempotencyKey"), FIELD_KEY, .required = false};
 
 /* The change's fields first, then those that only an op of a batch has. */
-static const struct bytes *op_names(void)
-{
-    static struct bytes names[OP_FIELDS];
-    static _Thread_local bool made;
-    if (made) return names;
-    unsigned count;
-    const struct bytes *shared = change_field_names(&count);
-    must(count == CHANGE_FIELDS_COUNT);
-    memcpy(names, shared, count * sizeof *names);
-    names[OP] = op_field.name;
-    names[NAME] = name_field.name;
-    names[KEY] = key_field.name;
-    made = true;
-    return names;
-}
+static const struct bytes op_names[OP_FIELDS] = {CHANGE_FIELD_NAMES, BYTES("op"), BYTES("name"),
+                                                 BYTES("idempotencyKey")};
 
 /* Where ops are collected. */
 struct reading {
@@ -71,7 +58,7 @@ static enum err read_op(struct call *call, const struct json_value *object, stru
         snprintf(why->text, sizeof why->text, "An operation must be a JSON object.");
         return ERR_INVALID;
     }
-    json_pick(object, op_names(), OP_FIELDS, values);
+    json_pick(object, op_names, OP_FIELDS, values);
     enum err e = field_from_json(&values[OP], &op_field, &kind, why);
     if (e == ERR_OK) e = field_from_json(&values[NAME], &name_field, &name, why);
     if (e == ERR_OK) e = field_from_json(&values[KEY], &key_field, &key, why);

@@ -17,10 +17,9 @@ static const struct field change_fields[FIELDS] = {
     [CAP] = {BYTES("max"), FIELD_I64, .max = INT64_MAX, .fallback = MAX_NONE},
 };
 
-static const struct bytes change_names[FIELDS] = {
-    BYTES("durationSeconds"), BYTES("timestamp"),   BYTES("expiresAt"),
-    BYTES("amount"),          BYTES("targetValue"), BYTES("max"),
-};
+static const struct bytes change_names[] = {CHANGE_FIELD_NAMES};
+_Static_assert(FIELDS == CHANGE_FIELD_COUNT && ARRAY_COUNT(change_names) == FIELDS,
+               "the names are in the order of the enum");
 
 static enum err read_fields(enum op_kind kind, const struct json_value *values, struct op *op,
                             int64_t *time_out, struct sentence *why)
@@ -54,12 +53,6 @@ enum err change_fill(struct call *call, enum op_kind kind, struct bytes name,
     enum err e = read_fields(kind, values, op, &time_ms, why);
     if (e == ERR_OK) call_address(call, op, name, op->duration, time_ms);
     return e;
-}
-
-const struct bytes *change_field_names(unsigned *count_out)
-{
-    *count_out = FIELDS;
-    return change_names;
 }
 
 static const struct {

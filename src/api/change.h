@@ -8,7 +8,10 @@
 struct call;
 
 /* The JSON fields of an operation, in the order in which change_fill takes their values. */
-const struct bytes *change_field_names(unsigned *count_out);
+#define CHANGE_FIELD_NAMES                                                             \
+    BYTES("durationSeconds"), BYTES("timestamp"), BYTES("expiresAt"), BYTES("amount"), \
+        BYTES("targetValue"), BYTES("max")
+#define CHANGE_FIELD_COUNT 6
 
 /* Fills kind, cell, amounts and expiry of an op, or says in one sentence what is wrong. */
 MUST_USE enum err change_fill(struct call *call, enum op_kind kind, struct bytes name,

@@ -49,7 +49,7 @@ static void break_sync(void *context, struct store *inner)
 {
     struct heart *heart = context;
     if (is_embedded(heart))
-        io_sim_fail_sync(heart->sim, 1, IO_SIM_LOST);
+        io_sim_fail_sync(heart->sim, 1, heart->config.break_keeps ? IO_SIM_KEPT : IO_SIM_LOST);
     else
         memory_break_sync(inner, heart->config.break_keeps);
 }
@@ -81,6 +81,7 @@ static void start(struct heart *heart)
                                          .limits = heart->config.limits,
                                          .batch_ops_max = heart->config.batch_ops,
                                          .batches_max = heart->config.batches,
+                                         .inline_ops = heart->config.inline_ops,
                                          .answered = heart_answered,
                                          .context = heart};
     heart->commit = commit_new(&commit);

@@ -22,12 +22,13 @@
 struct heart_config {
     const char *store;   /* "memory", "embedded"; "fault memory", "fault embedded" wrapped */
     bool simulated_disk; /* under an embedded store's journal */
-    bool break_keeps;    /* a memory store's failing sync has happened all the same */
+    bool break_keeps;    /* a sync that is made to fail has happened all the same */
     size_t cache_bytes;  /* 0 here and below: as large as no test notices */
     uint64_t segment_bytes;
     uint64_t checkpoint_bytes;
     uint32_t batch_ops;
     uint32_t batches;
+    uint32_t inline_ops; /* 0: commit_turn leaves the sync to the test */
     struct queue_limits queue;
     struct apply_limits limits;
 };
