@@ -14,7 +14,7 @@
 #define MS INT64_C(1000000)
 #define LINGER_MS 3000
 #define LINGER_STOPPING_MS 200
-#define LINGER_READ_BYTES (1u << 20)
+#define LINGER_READ_BYTES (16u << 10)
 
 enum step {
     STEP_ON,   /* there is more to do with what is here */
@@ -384,10 +384,10 @@ static void conn_receive(struct conn *conn)
     }
 }
 
-/* MSG_TRUNC drops the bytes inside the kernel. */
 static void conn_discard(struct conn *conn)
 {
-    ssize_t got = recv(conn->fd, NULL, LINGER_READ_BYTES, MSG_TRUNC);
+    char scrap[LINGER_READ_BYTES];
+    ssize_t got = recv(conn->fd, scrap, sizeof scrap, 0);
     if (got > 0 || (got < 0 && errno == EINTR))
         worker_push(conn->worker, QUEUE_WORK, conn);
     else if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
