@@ -9,7 +9,9 @@ import { requestText } from './support/raw.mjs';
 import { serverFor, TOTAL } from './support/server.mjs';
 
 describe('a small queue', () => {
-    const server = serverFor({ settings: { 'limits.queueOps': 64, 'limits.tenantQueueOps': 32, 'limits.syncOps': 16 } });
+    const server = serverFor({
+        settings: { 'limits.queueOps': 64, 'limits.tenantQueueOps': 32, 'limits.syncOps': 16, 'limits.pipeline': 1024, 'limits.batchOps': 6 },
+    });
 
     /** Pipelines `count` increments in one write and returns all replies. */
     async function flood(t, name, count, { action = 'increment', headers = {} } = {}) {

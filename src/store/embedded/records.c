@@ -48,8 +48,9 @@ enum err cell_record_decode(struct bytes value, struct cell *cell_out)
     cell.added = read_signed(&reader);
     cell.subbed = read_signed(&reader);
     cell.updated_ms = read_signed(&reader);
-    cell.expires_ms = read_u8(&reader) ? read_signed(&reader) : TIME_NONE;
-    if (cell.subbed < 0 || cell.added < cell.subbed) reader.failed = true;
+    uint8_t expires = read_u8(&reader);
+    cell.expires_ms = expires ? read_signed(&reader) : TIME_NONE;
+    if (expires > 1 || cell.subbed < 0 || cell.added < cell.subbed) reader.failed = true;
     *cell_out = cell;
     return record_end(&reader);
 }
@@ -121,6 +122,7 @@ enum err tenant_record_decode(struct bytes value, int64_t *cells_out)
 {
     struct reader reader = record_reader(value);
     *cells_out = read_signed(&reader);
+    if (*cells_out < 0) reader.failed = true;
     return record_end(&reader);
 }
 

@@ -1,0 +1,250 @@
+/* test_records.c -- the rows of the state: there and back, in order, and nothing else accepted. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "store/embedded/records.h"
+
+static struct buf buf;
+static struct arena arena;
+
+static int setup(void **state)
+{
+    buf_init(&buf, 4096);
+    arena_init(&arena, 1024);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    buf_release(&buf);
+    arena_release(&arena);
+    return 0;
+}
+
+/* ---- keys ---- */
+
+static void cell_keys_sort_by_series_then_time(void **state)
+{
+    static const struct {
+        uint64_t series;
+        int64_t bucket;
+    } sorted[] = {{1, INT64_MIN}, {1, -60}, {1, 0},   {1, 60},        {1, INT64_MAX},
+                  {2, -60},       {2, 0},   {256, 0}, {UINT64_MAX, 0}};
+    char left[CELL_KEY_SIZE];
+    char right[CELL_KEY_SIZE];
+    for (size_t i = 0; i < ARRAY_COUNT(sorted); i++) {
+        uint64_t series;
+        int64_t bucket;
+        struct bytes key = cell_key(left, sorted[i].series, sorted[i].bucket);
+        assert_int_equal(cell_key_decode(key, &series, &bucket), ERR_OK);
+        assert_int_equal(series, sorted[i].series);
+        assert_int_equal(bucket, sorted[i].bucket);
+        for (size_t k = 0; k < ARRAY_COUNT(sorted); k++) {
+            int order = bytes_compare(key, cell_key(right, sorted[k].series, sorted[k].bucket));
+            assert_int_equal(i < k, order < 0);
+        }
+    }
+}
+
+static void series_keys_stand_before_the_keys_of_their_cells(void **state)
+{
+    char series[SERIES_KEY_SIZE];
+    char next[SERIES_KEY_SIZE];
+    char cell[CELL_KEY_SIZE];
+    struct bytes key = cell_key(cell, 7, INT64_MAX);
+    assert_true(bytes_compare(series_key(series, 7), key) < 0);
+    assert_true(bytes_compare(key, series_key(next, 8)) < 0);
+}
+
+static void expiry_keys_sort_by_time_first(void **state)
+{
+    char left[EXPIRY_KEY_SIZE];
+    char right[EXPIRY_KEY_SIZE];
+    int64_t expires;
+    uint64_t series;
+    int64_t bucket;
+    assert_true(bytes_compare(expiry_key(left, -5, 9, 9), expiry_key(right, 4, 1, -9)) < 0);
+    assert_true(bytes_compare(expiry_key(left, 4, 1, 9), expiry_key(right, 4, 2, -9)) < 0);
+    assert_int_equal(expiry_key_decode(bytes_of(left, sizeof left), &expires, &series, &bucket),
+                     ERR_OK);
+    assert_int_equal(expires, 4);
+    assert_int_equal(series, 1);
+    assert_int_equal(bucket, 9);
+}
+
+static void keys_of_another_size_are_refused(void **state)
+{
+    char bytes[64] = {0};
+    uint64_t series;
+    int64_t a;
+    int64_t b;
+    for (size_t size = 0; size < sizeof bytes; size++) {
+        if (size != CELL_KEY_SIZE)
+            assert_int_equal(cell_key_decode(bytes_of(bytes, size), &series, &a), ERR_CORRUPT);
+        if (size != EXPIRY_KEY_SIZE)
+            assert_int_equal(expiry_key_decode(bytes_of(bytes, size), &a, &series, &b),
+                             ERR_CORRUPT);
+    }
+}
+
+/* ---- values ---- */
+
+/* Every value cut short, too long or of another format is refused. */
+typedef enum err decode_fn(struct bytes value);
+
+static void expect_only_whole(decode_fn *decode)
+{
+    assert_int_equal(decode(buf_bytes(&buf)), ERR_OK);
+    for (size_t size = 0; size < buf.size; size++)
+        assert_int_equal(decode(bytes_of(buf.data, size)), ERR_CORRUPT);
+    buf_add_char(&buf, 0);
+    assert_int_equal(decode(buf_bytes(&buf)), ERR_CORRUPT);
+    buf.size--;
+    buf.data[0]++;
+    assert_int_equal(decode(buf_bytes(&buf)), ERR_CORRUPT);
+    buf_reset(&buf);
+}
+
+static struct cell cell_back;
+
+static enum err decode_cell(struct bytes value)
+{
+    return cell_record_decode(value, &cell_back);
+}
+
+static void cells_come_back(void **state)
+{
+    static const struct cell cells[] = {
+        {.added = 0, .subbed = 0, .expires_ms = TIME_NONE, .updated_ms = 0, .exists = true},
+        {INT64_MAX, INT64_MAX, -1, INT64_MAX, true},
+        {1000, 1, 1700000000000, -62135596800000, true},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cells); i++) {
+        cell_record(&buf, &cells[i]);
+        assert_true(buf.size <= 64); /* the room that checkpoint.c has for one */
+        assert_int_equal(decode_cell(buf_bytes(&buf)), ERR_OK);
+        assert_int_equal(cell_back.added, cells[i].added);
+        assert_int_equal(cell_back.subbed, cells[i].subbed);
+        assert_int_equal(cell_back.expires_ms, cells[i].expires_ms);
+        assert_int_equal(cell_back.updated_ms, cells[i].updated_ms);
+        assert_true(cell_back.exists);
+        expect_only_whole(decode_cell);
+    }
+}
+
+static void a_cell_that_is_none_is_refused(void **state)
+{
+    struct cell cell = {.added = 1, .subbed = 2, .expires_ms = TIME_NONE, .exists = true};
+    cell_record(&buf, &cell);
+    assert_int_equal(decode_cell(buf_bytes(&buf)), ERR_CORRUPT);
+    buf_reset(&buf);
+    cell.subbed = -1;
+    cell_record(&buf, &cell);
+    assert_int_equal(decode_cell(buf_bytes(&buf)), ERR_CORRUPT);
+    static const char flag_2[] = {1, 2, 2, 2, 2, 2};
+    assert_int_equal(decode_cell(bytes_of(flag_2, sizeof flag_2)), ERR_CORRUPT);
+}
+
+static const struct counter *counter_back;
+
+static enum err decode_counter(struct bytes value)
+{
+    return counter_record_decode(value, &arena, &counter_back);
+}
+
+static void counters_come_back(void **state)
+{
+    struct counter *counter = counter_with(&arena, NULL, (struct series){7, 1000, 60});
+    counter = counter_with(&arena, counter, (struct series){8, 0, 3600});
+    counter_record(&buf, counter);
+    assert_int_equal(decode_counter(buf_bytes(&buf)), ERR_OK);
+    assert_int_equal(counter_back->count, 2);
+    assert_int_equal(counter_find(counter_back, 60)->id, 7);
+    assert_int_equal(counter_find(counter_back, 60)->cells, 1000);
+    assert_int_equal(counter_find(counter_back, 3600)->id, 8);
+    expect_only_whole(decode_counter);
+}
+
+static int32_t duration_back;
+static struct bytes key_back;
+
+static enum err decode_series(struct bytes value)
+{
+    return series_record_decode(value, &duration_back, &key_back);
+}
+
+static void series_come_back(void **state)
+{
+    series_record(&buf, INT32_MAX, BYTES("acme\0dviews\0"));
+    assert_int_equal(decode_series(buf_bytes(&buf)), ERR_OK);
+    assert_int_equal(duration_back, INT32_MAX);
+    assert_true(bytes_equal(key_back, BYTES("acme\0dviews\0")));
+    expect_only_whole(decode_series);
+    buf_add_char(&buf, 1);
+    buf_add_varint(&buf, (uint64_t)INT32_MAX + 1);
+    buf_add_sized(&buf, BYTES("x"));
+    assert_int_equal(decode_series(buf_bytes(&buf)), ERR_CORRUPT);
+}
+
+static int64_t tenant_back;
+
+static enum err decode_tenant(struct bytes value)
+{
+    return tenant_record_decode(value, &tenant_back);
+}
+
+static void tenants_come_back(void **state)
+{
+    static const int64_t counts[] = {0, 1, 10000000, INT64_MAX};
+    for (size_t i = 0; i < ARRAY_COUNT(counts); i++) {
+        tenant_record(&buf, counts[i]);
+        assert_true(buf.size <= 16); /* the room that checkpoint.c has for one */
+        assert_int_equal(decode_tenant(buf_bytes(&buf)), ERR_OK);
+        assert_int_equal(tenant_back, counts[i]);
+        expect_only_whole(decode_tenant);
+    }
+    tenant_record(&buf, -1);
+    assert_int_equal(decode_tenant(buf_bytes(&buf)), ERR_CORRUPT);
+}
+
+static struct store_position position_back;
+
+static enum err decode_position(struct bytes value)
+{
+    return position_record_decode(value, &position_back);
+}
+
+static void positions_come_back(void **state)
+{
+    static const struct store_position positions[] = {
+        {0, 1, INT64_MIN}, {UINT64_MAX, UINT64_MAX, INT64_MAX}, {300, 7, 1700000000000}};
+    for (size_t i = 0; i < ARRAY_COUNT(positions); i++) {
+        position_record(&buf, &positions[i]);
+        assert_true(buf.size <= 48);
+        assert_int_equal(decode_position(buf_bytes(&buf)), ERR_OK);
+        assert_memory_equal(&position_back, &positions[i], sizeof position_back);
+        expect_only_whole(decode_position);
+    }
+}
+
+#define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ROW(cell_keys_sort_by_series_then_time),
+        ROW(series_keys_stand_before_the_keys_of_their_cells),
+        ROW(expiry_keys_sort_by_time_first),
+        ROW(keys_of_another_size_are_refused),
+        ROW(cells_come_back),
+        ROW(a_cell_that_is_none_is_refused),
+        ROW(counters_come_back),
+        ROW(series_come_back),
+        ROW(tenants_come_back),
+        ROW(positions_come_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
