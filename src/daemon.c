@@ -81,6 +81,7 @@ static void make_commit(struct daemon *daemon)
         .tenant_ops_max = (uint32_t)config->limits_tenant_queue_ops,
         .sync_ops_max = (uint32_t)config->limits_sync_ops,
         .bytes_max = (size_t)config->limits_inflight_bytes,
+        .tenant_bytes_max = (size_t)config->limits_inflight_bytes / 5 * 4,
     };
     daemon->queue = queue_new(&limits);
     const struct commit_config commit = {

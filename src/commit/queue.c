@@ -25,6 +25,7 @@ struct tenant {
     struct tenant *ring_next; /* while it has waiting jobs */
     bool in_ring;
     uint32_t ops; /* unanswered */
+    size_t bytes; /* of those */
     struct fifo waiting;
     size_t size;
     char name[];
@@ -57,6 +58,7 @@ struct queue *queue_new(const struct queue_limits *limits)
 {
     struct queue *queue = must_calloc(1, sizeof *queue);
     queue->limits = *limits;
+    if (!limits->tenant_bytes_max) queue->limits.tenant_bytes_max = limits->bytes_max;
     pthread_mutex_init(&queue->lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -163,10 +165,13 @@ static enum err push_batched(struct queue *queue, struct job *job)
     if (!fits(known ? known->ops : 0, job->count, queue->limits.tenant_ops_max))
         return ERR_QUEUE_FULL;
     if (!fits(queue->bytes, job->bytes, queue->limits.bytes_max)) return ERR_QUEUE_FULL;
+    if (!fits(known ? known->bytes : 0, job->bytes, queue->limits.tenant_bytes_max))
+        return ERR_QUEUE_FULL;
     struct tenant *tenant = known ? known : tenant_make(queue, job->tenant);
     queue->ops += job->count;
     queue->waiting_ops += job->count;
     tenant->ops += job->count;
+    tenant->bytes += job->bytes;
     fifo_add(&tenant->waiting, job);
     if (!tenant->in_ring) ring_add(queue, tenant);
     return ERR_OK;
@@ -325,6 +330,7 @@ static void release_tenant(struct queue *queue, struct job *job)
     struct tenant *tenant = *place;
     must(tenant != NULL && tenant->ops >= job->count);
     tenant->ops -= job->count;
+    tenant->bytes -= job->bytes;
     if (tenant->ops > 0) return;
     must(!tenant->in_ring);
     *place = tenant->chain;

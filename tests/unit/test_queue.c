@@ -323,6 +323,22 @@ static void bytes_are_bounded_too(void **state)
     assert_int_equal(try_push("u", 1, 10000), ERR_OK);
 }
 
+static void one_tenant_cannot_hold_all_the_bytes(void **state)
+{
+    queue_free(queue);
+    queue = queue_new(&(struct queue_limits){.ops_max = 1000,
+                                             .tenant_ops_max = 800,
+                                             .sync_ops_max = 100,
+                                             .bytes_max = 10000,
+                                             .tenant_bytes_max = 8000});
+    assert_int_equal(try_push("t", 1, 8001), ERR_QUEUE_FULL);
+    assert_int_equal(try_push("t", 1, 7000), ERR_OK);
+    assert_int_equal(try_push("t", 1, 1001), ERR_QUEUE_FULL);
+    assert_int_equal(try_push("u", 1, 3000), ERR_OK);
+    take(100);
+    assert_int_equal(try_push("t", 1, 8000), ERR_OK);
+}
+
 static void a_full_batched_lane_does_not_refuse_sync_jobs_S3_49(void **state)
 {
     push("s", 'a', 800);
@@ -451,6 +467,7 @@ int main(void)
         FAIR(a_refused_job_takes_no_place),
         FAIR(places_are_free_when_the_job_is_answered_not_when_it_is_taken),
         FAIR(bytes_are_bounded_too),
+        FAIR(one_tenant_cannot_hold_all_the_bytes),
         FAIR(a_full_batched_lane_does_not_refuse_sync_jobs_S3_49),
         FAIR(the_sync_lane_has_a_bound_of_its_own),
         FAIR(a_list_of_jobs_is_pushed_and_the_refused_come_back_in_order),
