@@ -1,0 +1,270 @@
+/* test_tend.c -- the sweep proposes, the commit thread decides, and a clock that jumps is not
+ * believed (SPEC 5, DESIGN law 8). */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+
+#include "support/heart.h"
+#include "tend/tend.h"
+
+#define SWEEP_MS 1000
+#define SWEEP_OPS 3
+
+static struct heart *heart;
+static struct tend *tend;
+
+static struct tend_config config_of(void)
+{
+    return (struct tend_config){.store = heart->store,
+                                .queue = heart->queue,
+                                .clock = &heart->clock,
+                                .sweep_ms = SWEEP_MS,
+                                .sweep_ops = SWEEP_OPS};
+}
+
+static int setup(void **state)
+{
+    heart = heart_new((struct heart_config){.store = "fault memory"});
+    const struct tend_config config = config_of();
+    tend = tend_new(&config);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    heart_run(heart);
+    tend_free(tend);
+    heart_free(heart);
+    return 0;
+}
+
+static void add(const char *name, int64_t expires_ms)
+{
+    struct op op = ask(&heart->asks, OP_INCREMENT, name, 1);
+    op.expires_ms = expires_ms;
+    assert_int_equal(heart_do(heart, op).err, ERR_OK);
+}
+
+static void round_and_run(void)
+{
+    tend_round(tend);
+    heart_run(heart);
+}
+
+static unsigned left(void)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g"};
+    unsigned count = 0;
+    for (unsigned i = 0; i < ARRAY_COUNT(names); i++)
+        count += heart_net(heart, names[i]) >= 0;
+    return count;
+}
+
+static void a_cell_stays_until_the_sweep_after_its_time_S3_77(void **state)
+{
+    add("a", HEART_START_MS + 500);
+    add("b", HEART_START_MS + 5000);
+    add("c", TIME_NONE);
+    heart_wait_ms(heart, SWEEP_MS - 1);
+    round_and_run();
+    assert_int_equal(left(), 3); /* over, but it was not swept yet */
+    heart_wait_ms(heart, 1);
+    round_and_run();
+    assert_int_equal(left(), 2);
+    assert_int_equal(heart_net(heart, "a"), -1);
+    heart_wait_ms(heart, 10 * SWEEP_MS);
+    round_and_run();
+    assert_int_equal(left(), 1);
+    assert_int_equal(heart_tenant_cells(heart), 1);
+}
+
+static void an_expiry_in_the_past_is_swept_next(void **state)
+{
+    add("a", 1);
+    assert_int_equal(heart_net(heart, "a"), 1);
+    heart_wait_ms(heart, SWEEP_MS);
+    round_and_run();
+    assert_int_equal(left(), 0);
+}
+
+static void what_is_more_than_one_job_follows_at_once(void **state)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g"};
+    for (unsigned i = 0; i < 7; i++)
+        add(names[i], 1);
+    heart_wait_ms(heart, SWEEP_MS);
+    round_and_run();
+    assert_int_equal(left(), 7 - SWEEP_OPS);
+    round_and_run(); /* no time has passed */
+    assert_int_equal(left(), 7 - 2 * SWEEP_OPS);
+    round_and_run();
+    assert_int_equal(left(), 0);
+    add("a", 1);
+    round_and_run(); /* that was all: now it waits again */
+    assert_int_equal(left(), 1);
+}
+
+static void one_proposal_is_under_way_at_a_time(void **state)
+{
+    add("a", 1);
+    heart_wait_ms(heart, SWEEP_MS);
+    tend_round(tend);
+    assert_int_equal(queue_depth(heart->queue), 1);
+    for (unsigned i = 0; i < 3; i++) {
+        heart_wait_ms(heart, SWEEP_MS);
+        tend_round(tend);
+    }
+    assert_int_equal(queue_depth(heart->queue), 1);
+    heart_run(heart);
+    assert_int_equal(left(), 0);
+}
+
+/* The sweep proposes on what readers see; an extension that is queued by then is judged first. */
+static void a_cell_extended_since_the_proposal_stays(void **state)
+{
+    add("a", 1);
+    struct op extend = ask(&heart->asks, OP_SET, "a", 5);
+    extend.expires_ms = HEART_START_MS + 99999;
+    heart_send(heart, (struct job){.lane = LANE_SYNC}, &extend, 1);
+    heart_wait_ms(heart, SWEEP_MS);
+    tend_round(tend);
+    assert_int_equal(queue_depth(heart->queue), 2);
+    heart_run(heart);
+    assert_int_equal(heart_net(heart, "a"), 5);
+}
+
+static void a_store_that_cannot_say_is_asked_again_later(void **state)
+{
+    add("a", 1);
+    fault_fail(heart->store, FAULT_DUE, 1);
+    heart_wait_ms(heart, SWEEP_MS);
+    round_and_run();
+    assert_int_equal(left(), 1);
+    heart_wait_ms(heart, SWEEP_MS);
+    round_and_run();
+    assert_int_equal(left(), 0);
+}
+
+static void a_sweep_that_did_not_become_durable_is_proposed_again(void **state)
+{
+    add("a", 1);
+    fault_fail(heart->store, FAULT_SYNC, 1);
+    heart_wait_ms(heart, SWEEP_MS);
+    round_and_run();
+    assert_int_equal(left(), 1);
+    heart_wait_ms(heart, SWEEP_MS);
+    round_and_run();
+    assert_int_equal(left(), 0);
+}
+
+static void a_full_queue_is_tried_again(void **state)
+{
+    heart_run(heart);
+    tend_free(tend);
+    heart_free(heart);
+    heart = heart_new((struct heart_config){.store = "memory", .queue = {.sync_ops_max = 1}});
+    const struct tend_config config = config_of();
+    tend = tend_new(&config);
+    add("a", 1);
+    struct op op = ask(&heart->asks, OP_SET, "other", 1);
+    heart_send(heart, (struct job){.lane = LANE_SYNC}, &op, 1);
+    heart_wait_ms(heart, SWEEP_MS);
+    tend_round(tend);
+    assert_int_equal(queue_depth(heart->queue), 1); /* no place */
+    heart_run(heart);
+    heart_wait_ms(heart, SWEEP_MS);
+    round_and_run();
+    assert_int_equal(left(), 0);
+}
+
+/* ---- the clock ---- */
+
+static void a_clock_set_far_ahead_expires_nothing_until_it_is_confirmed(void **state)
+{
+    add("a", HEART_START_MS + 1800 * 1000);
+    heart->wall_ms += 3602 * 1000; /* the monotonic one did not move */
+    heart->mono_ns += SWEEP_MS * 1000000ll;
+    round_and_run();
+    assert_true(tend_clock_suspect(tend));
+    assert_int_equal(left(), 1);
+    heart_wait_ms(heart, 100 * SWEEP_MS);
+    round_and_run();
+    assert_int_equal(left(), 1); /* it does not get used to it */
+    tend_confirm_clock(tend);
+    assert_false(tend_clock_suspect(tend));
+    round_and_run();
+    assert_false(tend_clock_suspect(tend));
+    assert_int_equal(left(), 0);
+}
+
+static void a_clock_set_far_back_is_not_believed_either(void **state)
+{
+    heart->wall_ms -= 3601 * 1000;
+    round_and_run();
+    assert_true(tend_clock_suspect(tend));
+}
+
+static void small_steps_are_followed_however_many(void **state)
+{
+    for (unsigned i = 0; i < 10; i++) {
+        heart->wall_ms += 3599 * 1000;
+        round_and_run();
+        assert_false(tend_clock_suspect(tend));
+    }
+    for (unsigned i = 0; i < 10; i++) {
+        heart->wall_ms -= 3599 * 1000;
+        round_and_run();
+        assert_false(tend_clock_suspect(tend));
+    }
+}
+
+static void passing_time_is_no_jump(void **state)
+{
+    heart_wait_ms(heart, 100ll * 24 * 3600 * 1000);
+    round_and_run();
+    assert_false(tend_clock_suspect(tend));
+}
+
+/* ---- its thread ---- */
+
+static void *tend_main(void *context)
+{
+    (void)context;
+    tend_run(tend);
+    return NULL;
+}
+
+static void it_stops_when_told_to(void **state)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, tend_main, NULL), 0);
+    tend_stop(tend);
+    pthread_join(thread, NULL);
+}
+
+#define CARE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CARE(a_cell_stays_until_the_sweep_after_its_time_S3_77),
+        CARE(an_expiry_in_the_past_is_swept_next),
+        CARE(what_is_more_than_one_job_follows_at_once),
+        CARE(one_proposal_is_under_way_at_a_time),
+        CARE(a_cell_extended_since_the_proposal_stays),
+        CARE(a_store_that_cannot_say_is_asked_again_later),
+        CARE(a_sweep_that_did_not_become_durable_is_proposed_again),
+        CARE(a_full_queue_is_tried_again),
+        CARE(a_clock_set_far_ahead_expires_nothing_until_it_is_confirmed),
+        CARE(a_clock_set_far_back_is_not_believed_either),
+        CARE(small_steps_are_followed_however_many),
+        CARE(passing_time_is_no_jump),
+        CARE(it_stops_when_told_to),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
