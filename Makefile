@@ -38,7 +38,7 @@ LIB     := $(OUT)/libtally.a
 SUPPORT := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
 SIM     := $(if $(wildcard tests/sim/sim.c),$(OUT)/tests/sim)
-CRASH   := $(patsubst tests/crash/%.c,$(OUT)/tests/%,$(wildcard tests/crash/*.c))
+FORGET  := $(OUT)/tests/forget.so
 FUZZ    := $(patsubst tests/fuzz/%.c,$(OUT)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 BENCH   := build/bench/limit build/bench/bulk
 
@@ -83,6 +83,8 @@ e2e: ## the real server, spoken to over HTTP
 	@tests/run e2e:$(VARIANT)
 crash: ## kill -9 under load, restart, compare
 	@tests/run crash:$(VARIANT)
+powercut: ## the same on a disk that forgets what was not synced
+	@tests/run powercut:$(VARIANT)
 asan tsan small: ## units, a short simulation and end-to-end tests in that variant
 	@tests/run unit:$@ sim:$@ e2e:$@
 fuzz: ## every fuzzer for FUZZ_SECONDS (30)
@@ -114,7 +116,8 @@ help: ## this list
 build-unit: $(UNIT)
 build-sim: $(SIM)
 build-e2e: $(OUT)/tally
-build-crash: $(OUT)/tally $(CRASH)
+build-crash: $(OUT)/tally
+build-powercut: $(OUT)/tally $(FORGET)
 build-fuzz: $(FUZZ)
 
 build/tally: build/release/tally
@@ -144,8 +147,9 @@ $(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SUPPORT) $(LIB)
 	$(LINK_TEST)
 $(OUT)/tests/sim: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/sim/*.c)) $(SUPPORT) $(LIB)
 	$(LINK_TEST)
-$(OUT)/tests/%: $(OUT)/obj/tests/crash/%.o $(SUPPORT) $(LIB)
-	$(LINK_TEST)
+$(FORGET): tests/crash/forget.c Makefile | can-build
+	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
+	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE $(CWARN) -O2 -g -pthread -fPIC -shared -o $@ $<
 $(OUT)/fuzz/%: $(OUT)/obj/tests/fuzz/%.o $(SUPPORT) $(LIB)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
@@ -156,7 +160,7 @@ build/bench/%: bench/%.c Makefile
 can-build:
 	@scripts/deps --check build
 
-.PHONY: all run deps install test unit sim e2e crash asan tsan small fuzz bench check format clean \
-    help build-unit build-sim build-e2e build-crash build-fuzz can-build
+.PHONY: all run deps install test unit sim e2e crash powercut asan tsan small fuzz bench check format \
+    clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)

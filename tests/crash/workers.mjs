@@ -17,7 +17,7 @@ import { between } from './random.mjs';
 const CELL = { durationSeconds: 0, timestamp: 0 };
 const DECIDED = new Set([200, 409]);
 
-class Worker {
+export class Worker {
     constructor(tenant, name, random) {
         this.tenant = tenant;
         this.name = name;

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { expectError, expectTriple } from './support/expect.mjs';
-import { sleep, times } from './support/pace.mjs';
+import { patience, sleep, times } from './support/pace.mjs';
 import { chunked, requestText } from './support/raw.mjs';
 import { serverFor, TOTAL } from './support/server.mjs';
 
@@ -388,7 +388,8 @@ describe('HTTP on the wire', () => {
 });
 
 describe('slow clients', { concurrency: true }, () => {
-    const server = serverFor({ settings: { 'timeouts.request': '1s', 'timeouts.idle': '2s', 'timeouts.write': '1s' } });
+    const idleMs = patience(2000);
+    const server = serverFor({ settings: { 'timeouts.request': '1s', 'timeouts.idle': `${idleMs}ms`, 'timeouts.write': '1s' } });
 
     test('SPEC 3: a header that never ends is cut off', async () => {
         const c = await server.raw();
@@ -442,7 +443,7 @@ describe('slow clients', { concurrency: true }, () => {
         const c = await server.raw();
         for (let i = 0; i < 6; i++) {
             assert.equal((await c.call('GET', '/healthz')).status, 200);
-            await sleep(500);
+            await sleep(idleMs / 4);
         }
         c.destroy();
     });

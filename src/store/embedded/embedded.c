@@ -34,8 +34,12 @@ static enum err make_dir(const char *dir, const char *name, char *path, size_t s
         snprintf(error_out, error_size, "the path of the data directory is too long.");
         return ERR_STORAGE;
     }
-    if (mkdir(path, 0700) == 0 || errno == EEXIST) return ERR_OK;
-    snprintf(error_out, error_size, "cannot make %s: %s.", path, strerror(errno));
+    int result = mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -errno;
+    /* Synced even if it was there: whoever made it may have been killed before syncing its name,
+     * and all that is in it goes with the name. */
+    if (result == 0) result = io_system.ops->sync_dir(&io_system, dir);
+    if (result == 0) return ERR_OK;
+    snprintf(error_out, error_size, "cannot make %s: %s.", path, strerror(-result));
     return ERR_STORAGE;
 }
 

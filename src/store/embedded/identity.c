@@ -72,7 +72,17 @@ static bool sync_dir(const char *dir)
     return ok;
 }
 
-/* Written beside its place and renamed, so that a crash leaves no half identity. */
+/* The data directory's own name is as good as its parent's last sync. A parent that we may not
+ * look into is not one that we made it in. */
+static bool sync_parent(const char *dir)
+{
+    char path[4096 + 4];
+    snprintf(path, sizeof path, "%s/..", dir);
+    return sync_dir(path) || errno == EACCES;
+}
+
+/* Written beside its place and renamed, so that a crash leaves no half identity. Where there is one
+ * the parent has been synced. */
 static bool identity_create(const char *dir, const char *path)
 {
     char temporary[4096 + 8];
@@ -83,7 +93,7 @@ static bool identity_create(const char *dir, const char *path)
     if (fd < 0) return false;
     bool ok = write(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes && fsync(fd) == 0;
     close(fd);
-    return ok && rename(temporary, path) == 0 && sync_dir(dir);
+    return ok && sync_parent(dir) && rename(temporary, path) == 0 && sync_dir(dir);
 }
 
 static enum err lock_dir(struct identity *identity, const char *dir, char *error_out,

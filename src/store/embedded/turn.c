@@ -39,9 +39,12 @@ static void counter_found(void *context, size_t at, struct bytes value)
 {
     struct misses *misses = context;
     const struct counter *counter = NULL;
-    enum err e = counter_record_decode(value, misses->arena, &counter);
-    if (e != ERR_OK) misses->err = e;
     misses->found[at] = true;
+    enum err e = counter_record_decode(value, misses->arena, &counter);
+    if (e != ERR_OK) {
+        misses->err = e; /* and not into memory: the next batch would take it for the truth */
+        return;
+    }
     counters_insert(misses->embedded->counters, &misses->reads->counters[misses->indexes[at]],
                     counter, misses->arena);
 }
@@ -67,9 +70,12 @@ static void cell_found(void *context, size_t at, struct bytes value)
 {
     struct misses *misses = context;
     struct cell cell;
-    enum err e = cell_record_decode(value, &cell);
-    if (e != ERR_OK) misses->err = e;
     misses->found[at] = true;
+    enum err e = cell_record_decode(value, &cell);
+    if (e != ERR_OK) {
+        misses->err = e;
+        return;
+    }
     cells_insert(misses->embedded->cells, &misses->reads->cells[misses->indexes[at]], &cell);
 }
 

@@ -1,0 +1,231 @@
+// powercut.mjs -- the real daemon under real load on a disk that forgets what was not synced.
+//
+//     node tests/crash/powercut.mjs [--rounds N] [--seed S]
+//
+// Like crash.mjs, but what ends the server ends the disk's memory too: it always runs with forget.so
+// before it, and after each run its directory becomes what a disk could have kept (disk.mjs says what
+// that can be), RocksDB's files included. A round is
+//
+//     load      workers at work; a random kill -9, a named crash point or SIGTERM, then the cut
+//     start     sometimes: cut again while the server is starting
+//     compare   the server's books against the workers', new writes, then the cut again
+//
+// Each few rounds begin with an empty directory, so that first starts are cut as well. After every
+// SIGTERM the log of forget.so must explain the directory byte for byte, or a call went past it. The
+// last line is `N passed, N failed`; a failure leaves the data and the last log where it says.
+
+import { readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+
+import { patience, sleep, within } from '../e2e/support/pace.mjs';
+import { newDirectory, removeDirectory, Server, TALLY_BIN, Tenant } from '../e2e/support/server.mjs';
+import { tokenFor } from '../e2e/support/tokens.mjs';
+import { Disk } from './disk.mjs';
+import { between, randomFrom } from './random.mjs';
+import { CrowdWorker, SoloWorker, Watcher } from './witnesses.mjs';
+import { BulkWorker, KeyedWorker, PlainWorker, TransferWorker } from './workers.mjs';
+
+const FORGET = path.join(path.dirname(realpathSync(TALLY_BIN)), 'tests', 'forget.so');
+const ROUNDS_A_WORLD = 4;
+const ENDS = [
+    'kill -9', 'kill -9', 'kill -9', 'kill -9', 'SIGTERM', 'SIGTERM',
+    'commit.decided', 'commit.before_answer', 'journal.append.before_write', 'journal.sync.before', 'journal.sync.after',
+    'journal.segment.before_switch', 'journal.segment.after_switch', 'checkpoint.before_flush', 'checkpoint.after_flush',
+    'checkpoint.before_applied', 'checkpoint.after_applied', 'checkpoint.before_trim', 'registry.ingest.before', 'registry.ingest.after',
+    'state.ingest.before_move', 'registry.filter.before_rename',
+];
+
+// Small files and short times, so that segments, checkpoints, flushes, ingestions and sweeps are all crossed.
+const SETTINGS = {
+    'journal.segmentBytes': 262144,
+    'journal.keep': '0s',
+    'checkpoint.every': '200ms',
+    'checkpoint.journalBytes': 262144,
+    'store.cacheBytes': 1048576,
+    'expiry.sweepEvery': '100ms',
+};
+
+BulkWorker.LINES = 3000; // enough for several batches a request, and the others get their turn
+
+const { values: flags } = parseArgs({ options: { rounds: { type: 'string', default: '15' }, seed: { type: 'string', default: String(Date.now() % 1000000) } } });
+const rounds = Number(flags.rounds);
+const seed = Number(flags.seed);
+const random = randomFrom(seed);
+
+/** A disk with a data directory, which the first start makes, and the workers that know what should be in it. */
+class World {
+    disk = realpathSync(newDirectory('powercut'));
+    data = path.join(this.disk, 'data');
+    log = `${this.disk}.log`;
+    #opened = false;
+    #notes = [];
+
+    constructor(number) {
+        const tenant = new Tenant(null, 'cut', tokenFor('cut'));
+        const one = (kind, name, ...rest) => new kind(tenant, name, randomFrom(seed + 1000 * number + this.workers.length), ...rest);
+        this.workers = [];
+        for (let i = 0; i < 3; i++) this.workers.push(one(PlainWorker, `plain-${i}`));
+        for (let i = 0; i < 3; i++) this.workers.push(one(KeyedWorker, `keyed-${i}`));
+        for (let i = 0; i < 3; i++) this.workers.push(one(SoloWorker, `solo-${i}`));
+        this.workers.push(one(SoloWorker, 'fleeting', { expiring: true }), one(CrowdWorker, 'crowd'), one(TransferWorker, 'transfer'));
+        this.workers.push(one(BulkWorker, 'bulk'), one(Watcher, 'watcher', this.workers));
+    }
+
+    get decidedOps() {
+        return this.workers.reduce((sum, worker) => sum + worker.acknowledgedOps, 0);
+    }
+
+    /** What the last cuts had to choose from, and forgets it. */
+    takeNotes() {
+        return this.#notes.splice(0).join(', ');
+    }
+
+    /** Runs a server while `use` does, then cuts the power. `use` must have ended the server. */
+    async #powered(crashPoint, use) {
+        const disk = Disk.read(this.disk, { ordered: ['data/state'] });
+        const env = { LD_PRELOAD: FORGET, TALLY_FORGET_DIR: this.disk, TALLY_FORGET_LOG: this.log, TALLY_CRASH_POINT: crashPoint };
+        const server = new Server({ data: this.data, settings: SETTINGS, env });
+        writeFileSync(this.log, ''); // it may die before it gets to do that itself
+        const polite = await use(server);
+        disk.replay(readFileSync(this.log));
+        const unexplained = polite ? disk.differences() : [];
+        if (unexplained.length) throw new Error(`forget.so has missed something:\n${unexplained.join('\n')}`);
+        const { mood, files, names, namesKept } = disk.cut(random);
+        this.#notes.push(`${files}f ${namesKept}/${names}n ${mood.toFixed(2)}`);
+    }
+
+    /** Accounts that transfer workers share; a world whose opening was cut is opened again. */
+    async #open(server) {
+        if (this.#opened) return;
+        await TransferWorker.open(new Tenant(server, 'cut', tokenFor('cut')));
+        this.#opened = true;
+    }
+
+    /** Load until the end that `plan` names. Returns a word about an end that came out differently. */
+    async load(plan) {
+        let note = '';
+        await this.#powered(plan.nth ? `${plan.end}:${plan.nth}` : '', async (server) => {
+            const died = () => !server.port;
+            try {
+                await server.start();
+                await this.#open(server);
+            } catch (error) {
+                if (!plan.nth || (died() && !/SIGKILL/.test(error.message))) throw error;
+                await server.kill();
+                note = 'died while starting';
+                return false;
+            }
+            let over = false;
+            const running = this.workers.map((worker) => worker.run(server, () => over));
+            const reached = await endServer(server, plan);
+            if (!reached) note = 'not passed, killed';
+            over = true;
+            await within(20000, 'the workers to stop', Promise.all(running));
+            return plan.end === 'SIGTERM';
+        });
+        return note;
+    }
+
+    /** Starts and is cut before or soon after it is ready. */
+    async cutStart() {
+        await this.#powered('', async (server) => {
+            const starting = server.start().catch(() => {});
+            await sleep(between(random, 5, 120));
+            await server.kill();
+            await starting;
+            return false;
+        });
+    }
+
+    /** What the restarted server says against what the workers know: a list of sentences. */
+    async compare() {
+        const wrong = [];
+        await this.#powered('', async (server) => {
+            await server.start();
+            const polite = random() < 0.3;
+            try {
+                await this.#open(server);
+                const connection = await server.raw();
+                for (const worker of this.workers) await worker.settle(connection);
+                for (const worker of this.workers) wrong.push(...await worker.verify(connection));
+                connection.destroy();
+            } finally {
+                if (polite) await server.stop();
+                else await server.kill();
+            }
+            return polite;
+        });
+        return wrong;
+    }
+
+    remove() {
+        removeDirectory(this.disk);
+        rmSync(this.log, { force: true });
+    }
+}
+
+/** Ends the server as planned; false if it did not come to its crash point and had to be killed. */
+async function endServer(server, plan) {
+    if (plan.nth) {
+        const died = await Promise.race([server.exited.then(() => true), sleep(patience(2500)).then(() => false)]);
+        await server.kill();
+        return died;
+    }
+    await sleep(between(random, 30, 1200));
+    if (plan.end === 'SIGTERM') await server.stop();
+    else await server.kill();
+    return true;
+}
+
+function shuffled(list) {
+    const left = [...list];
+    return list.map(() => left.splice(between(random, 0, left.length - 1), 1)[0]);
+}
+
+function planRound(end) {
+    if (!end.includes('.')) return { end };
+    const often = /^(commit|journal\.(append|sync))/.test(end);
+    return { end, nth: between(random, 1, often ? 200 : 4) };
+}
+
+async function runRound(index, world, plan) {
+    const before = world.decidedOps;
+    let wrong;
+    let note = '';
+    try {
+        note = await world.load(plan);
+        if (random() < 0.3) await world.cutStart();
+        wrong = await world.compare();
+    } catch (error) {
+        wrong = [error.stack];
+    }
+    const what = plan.nth ? `${plan.end}:${plan.nth}` : plan.end;
+    const verdict = wrong.length ? 'FAILED' : 'ok';
+    console.log(`round ${String(index + 1).padStart(3)}  ${what.padEnd(34)} ${String(world.decidedOps - before).padStart(6)} ops  ${verdict}  unsynced ${world.takeNotes()}${note ? `  (${note})` : ''}`);
+    for (const sentence of wrong) console.log(`    ${sentence}`);
+    return wrong.length === 0;
+}
+
+async function main() {
+    console.log(`power cut test: ${rounds} rounds, seed ${seed}`);
+    console.log('unsynced: files with unsynced content, changes of names that survived of those unsynced, how likely the rest was to survive');
+    let ends = [];
+    let world = null;
+    let passed = 0;
+    for (let index = 0; index < rounds && passed === index; index++) {
+        if (index % ROUNDS_A_WORLD === 0) {
+            world?.remove();
+            world = new World(index / ROUNDS_A_WORLD);
+        }
+        if (!ends.length) ends = shuffled(ENDS);
+        if (await runRound(index, world, planRound(ends.pop()))) passed++;
+    }
+    const failed = passed < rounds ? 1 : 0;
+    if (failed) console.log(`stopped; the data is in ${world.data}, the last log in ${world.log}, repeat with --seed ${seed}`);
+    else world?.remove();
+    console.log(`${passed} passed, ${failed} failed`);
+    process.exitCode = failed;
+}
+
+await main();
