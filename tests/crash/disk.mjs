@@ -6,6 +6,10 @@
 //     disk.differences();                          after a clean exit: what the log does not know
 //     disk.cut(random);                            the directory is now what a disk could have kept
 //
+// or, if only the program died and the disk goes on with all that it has not written yet,
+//
+//     disk.killed();                               and then start, replay and cut again
+//
 // What is there before the start counts as durable. From then on:
 //
 //     content   is durable after a sync of the file that began after the write had ended. Of the
@@ -56,6 +60,11 @@ class File {
 
     content() {
         return this.bytes.subarray(0, this.size);
+    }
+
+    /** What a program reads. */
+    now() {
+        return this.remains(() => 0, 1);
     }
 
     /** What remains of it: durable bytes and some of the rest. */
@@ -149,7 +158,7 @@ export class Disk {
     #names = []; // changes in #now that #durable has not: {at, parents, apply}
     #open = new Map(); // descriptor -> {node, name}
     #syncs = new Map(); // descriptor -> where syncs under way began
-    synced = 0;
+    #time = 0; // of the first record of the next log
 
     static read(root, { ordered = [] } = {}) {
         return new Disk(root, ordered.map((name) => path.join(root, name)));
@@ -174,7 +183,8 @@ export class Disk {
             [UNLINK]: ({ at, text }) => this.#unlinked(at, nameOf(text)),
             [MKDIR]: ({ at, text }) => this.#created(at, nameOf(text), new Directory()),
         };
-        for (const record of recordsOf(log)) actions[record.kind](record);
+        for (const record of recordsOf(log)) actions[record.kind]({ ...record, at: this.#time + record.at });
+        this.#time += log.length + 1;
     }
 
     #file(fd) {
@@ -206,7 +216,10 @@ export class Disk {
     }
 
     #renamed({ at, text }) {
-        const [from, to] = namesOf(text);
+        this.#moved(at, ...namesOf(text));
+    }
+
+    #moved(at, from, to) {
         const node = this.#now.get(from);
         if (node.isDirectory) throw new Error(`the log renames a directory, ${from}`);
         this.#change(at, [from, to], (names) => {
@@ -225,7 +238,6 @@ export class Disk {
         const began = this.#syncs.get(fd).shift();
         if (value !== 0) return;
         const { node, name } = this.#open.get(fd);
-        this.synced++;
         if (!node.isDirectory) {
             node.sync(began);
             return;
@@ -235,17 +247,42 @@ export class Disk {
         this.#names = this.#names.filter((change) => !isSafe(change));
     }
 
+    /** Paths whose real state is not the logged one, with both; undefined where there is nothing. */
+    #compare() {
+        const real = readTree(this.#root);
+        const all = [...new Set([...real.keys(), ...this.#now.keys()])].sort();
+        const pairs = all.map((name) => ({ name, there: real.get(name), logged: this.#now.get(name) }));
+        return pairs.filter(({ there, logged }) => !there || !logged || (!there.isDirectory && !there.content().equals(logged.now())));
+    }
+
     /** Sentences about what the directory has and the log does not explain, or the other way round. */
     differences() {
-        const found = [];
-        const real = readTree(this.#root);
-        for (const name of new Set([...real.keys(), ...this.#now.keys()])) {
-            const there = real.get(name);
-            const logged = this.#now.get(name);
-            if (!there || !logged) found.push(`${name} is only in the ${there ? 'directory' : 'log'}`);
-            else if (!there.isDirectory && !there.content().equals(logged.remains(() => 0, 1))) found.push(`${name} is not as the log says`);
+        return this.#compare().map(({ name, there, logged }) => {
+            if (there && logged) return `${name} is not as the log says`;
+            return `${name} is only in the ${there ? 'directory' : 'log'}`;
+        });
+    }
+
+    /** The program is gone and the disk stays. What it was doing just then may be done, but not noted. */
+    killed() {
+        this.#open.clear();
+        this.#syncs.clear();
+        const at = this.#time++;
+        const unnoted = this.#compare();
+        const lost = unnoted.filter(({ there }) => !there);
+        for (const { name, there, logged } of unnoted.filter((one) => one.there)) {
+            const moved = there.isDirectory ? -1 : lost.findIndex((one) => !one.logged.isDirectory && one.logged.now().equals(there.content()));
+            if (moved >= 0) this.#moved(at, lost.splice(moved, 1)[0].name, name);
+            else if (there.isDirectory) this.#created(at, name, there);
+            else this.#rewritten(at, name, logged, there.content());
         }
-        return found;
+        for (const { name } of lost) this.#unlinked(at, name);
+    }
+
+    #rewritten(at, name, logged, bytes) {
+        const file = logged ?? new File();
+        if (!logged) this.#created(at, name, file);
+        file.pending.push({ at, size: bytes.length }, { at, offset: 0, data: bytes });
     }
 
     /** Makes the directory what is left after a power cut and says how much was at stake. */

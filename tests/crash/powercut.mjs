@@ -7,8 +7,11 @@
 // that can be), RocksDB's files included. A round is
 //
 //     load      workers at work; a random kill -9, a named crash point or SIGTERM, then the cut
-//     start     sometimes: cut again while the server is starting
+//     start     sometimes: the server is started and cut again before or soon after it is ready
 //     compare   the server's books against the workers', new writes, then the cut again
+//
+// Sometimes the first end is a kill alone: the next server then reads what the disk has not got yet,
+// and the cut that comes after it takes that away.
 //
 // Each few rounds begin with an empty directory, so that first starts are cut as well. After every
 // SIGTERM the log of forget.so must explain the directory byte for byte, or a call went past it. The
@@ -41,12 +44,12 @@ const SETTINGS = {
     'journal.segmentBytes': 262144,
     'journal.keep': '0s',
     'checkpoint.every': '200ms',
-    'checkpoint.journalBytes': 262144,
+    'checkpoint.journalBytes': 1048576,
     'store.cacheBytes': 1048576,
     'expiry.sweepEvery': '100ms',
 };
 
-BulkWorker.LINES = 3000; // enough for several batches a request, and the others get their turn
+BulkWorker.LINES = 8000; // more than go into the state without an ingestion, fewer than would keep the others waiting
 
 const { values: flags } = parseArgs({ options: { rounds: { type: 'string', default: '15' }, seed: { type: 'string', default: String(Date.now() % 1000000) } } });
 const rounds = Number(flags.rounds);
@@ -59,6 +62,7 @@ class World {
     data = path.join(this.disk, 'data');
     log = `${this.disk}.log`;
     #opened = false;
+    #warm = null; // the disk, while it has power
     #notes = [];
 
     constructor(number) {
@@ -81,9 +85,9 @@ class World {
         return this.#notes.splice(0).join(', ');
     }
 
-    /** Runs a server while `use` does, then cuts the power. `use` must have ended the server. */
-    async #powered(crashPoint, use) {
-        const disk = Disk.read(this.disk, { ordered: ['data/state'] });
+    /** Runs a server while `use` does, then cuts the power, if so asked. `use` must have ended the server. */
+    async #powered(crashPoint, use, cut = true) {
+        const disk = this.#warm ?? Disk.read(this.disk, { ordered: ['data/state'] });
         const env = { LD_PRELOAD: FORGET, TALLY_FORGET_DIR: this.disk, TALLY_FORGET_LOG: this.log, TALLY_CRASH_POINT: crashPoint };
         const server = new Server({ data: this.data, settings: SETTINGS, env });
         writeFileSync(this.log, ''); // it may die before it gets to do that itself
@@ -91,8 +95,14 @@ class World {
         disk.replay(readFileSync(this.log));
         const unexplained = polite ? disk.differences() : [];
         if (unexplained.length) throw new Error(`forget.so has missed something:\n${unexplained.join('\n')}`);
-        const { mood, files, names, namesKept } = disk.cut(random);
-        this.#notes.push(`${files}f ${namesKept}/${names}n ${mood.toFixed(2)}`);
+        this.#warm = cut ? null : disk;
+        if (cut) {
+            const { mood, files, names, namesKept } = disk.cut(random);
+            this.#notes.push(`${files}f ${namesKept}/${names}n ${mood.toFixed(2)}`);
+        } else {
+            disk.killed();
+            this.#notes.push('no cut');
+        }
     }
 
     /** Accounts that transfer workers share; a world whose opening was cut is opened again. */
@@ -123,7 +133,7 @@ class World {
             over = true;
             await within(20000, 'the workers to stop', Promise.all(running));
             return plan.end === 'SIGTERM';
-        });
+        }, plan.cut);
         return note;
     }
 
@@ -131,7 +141,7 @@ class World {
     async cutStart() {
         await this.#powered('', async (server) => {
             const starting = server.start().catch(() => {});
-            await sleep(between(random, 5, 120));
+            await sleep(between(random, 5, 150));
             await server.kill();
             await starting;
             return false;
@@ -183,10 +193,13 @@ function shuffled(list) {
     return list.map(() => left.splice(between(random, 0, left.length - 1), 1)[0]);
 }
 
+/** How a round goes: its end, the how-manieth pass of a crash point, what is cut. */
 function planRound(end) {
-    if (!end.includes('.')) return { end };
+    const cut = random() < 0.75;
+    const cutStart = random() < (cut ? 0.3 : 0.7);
+    if (!end.includes('.')) return { end, cut, cutStart };
     const often = /^(commit|journal\.(append|sync))/.test(end);
-    return { end, nth: between(random, 1, often ? 200 : 4) };
+    return { end, nth: between(random, 1, often ? 200 : 4), cut, cutStart };
 }
 
 async function runRound(index, world, plan) {
@@ -195,7 +208,7 @@ async function runRound(index, world, plan) {
     let note = '';
     try {
         note = await world.load(plan);
-        if (random() < 0.3) await world.cutStart();
+        if (plan.cutStart) await world.cutStart();
         wrong = await world.compare();
     } catch (error) {
         wrong = [error.stack];

@@ -304,41 +304,34 @@ void state_batch_free(struct state_batch *batch)
     free(batch);
 }
 
+/* Without the lock: batches belong to the thread that reopens, and they are filled under the
+ * caches' locks, which others take inside the state's. */
+static bool batch_lacks_state(struct state_batch *batch)
+{
+    if (!batch->state->db) batch->failed = true;
+    return batch->failed;
+}
+
 void state_batch_put(struct state_batch *batch, enum state_family family, struct bytes key,
                      struct bytes value)
 {
-    struct state *state = batch->state;
-    if (state_enter(state)) {
-        batch->failed = true;
-        return;
-    }
-    rocksdb_writebatch_put_cf(batch->batch, state->families[family], key.data, key.size, value.data,
-                              value.size);
-    state_leave(state);
+    if (batch_lacks_state(batch)) return;
+    rocksdb_writebatch_put_cf(batch->batch, batch->state->families[family], key.data, key.size,
+                              value.data, value.size);
 }
 
 void state_batch_delete(struct state_batch *batch, enum state_family family, struct bytes key)
 {
-    struct state *state = batch->state;
-    if (state_enter(state)) {
-        batch->failed = true;
-        return;
-    }
-    rocksdb_writebatch_delete_cf(batch->batch, state->families[family], key.data, key.size);
-    state_leave(state);
+    if (batch_lacks_state(batch)) return;
+    rocksdb_writebatch_delete_cf(batch->batch, batch->state->families[family], key.data, key.size);
 }
 
 void state_batch_delete_range(struct state_batch *batch, enum state_family family,
                               struct bytes from, struct bytes to)
 {
-    struct state *state = batch->state;
-    if (state_enter(state)) {
-        batch->failed = true;
-        return;
-    }
-    rocksdb_writebatch_delete_range_cf(batch->batch, state->families[family], from.data, from.size,
-                                       to.data, to.size);
-    state_leave(state);
+    if (batch_lacks_state(batch)) return;
+    rocksdb_writebatch_delete_range_cf(batch->batch, batch->state->families[family], from.data,
+                                       from.size, to.data, to.size);
 }
 
 static struct state_mark state_mark_now(struct state *state)

@@ -56,6 +56,7 @@ typedef bool state_visit_fn(void *context, struct bytes key, struct bytes value)
 MUST_USE enum err state_scan(struct state *state, enum state_family family, struct bytes from,
                              struct bytes to, state_visit_fn *visit, void *context);
 
+/* Batches are for the thread that calls state_reopen only. */
 struct state_batch;
 struct state_batch *state_batch_new(struct state *state);
 void state_batch_put(struct state_batch *batch, enum state_family family, struct bytes key,
