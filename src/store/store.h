@@ -47,7 +47,7 @@ struct cell_ref {
     int32_t duration;
 };
 
-/* Return false to stop early. */
+/* Return false to stop early. A visitor makes no call of the store. */
 typedef bool store_cell_fn(void *context, int64_t bucket, const struct cell *cell);
 typedef bool store_counter_fn(void *context, struct bytes key, const struct counter *counter);
 typedef bool store_due_fn(void *context, struct bytes counter, int32_t duration, int64_t bucket);

@@ -3,6 +3,9 @@
  *
  *     LD_PRELOAD=forget.so TALLY_FORGET_DIR=<absolute> TALLY_FORGET_LOG=<elsewhere> tally serve ...
  *
+ * TALLY_FORGET_KILL=rename:3 kills the program just after its third rename, before it hears of it;
+ * the kinds are named in `kind_names`.
+ *
  * Every call that changes something below the directory, or makes it durable, is made and then
  * noted in the log. Nothing is kept in memory, so the program may die at any moment, by any hand:
  * the log, together with a copy of the directory from before the start, says what a disk would have
@@ -22,6 +25,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -49,6 +53,12 @@ enum kind {
     MKDIR,      /* text: path */
 };
 
+static const char *const kind_names[] = {
+    [OPEN] = "open",       [WRITE] = "write",   [SIZE] = "size",
+    [SYNC_BEGIN] = "sync", [SYNC_END] = "done", [RENAME] = "rename",
+    [LINK] = "link",       [UNLINK] = "unlink", [MKDIR] = "mkdir",
+};
+
 /* The log is a row of these, each followed by `size` bytes of text, in the machine's own order. */
 struct record {
     uint32_t size;
@@ -63,6 +73,8 @@ static int log_fd = -1;
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;   /* one record at a time */
 static pthread_mutex_t names_mutex = PTHREAD_MUTEX_INITIALIZER; /* taken before log_mutex */
 static atomic_bool watched[FILES_MAX];                          /* by descriptor */
+static const char *kill_kind;
+static unsigned long kill_left; /* under log_mutex */
 
 static _Noreturn void give_up(const char *what)
 {
@@ -82,6 +94,17 @@ __attribute__((constructor)) static void forget_start(void)
     int flags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC;
     log_fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
     if (log_fd < 0) give_up("TALLY_FORGET_LOG cannot be opened");
+    kill_kind = getenv("TALLY_FORGET_KILL");
+    const char *colon = kill_kind ? strchr(kill_kind, ':') : NULL;
+    kill_left = colon ? strtoul(colon + 1, NULL, 10) : 0;
+}
+
+/* Under log_mutex, which is never given back: this record is the last. */
+static void kill_if_due(enum kind kind)
+{
+    size_t size = strlen(kind_names[kind]);
+    if (kill_left == 0 || strncmp(kill_kind, kind_names[kind], size) != 0) return;
+    if (kill_kind[size] == ':' && --kill_left == 0) raise(SIGKILL);
 }
 
 /* A kill may tear the last record; the mutex sees to it that nothing follows a torn one. */
@@ -92,6 +115,7 @@ static void note(enum kind kind, int fd, int64_t value, const void *text, size_t
     int error = errno;
     pthread_mutex_lock(&log_mutex);
     ssize_t put = syscall(SYS_writev, log_fd, parts, 2);
+    kill_if_due(kind);
     pthread_mutex_unlock(&log_mutex);
     if (put != (ssize_t)(sizeof record + size)) give_up("the log cannot be written");
     errno = error;

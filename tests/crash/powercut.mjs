@@ -6,7 +6,8 @@
 // before it, and after each run its directory becomes what a disk could have kept (disk.mjs says what
 // that can be), RocksDB's files included. A round is
 //
-//     load      workers at work; a random kill -9, a named crash point or SIGTERM, then the cut
+//     load      workers at work; a kill -9 at a random moment, at a named crash point or after some
+//               file operation, or a SIGTERM, then the cut
 //     start     sometimes: the server is started and cut again before or soon after it is ready
 //     compare   the server's books against the workers', new writes, then the cut again
 //
@@ -32,12 +33,15 @@ import { BulkWorker, KeyedWorker, PlainWorker, TransferWorker } from './workers.
 const FORGET = path.join(path.dirname(realpathSync(TALLY_BIN)), 'tests', 'forget.so');
 const ROUNDS_A_WORLD = 4;
 const ENDS = [
-    'kill -9', 'kill -9', 'kill -9', 'kill -9', 'SIGTERM', 'SIGTERM',
+    'kill -9', 'kill -9', 'kill -9', 'SIGTERM', 'SIGTERM', 'open', 'write', 'sync', 'sync', 'done', 'rename', 'rename', 'unlink',
     'commit.decided', 'commit.before_answer', 'journal.append.before_write', 'journal.sync.before', 'journal.sync.after',
     'journal.segment.before_switch', 'journal.segment.after_switch', 'checkpoint.before_flush', 'checkpoint.after_flush',
     'checkpoint.before_applied', 'checkpoint.after_applied', 'checkpoint.before_trim', 'registry.ingest.before', 'registry.ingest.after',
     'state.ingest.before_move', 'registry.filter.before_rename',
 ];
+// ...and by forget.so just after some file operation, with how many of its kind there may be before it.
+const OPERATIONS = { open: 100, write: 300, sync: 300, done: 300, rename: 40, unlink: 20 };
+const SHORT_OPERATIONS = { open: 40, write: 30, sync: 20, done: 20, rename: 6, unlink: 6, mkdir: 4 };
 
 // Small files and short times, so that segments, checkpoints, flushes, ingestions and sweeps are all crossed.
 const SETTINGS = {
@@ -86,9 +90,9 @@ class World {
     }
 
     /** Runs a server while `use` does, then cuts the power, if so asked. `use` must have ended the server. */
-    async #powered(crashPoint, use, cut = true) {
+    async #powered(variables, use, cut = true) {
         const disk = this.#warm ?? Disk.read(this.disk, { ordered: ['data/state'] });
-        const env = { LD_PRELOAD: FORGET, TALLY_FORGET_DIR: this.disk, TALLY_FORGET_LOG: this.log, TALLY_CRASH_POINT: crashPoint };
+        const env = { LD_PRELOAD: FORGET, TALLY_FORGET_DIR: this.disk, TALLY_FORGET_LOG: this.log, ...variables };
         const server = new Server({ data: this.data, settings: SETTINGS, env });
         writeFileSync(this.log, ''); // it may die before it gets to do that itself
         const polite = await use(server);
@@ -115,7 +119,7 @@ class World {
     /** Load until the end that `plan` names. Returns a word about an end that came out differently. */
     async load(plan) {
         let note = '';
-        await this.#powered(plan.nth ? `${plan.end}:${plan.nth}` : '', async (server) => {
+        await this.#powered(plan.variables, async (server) => {
             const died = () => !server.port;
             try {
                 await server.start();
@@ -139,9 +143,11 @@ class World {
 
     /** Starts and is cut before or soon after it is ready. */
     async cutStart() {
-        await this.#powered('', async (server) => {
+        const kind = Object.keys(SHORT_OPERATIONS)[between(random, 0, 12)]; // or none, one time in two
+        const variables = kind ? { TALLY_FORGET_KILL: `${kind}:${between(random, 1, SHORT_OPERATIONS[kind])}` } : {};
+        await this.#powered(variables, async (server) => {
             const starting = server.start().catch(() => {});
-            await sleep(between(random, 5, 150));
+            await Promise.race([server.exited, sleep(kind ? patience(600) : between(random, 10, 250))]);
             await server.kill();
             await starting;
             return false;
@@ -151,7 +157,7 @@ class World {
     /** What the restarted server says against what the workers know: a list of sentences. */
     async compare() {
         const wrong = [];
-        await this.#powered('', async (server) => {
+        await this.#powered({}, async (server) => {
             await server.start();
             const polite = random() < 0.3;
             try {
@@ -193,13 +199,15 @@ function shuffled(list) {
     return list.map(() => left.splice(between(random, 0, left.length - 1), 1)[0]);
 }
 
-/** How a round goes: its end, the how-manieth pass of a crash point, what is cut. */
+/** How a round goes: what ends the load, at the how-manieth time, and what is cut. */
 function planRound(end) {
     const cut = random() < 0.75;
     const cutStart = random() < (cut ? 0.3 : 0.7);
-    if (!end.includes('.')) return { end, cut, cutStart };
+    if (end === 'kill -9' || end === 'SIGTERM') return { end, variables: {}, cut, cutStart };
     const often = /^(commit|journal\.(append|sync))/.test(end);
-    return { end, nth: between(random, 1, often ? 200 : 4), cut, cutStart };
+    const nth = between(random, 1, OPERATIONS[end] ?? (often ? 200 : 4));
+    const variable = end in OPERATIONS ? 'TALLY_FORGET_KILL' : 'TALLY_CRASH_POINT';
+    return { end, nth, variables: { [variable]: `${end}:${nth}` }, cut, cutStart };
 }
 
 async function runRound(index, world, plan) {

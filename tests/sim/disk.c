@@ -26,6 +26,7 @@ struct disk {
     struct io_sim *sims[PLACES];
     struct io_sim *pictures[PLACES]; /* NULL: none was taken */
     unsigned moments_left;           /* 0: not armed */
+    bool syncs_only;
     void (*taken)(void *context);
     void *taken_context;
     void (*syncing)(void *context);
@@ -53,10 +54,15 @@ static void take_picture(struct disk *disk)
     disk->taken(disk->taken_context);
 }
 
-static void pass_moment(struct disk *disk)
+static void count_moment(struct disk *disk)
 {
     if (disk->moments_left == 0) return;
     if (--disk->moments_left == 0) take_picture(disk);
+}
+
+static void pass_moment(struct disk *disk)
+{
+    if (!disk->syncs_only) count_moment(disk);
 }
 
 /* Instead of base/crash.c: its file is not linked, because the simulator has these names. */
@@ -68,11 +74,13 @@ void crash_pass(const char *name)
     if (disk_now) pass_moment(disk_now);
 }
 
-void disk_arm(struct disk *disk, unsigned nth, void (*taken)(void *context), void *context)
+void disk_arm(struct disk *disk, unsigned nth, bool syncs_only, void (*taken)(void *context),
+              void *context)
 {
     must(nth > 0);
     must(!disk->pictures[0]);
     disk->moments_left = nth;
+    disk->syncs_only = syncs_only;
     disk->taken = taken;
     disk->taken_context = context;
 }
@@ -125,7 +133,7 @@ void disk_break(struct disk *disk, struct dice *dice)
     enum io_sim_loss loss = (enum io_sim_loss)dice_below(dice, IO_SIM_LOSSES);
     switch (dice_below(dice, 4)) {
     case 0:
-        io_sim_fail_sync(sim, 1 + dice_below(dice, 4), loss);
+        io_sim_fail_sync(sim, 1 + dice_below(dice, 3), loss);
         break;
     case 1:
         io_sim_room(sim, io_sim_bytes(sim) + dice_below(dice, 20) * IO_ALIGN);
@@ -213,8 +221,9 @@ static int64_t disk_write(struct io *io, int fd, const void *data, size_t size, 
 static int disk_sync(struct io *io, int fd)
 {
     struct disk *disk = disk_of(io);
-    pass_moment(disk);
-    if (fd % PLACES == JOURNAL && disk->syncing) disk->syncing(disk->syncing_context);
+    bool journal = fd % PLACES == JOURNAL;
+    if (journal || !disk->syncs_only) count_moment(disk);
+    if (journal && disk->syncing) disk->syncing(disk->syncing_context);
     return fd_io(io, fd)->ops->sync(fd_io(io, fd), fd / PLACES);
 }
 

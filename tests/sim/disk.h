@@ -20,8 +20,10 @@ void disk_free(struct disk *disk);
 const char *disk_dir(const struct disk *disk);
 struct io *disk_io(struct disk *disk);
 
-/* Takes a picture at the nth moment from now on (1: the next) and calls `taken`. */
-void disk_arm(struct disk *disk, unsigned nth, void (*taken)(void *context), void *context);
+/* Takes a picture at the nth moment from now on (1: the next) and calls `taken`. With `syncs_only`
+ * moments are the syncs of journal files: written, and safe only in part. */
+void disk_arm(struct disk *disk, unsigned nth, bool syncs_only, void (*taken)(void *context),
+              void *context);
 /* No picture any more. True: it had been taken; it is kept for disk_crash. */
 bool disk_disarm(struct disk *disk);
 

@@ -92,7 +92,7 @@ static void open_badly(struct sim *sim)
     if (broken)
         disk_break(sim->disk, &sim->dice);
     else
-        life_arm_picture(sim, 40);
+        life_arm_picture(sim, 40, false);
     enum err e = open_once(sim, &store, error, sizeof error);
     if (e == ERR_OK)
         embedded_crash(store);
@@ -127,9 +127,9 @@ static void picture_taken(void *context)
     sim_say(sim, "the picture is taken");
 }
 
-void life_arm_picture(struct sim *sim, unsigned moments_max)
+void life_arm_picture(struct sim *sim, unsigned moments_max, bool syncs_only)
 {
-    disk_arm(sim->disk, 1 + dice_below(&sim->dice, moments_max), picture_taken, sim);
+    disk_arm(sim->disk, 1 + dice_below(&sim->dice, moments_max), syncs_only, picture_taken, sim);
 }
 
 /* ---- lives ---- */
@@ -204,7 +204,7 @@ void life_restart(struct sim *sim)
     life_drain(sim);
     free_parts(sim);
     sim->commit = NULL;
-    if (dice_chance(&sim->dice, 30)) life_arm_picture(sim, 40);
+    if (dice_chance(&sim->dice, 30)) life_arm_picture(sim, 40, false);
     sim->probe.real->ops->close(sim->probe.real);
     sim->probe.real = NULL;
     disk_disarm(sim->disk);

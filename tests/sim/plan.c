@@ -8,9 +8,13 @@
 
 #define PAGE 4096u
 
+/* A few of these make a journal block of more than one sector of the disk, which can be torn. */
+#define FIFTY "-0123456789-abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJ-"
+#define LONG FIFTY FIFTY FIFTY FIFTY
+
 /* One is the beginning of the other: keys must not run into each other. */
-static const char *const tenants[MODEL_TENANTS] = {"a", "ab", "a-b"};
-static const char *const names[MODEL_NAMES + 1] = {"x", "xy", "x.y", "Z", "never"};
+static const char *const tenants[MODEL_TENANTS] = {"a" LONG, "a", "a-b"};
+static const char *const names[MODEL_NAMES + 1] = {"xy" LONG, "x", "x.y", "Z", "never"};
 
 const char *plan_tenant(unsigned tenant)
 {
@@ -65,13 +69,14 @@ static void plan_limits(struct plan *plan, struct dice *dice)
     plan->limits.granularities = 1 + dice_below(dice, SIM_DURATIONS);
     plan->limits.key_keep_ms = DICE_PICK(dice, keep_ms);
     plan->batch_ops_max = 1 + dice_below(dice, 16);
-    plan->batches_max = 1 + dice_below(dice, 5);
+    plan->batches_max = 1 + dice_below(dice, 8);
     if (dice_chance(dice, 25)) plan->inline_ops = 1 + dice_below(dice, 8);
     plan->queue = (struct queue_limits){
         .ops_max = (uint32_t)dice_between(dice, 3, 100),
         .tenant_ops_max = (uint32_t)dice_between(dice, 2, 80),
         .sync_ops_max = (uint32_t)dice_between(dice, 1, 20),
         .bytes_max = dice_chance(dice, 30) ? (size_t)dice_between(dice, 500, 5000) : 1u << 30,
+        .tenant_bytes_max = dice_chance(dice, 30) ? (size_t)dice_between(dice, 500, 3000) : 0,
     };
     plan->sweep_ms = dice_between(dice, 1, 5000);
     plan->sweep_ops = 1 + dice_below(dice, 6);
@@ -95,12 +100,13 @@ void plan_make(struct sim *sim)
     struct plan *plan = &sim->plan;
     struct dice *dice = &sim->dice;
     memset(plan, 0, sizeof *plan);
-    plan->steps = (unsigned)dice_between(dice, 100, 400);
+    plan->steps = (unsigned)dice_between(dice, 100, sim->world == SIM_MEMORY ? 800 : 400);
     plan_counters(plan, dice, sim->wall_ms);
     plan_limits(plan, dice);
     plan_store(plan, dice);
-    plan->crash_weight = dice_below(dice, 5);
-    plan->fault_weight = dice_chance(dice, 60) ? dice_below(dice, 6) : 0;
+    plan->crash_weight = dice_below(dice, 6);
+    plan->fault_weight = dice_chance(dice, 70) ? 1 + dice_below(dice, 8) : 0;
+    plan->state_faults = dice_chance(dice, 10) ? 1 + dice_below(dice, 2) : 0;
     /* The wall clock may run ahead of every batch and be set back: what RocksDB then forgets for
      * good, batches must not miss. Steps back stay below this. */
     plan->forget_ms = plan->limits.key_keep_ms + 2 * 3600 * 1000;

@@ -86,7 +86,7 @@ static enum err load_or_fail(struct sim *sim, struct read_set *reads, struct are
     struct store *real = sim->probe.real;
     if (sim->probe.fail_loads == 0) return load_real(sim, reads, arena);
     sim->probe.fail_loads--;
-    if (dice_chance(&sim->dice, 50) && load_real(sim, reads, arena) == ERR_OK)
+    if (dice_chance(&sim->dice, 70) && load_real(sim, reads, arena) == ERR_OK)
         real->ops->abandon(real, reads);
     return ERR_STORAGE;
 }

@@ -42,6 +42,7 @@ struct plan {
     bool expiring; /* most cells expire */
     unsigned crash_weight;
     unsigned fault_weight;
+    unsigned state_faults; /* left; RocksDB takes a second over each */
     struct queue_limits queue;
     struct model_limits limits;
     uint32_t batch_ops_max;
@@ -74,6 +75,7 @@ struct flight {
     struct model_job expected;
     bool failed; /* a part of it must be answered 503 */
     uint32_t taken;
+    unsigned passed_over; /* turns it was the next of its lane and tenant and got nothing */
     struct flight *next;
     struct op ops[MODEL_OPS_MAX];
     char keys[MODEL_OPS_MAX][COUNTER_KEY_SIZE_MAX];
@@ -123,6 +125,7 @@ struct sim {
     struct flight *flights; /* oldest first */
     uint32_t queue_ops;
     uint32_t tenant_ops[MODEL_TENANTS];
+    size_t tenant_bytes[MODEL_TENANTS];
     uint32_t sync_ops;
     uint32_t sweep_ops;
     uint32_t sweep_answered;
@@ -163,13 +166,15 @@ void life_drain(struct sim *sim);
 /* No faults from here on, and the store is writable again. */
 void life_heal(struct sim *sim);
 bool life_writable(struct sim *sim);
-void life_arm_picture(struct sim *sim, unsigned moments_max);
+/* The crash that is to come will have come at one of the next moments, see disk_arm. */
+void life_arm_picture(struct sim *sim, unsigned moments_max, bool syncs_only);
 
 /* probe.c */
 void probe_init(struct sim *sim, struct store *real);
 
 /* traffic.c */
 void traffic_push(struct sim *sim);
+void traffic_renew(struct sim *sim); /* deletes and makes a tenant's counters: large blocks */
 void traffic_retry(struct sim *sim); /* something unheard, if there is any */
 /* Asks for each key in a way that changes nothing and shows whether it is known. */
 void traffic_ask_keys(struct sim *sim);

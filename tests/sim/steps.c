@@ -79,10 +79,20 @@ static void state_fault(struct sim *sim)
     sim->state_faulty = true;
 }
 
+/* Many batches under way: some of them may be safe when the fault comes, and others not. */
+static void fill_pipeline(struct sim *sim)
+{
+    for (unsigned i = 0; i < 20 && sim->probe.batches_count < sim->plan.batches_max; i++) {
+        for (unsigned jobs = 1 + dice_below(&sim->dice, 5); jobs > 0; jobs--)
+            traffic_push(sim);
+        if (!step_turn(sim)) return;
+    }
+}
+
 static void step_fault(struct sim *sim)
 {
     struct dice *dice = &sim->dice;
-    if (dice_chance(dice, 30)) {
+    if (dice_chance(dice, 40)) {
         sim->probe.fail_loads = 1 + dice_below(dice, 2);
         sim_say(sim, "loads will fail");
     } else if (sim->world == SIM_MEMORY) {
@@ -90,35 +100,61 @@ static void step_fault(struct sim *sim)
         sim->break_keeps = dice_chance(dice, 50);
         memory_break_sync(sim->probe.real, sim->break_keeps);
         sim_say(sim, "the next sync fails, %s", sim->break_keeps ? "kept" : "lost");
-    } else if (dice_chance(dice, 25)) {
+    } else if (sim->plan.state_faults && dice_chance(dice, 50)) {
+        sim->plan.state_faults--;
         state_fault(sim);
     } else {
+        if (dice_chance(dice, 50)) fill_pipeline(sim);
         sim->journal_faulty = true;
         disk_break(sim->disk, dice);
         sim_say(sim, "the disk will fail");
     }
 }
 
-/* Something is done, and the crash comes in the middle of it. */
+static void busy_step(struct sim *sim)
+{
+    switch (dice_below(&sim->dice, 5)) {
+    case 0:
+    case 1:
+        traffic_push(sim);
+        break;
+    case 2:
+        step_turn(sim);
+        break;
+    case 3:
+        step_sync(sim);
+        break;
+    default:
+        if (dice_chance(&sim->dice, 50)) sim->mono_ns += sim->plan.checkpoint_ms * 1000000;
+        step_tend(sim);
+    }
+}
+
+/* The journal is being synced: its blocks are written, and safe only in part. */
+static void be_caught_syncing(struct sim *sim)
+{
+    if (dice_chance(&sim->dice, 70)) traffic_renew(sim);
+    fill_pipeline(sim);
+    life_arm_picture(sim, 2, true);
+    step_sync(sim);
+}
+
+/* Anything is being done. */
+static void be_caught_anywhere(struct sim *sim)
+{
+    life_arm_picture(sim, 30, false);
+    for (unsigned i = 0; i < 12 && !sim->pictured; i++)
+        busy_step(sim);
+}
+
 static void step_crash(struct sim *sim)
 {
-    bool inside = sim->world == SIM_EMBEDDED && dice_chance(&sim->dice, 70);
-    if (inside) life_arm_picture(sim, 30);
-    for (unsigned i = 0; inside && i < 6 && !sim->pictured; i++) {
-        switch (dice_below(&sim->dice, 4)) {
-        case 0:
-            traffic_push(sim);
-            break;
-        case 1:
-            step_turn(sim);
-            break;
-        case 2:
-            step_sync(sim);
-            break;
-        default:
-            if (dice_chance(&sim->dice, 50)) sim->mono_ns += sim->plan.checkpoint_ms * 1000000;
-            step_tend(sim);
-        }
+    if (sim->world == SIM_EMBEDDED) {
+        unsigned throw = dice_below(&sim->dice, 100);
+        if (throw < 40)
+            be_caught_syncing(sim);
+        else if (throw < 80)
+            be_caught_anywhere(sim);
     }
     life_crash(sim);
 }

@@ -10,6 +10,9 @@
 #include "core/bucket.h"
 #include "core/name.h"
 
+/* Turns that a job may be passed over: for a sweep of six, one by one, and a few more. */
+#define TURNS_MAX 16
+
 /* ---- making requests ---- */
 
 static int64_t pick_amount(struct sim *sim)
@@ -125,8 +128,9 @@ struct flight *traffic_flight(struct job *job)
 
 static struct fingerprint key_print(struct sim *sim, unsigned tenant, unsigned number)
 {
-    char text[64];
+    char text[NAME_SIZE_MAX + 16];
     int size = snprintf(text, sizeof text, "k%s/%u", plan_tenant(tenant), number);
+    must(size > 0 && (size_t)size < sizeof text);
     return fingerprint_of(&sim->probe.store.secret, bytes_of(text, (size_t)size));
 }
 
@@ -189,7 +193,10 @@ static enum err room_for(const struct sim *sim, const struct flight *flight)
     if (flight->job.lane == LANE_SYNC)
         return sim->sync_ops && sim->sync_ops + count > limits->sync_ops_max ? ERR_BUSY : ERR_OK;
     if (sim->queue_ops + count > limits->ops_max) return ERR_QUEUE_FULL;
-    if (sim->tenant_ops[flight->request.asked.tenant] + count > limits->tenant_ops_max)
+    unsigned tenant = flight->request.asked.tenant;
+    if (sim->tenant_ops[tenant] + count > limits->tenant_ops_max) return ERR_QUEUE_FULL;
+    if (limits->tenant_bytes_max &&
+        sim->tenant_bytes[tenant] + flight->job.bytes > limits->tenant_bytes_max)
         return ERR_QUEUE_FULL;
     return sim->queue_bytes + flight->job.bytes > limits->bytes_max ? ERR_QUEUE_FULL : ERR_OK;
 }
@@ -206,6 +213,7 @@ static void note_queued(struct sim *sim, struct flight *flight)
     } else {
         sim->queue_ops += flight->job.count;
         sim->tenant_ops[flight->request.asked.tenant] += flight->job.count;
+        sim->tenant_bytes[flight->request.asked.tenant] += flight->job.bytes;
     }
 }
 
@@ -222,6 +230,7 @@ static void note_answered(struct sim *sim, struct flight *flight)
     } else {
         sim->queue_ops -= flight->job.count;
         sim->tenant_ops[flight->request.asked.tenant] -= flight->job.count;
+        sim->tenant_bytes[flight->request.asked.tenant] -= flight->job.bytes;
     }
 }
 
@@ -278,13 +287,31 @@ void traffic_push(struct sim *sim)
     struct dice *dice = &sim->dice;
     if (sim->sent_count && dice_chance(dice, 20)) {
         struct request again = sim->sent[dice_below(dice, sim->sent_count)];
-        if (dice_chance(dice, 10) && again.asked.key.used) again.asked.key.check = ++sim->checks;
+        if (dice_chance(dice, 10))
+            again.asked.key.check = again.asked.ops[0].key.check =
+                ++sim->checks; /* the same key with another request */
         push_one(sim, &again);
     } else if (dice_chance(dice, 20)) {
         push_list(sim, 1 + dice_below(dice, 5));
     } else {
         struct request request;
         make_request(sim, &request);
+        push_one(sim, &request);
+    }
+}
+
+void traffic_renew(struct sim *sim)
+{
+    unsigned tenant = dice_below(&sim->dice, sim->plan.tenants);
+    for (unsigned name = 0; name < sim->plan.names; name++) {
+        struct request request = {.bytes = 1};
+        request.asked.count = 1;
+        request.asked.tenant = tenant;
+        request.asked.ops[0] =
+            (struct model_op){.kind = MODEL_DELETE, .tenant = tenant, .name = name};
+        push_one(sim, &request);
+        request.asked.ops[0] = make_op(sim, tenant, false);
+        request.asked.ops[0].name = name;
         push_one(sim, &request);
     }
 }
@@ -417,6 +444,27 @@ static void check_turn(struct sim *sim, const struct flight *flight, const struc
     }
 }
 
+static bool is_next(const struct sim *sim, const struct flight *flight)
+{
+    for (const struct flight *older = sim->flights; older != flight; older = older->next)
+        if (same_line(older, flight) && older->taken < older->job.count) return false;
+    return flight->taken < flight->job.count;
+}
+
+/* Lanes and tenants take turns: nobody's next job waits for ever, however large. */
+static void check_patience(struct sim *sim)
+{
+    for (struct flight *flight = sim->flights; flight; flight = flight->next) {
+        if (!is_next(sim, flight)) continue;
+        if (++flight->passed_over > TURNS_MAX)
+            sim_fail(
+                sim, "tenant %u's job of %u operations%s%s was passed over %u times, batches of %u",
+                flight->request.asked.tenant, flight->job.count,
+                flight->job.whole ? ", whole," : "", flight->job.lane == LANE_SYNC ? ", sync," : "",
+                flight->passed_over, sim->plan.batch_ops_max);
+    }
+}
+
 static bool batched_waits(const struct sim *sim)
 {
     for (const struct flight *flight = sim->flights; flight; flight = flight->next)
@@ -438,7 +486,9 @@ void traffic_taken(struct sim *sim, const struct apply *apply)
         if (!flight) continue;
         check_turn(sim, flight, slice);
         flight->taken += slice->count;
+        flight->passed_over = 0;
     }
+    check_patience(sim);
     if (ops == 0 || ops > most) sim_fail(sim, "a batch of %u operations, at most %u", ops, most);
     if (waits && most > 1 && sync_ops > most / 2 && sync_slices > 1)
         sim_fail(sim, "%u of %u operations from the sync lane while others wait", sync_ops, most);

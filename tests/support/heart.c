@@ -1,21 +1,28 @@
 /* heart.c -- see heart.h. */
 #include "support/heart.h"
 
+#include <sys/statvfs.h>
+#include <unistd.h>
+
 #include "core/counter.h"
 #include "store/embedded/internal.h"
 #include "store/memory.h"
 
 #define CHECKPOINT_MS 1000
+#define MEMORY_ROOM (512u << 20) /* bytes that have to be free there */
 
 static int64_t heart_wall(void *context)
 {
-    return ((struct heart *)context)->wall_ms;
+    return ((struct heart_time *)context)->wall_ms;
 }
 
 static int64_t heart_mono(void *context)
 {
-    return ((struct heart *)context)->mono_ns;
+    return ((struct heart_time *)context)->mono_ns;
 }
+
+/* Outlives the heart, as RocksDB's threads do; there is one heart at a time. */
+static struct heart_time heart_time = {.clock = {heart_wall, heart_mono, &heart_time}};
 
 static void heart_answered(void *context)
 {
@@ -59,7 +66,7 @@ static enum err open_embedded(struct heart *heart)
     const struct embedded_config config = {
         .dir = heart->dir.path,
         .io = heart->sim ? &heart->disk.io : NULL,
-        .clock = &heart->clock,
+        .clock = &heart->time->clock,
         .cache_bytes = heart->config.cache_bytes,
         .segment_bytes = heart->config.segment_bytes,
         .checkpoint_ms = CHECKPOINT_MS,
@@ -77,7 +84,7 @@ static void start(struct heart *heart)
     heart->queue = queue_new(&heart->config.queue);
     const struct commit_config commit = {.queue = heart->queue,
                                          .store = heart->store,
-                                         .clock = &heart->clock,
+                                         .clock = &heart->time->clock,
                                          .limits = heart->config.limits,
                                          .batch_ops_max = heart->config.batch_ops,
                                          .batches_max = heart->config.batches,
@@ -109,15 +116,32 @@ void heart_close(struct heart *heart)
     stop(heart);
 }
 
+/* With the journal simulated, nothing that is to survive depends on the real disk, and the memory
+ * file system saves RocksDB's many syncs. */
+static void dir_init(struct scratch_dir *dir, bool in_memory)
+{
+    struct statvfs memory;
+    in_memory = in_memory && !getenv("TMPDIR") && access("/dev/shm", W_OK) == 0 &&
+                statvfs("/dev/shm", &memory) == 0 &&
+                (uint64_t)memory.f_bavail * memory.f_frsize > MEMORY_ROOM;
+    if (!in_memory) {
+        scratch_dir_init(dir);
+        return;
+    }
+    snprintf(dir->path, sizeof dir->path, "/dev/shm/tally-test-XXXXXX");
+    must(mkdtemp(dir->path) != NULL);
+}
+
 struct heart *heart_new(struct heart_config config)
 {
     struct heart *heart = must_calloc(1, sizeof *heart);
     config_fill(&config);
     heart->config = config;
-    heart->wall_ms = HEART_START_MS;
-    heart->clock = (struct clock){heart_wall, heart_mono, heart};
+    heart->time = &heart_time;
+    heart_time.wall_ms = HEART_START_MS;
+    heart_time.mono_ns = 0;
     asks_init(&heart->asks, NULL);
-    scratch_dir_init(&heart->dir);
+    dir_init(&heart->dir, config.simulated_disk);
     if (config.simulated_disk) disk_init(&heart->disk);
     heart->sim = heart->disk.sim;
     enum err e = heart_open(heart);
@@ -230,8 +254,8 @@ struct op heart_do(struct heart *heart, struct op op)
 
 void heart_wait_ms(struct heart *heart, int64_t ms)
 {
-    heart->wall_ms += ms;
-    heart->mono_ns += ms * 1000000;
+    heart->time->wall_ms += ms;
+    heart->time->mono_ns += ms * 1000000;
 }
 
 void heart_tend(struct heart *heart)
@@ -284,69 +308,115 @@ int64_t heart_tenant_cells(struct heart *heart)
     return e == ERR_OK ? tenant.cells : -1;
 }
 
-/* -- Whether everything fits together ---------------------------------------------------------- */
+/* -- Whether everything fits together ----------------------------------------------------------
+ *
+ * Gathers first and looks afterwards: a visitor must not call the store. */
 
-struct looking {
-    struct heart *heart;
-    struct bytes key;
-    int32_t duration;
-    int64_t cells;       /* of one series */
-    int64_t cells_total; /* of the tenant */
-    int64_t last_bucket;
-    const char *broken;
+struct gathered_cell {
+    int64_t bucket;
+    struct cell cell;
 };
 
-static bool look_at_cell(void *context, int64_t bucket, const struct cell *cell)
+struct gathered_counter {
+    struct bytes key;
+    const struct counter *counter;
+    struct gathered_counter *next;
+};
+
+struct gathering {
+    struct arena arena;
+    struct gathered_counter *counters;
+    struct gathered_cell *cells; /* of one series */
+    size_t cells_count;
+    size_t cells_capacity;
+};
+
+static bool gather_counter(void *context, struct bytes key, const struct counter *counter)
 {
-    struct looking *looking = context;
-    struct store *store = looking->heart->store;
-    struct cell_ref ref = {looking->key, fingerprint_of(&store->secret, looking->key),
-                           looking->duration};
-    struct cell got = {0};
-    if (store->ops->get(store, &ref, bucket, READ_ALL, &got) != ERR_OK)
-        looking->broken = "range has a cell that get has not";
-    else if (got.added != cell->added || got.subbed != cell->subbed ||
-             got.expires_ms != cell->expires_ms || got.updated_ms != cell->updated_ms)
-        looking->broken = "range and get show different values";
-    else if (!cell->exists || cell->subbed < 0 || cell->added < cell->subbed)
-        looking->broken = "a cell is not a cell";
-    else if (looking->cells && bucket <= looking->last_bucket)
-        looking->broken = "range is not in order of time";
-    looking->last_bucket = bucket;
-    looking->cells++;
-    return !looking->broken;
+    struct gathering *gathering = context;
+    struct gathered_counter *gathered = arena_alloc(&gathering->arena, sizeof *gathered);
+    *gathered =
+        (struct gathered_counter){arena_copy(&gathering->arena, key),
+                                  counter_copy(&gathering->arena, counter), gathering->counters};
+    gathering->counters = gathered;
+    return true;
 }
 
-static bool look_at_counter(void *context, struct bytes key, const struct counter *counter)
+static bool gather_cell(void *context, int64_t bucket, const struct cell *cell)
 {
-    struct looking *looking = context;
-    struct store *store = looking->heart->store;
-    if (counter->count == 0) looking->broken = "a listed counter has no granularity";
-    for (uint32_t i = 0; i < counter->count && !looking->broken; i++) {
-        const struct series *series = &counter->series[i];
-        struct cell_ref ref = {key, fingerprint_of(&store->secret, key), series->duration};
-        looking->key = key;
-        looking->duration = series->duration;
-        looking->cells = 0;
-        if (store->ops->range(store, &ref, INT64_MIN, INT64_MAX, look_at_cell, looking) != ERR_OK)
-            looking->broken = "range failed";
-        else if (looking->cells != series->cells && !looking->broken)
-            looking->broken = "a series has another number of cells than it says";
-        looking->cells_total += looking->cells;
+    struct gathering *gathering = context;
+    if (gathering->cells_count == gathering->cells_capacity) {
+        gathering->cells_capacity = gathering->cells_capacity * 2 + 16;
+        gathering->cells =
+            must_realloc(gathering->cells, gathering->cells_capacity * sizeof *gathering->cells);
     }
-    return !looking->broken;
+    gathering->cells[gathering->cells_count++] = (struct gathered_cell){bucket, *cell};
+    return true;
+}
+
+static const char *cell_broken(struct store *store, const struct cell_ref *ref,
+                               const struct gathered_cell *gathered)
+{
+    const struct cell *cell = &gathered->cell;
+    struct cell got = {0};
+    if (!cell->exists || cell->subbed < 0 || cell->added < cell->subbed)
+        return "a cell is not a cell";
+    if (store->ops->get(store, ref, gathered->bucket, READ_ALL, &got) != ERR_OK)
+        return "range has a cell that get has not";
+    if (got.added != cell->added || got.subbed != cell->subbed ||
+        got.expires_ms != cell->expires_ms || got.updated_ms != cell->updated_ms)
+        return "range and get show different values";
+    return NULL;
+}
+
+static const char *series_broken(struct store *store, struct gathering *gathering, struct bytes key,
+                                 const struct series *series)
+{
+    struct cell_ref ref = {key, fingerprint_of(&store->secret, key), series->duration};
+    const struct gathered_cell *cells;
+    const char *broken = NULL;
+    gathering->cells_count = 0;
+    if (store->ops->range(store, &ref, INT64_MIN, INT64_MAX, gather_cell, gathering) != ERR_OK)
+        return "range failed";
+    cells = gathering->cells;
+    for (size_t i = 0; i < gathering->cells_count && !broken; i++) {
+        if (i > 0 && cells[i].bucket <= cells[i - 1].bucket) return "range is not in order";
+        broken = cell_broken(store, &ref, &cells[i]);
+    }
+    if (!broken && (int64_t)gathering->cells_count != series->cells)
+        return "a series has another number of cells than it says";
+    return broken;
+}
+
+static const char *tenant_broken(struct heart *heart, struct gathering *gathering)
+{
+    struct store *store = heart->store;
+    char prefix[64];
+    int size = snprintf(prefix, sizeof prefix, "%s%c", heart->asks.tenant, 0);
+    if (store->ops->list(store, bytes_of(prefix, (size_t)size), BYTES_NONE, gather_counter,
+                         gathering) != ERR_OK)
+        return "list failed";
+    int64_t cells = 0;
+    for (struct gathered_counter *each = gathering->counters; each; each = each->next) {
+        if (each->counter->count == 0) return "a listed counter has no granularity";
+        for (uint32_t i = 0; i < each->counter->count; i++) {
+            const struct series *series = &each->counter->series[i];
+            const char *broken = series_broken(store, gathering, each->key, series);
+            if (broken) return broken;
+            cells += series->cells;
+        }
+    }
+    if (cells != heart_tenant_cells(heart))
+        return "the tenant has another number of cells than it says";
+    return NULL;
 }
 
 const char *heart_broken(struct heart *heart)
 {
-    struct looking looking = {.heart = heart};
-    char prefix[64];
-    int size = snprintf(prefix, sizeof prefix, "%s%c", heart->asks.tenant, 0);
-    if (heart->store->ops->list(heart->store, bytes_of(prefix, (size_t)size), BYTES_NONE,
-                                look_at_counter, &looking) != ERR_OK)
-        return "list failed";
-    if (looking.broken) return looking.broken;
-    if (looking.cells_total != heart_tenant_cells(heart))
-        return "the tenant has another number of cells than it says";
-    return NULL;
+    struct gathering gathering = {0};
+    arena_init(&gathering.arena, 4096);
+    const char *broken = tenant_broken(heart, &gathering);
+    free(gathering.cells);
+    arena_release(&gathering.arena);
+    return broken;
 }

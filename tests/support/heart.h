@@ -41,15 +41,19 @@ struct sent {
     struct sent *next;
 };
 
+struct heart_time {
+    struct clock clock;
+    _Atomic int64_t wall_ms; /* RocksDB's threads ask, too, when they drop old keys */
+    _Atomic int64_t mono_ns;
+};
+
 struct heart {
     struct heart_config config;
     struct store *store;
     struct store *inner; /* the wrapped one; else the same */
     struct queue *queue;
     struct commit *commit;
-    struct clock clock;
-    int64_t wall_ms; /* a test moves these */
-    int64_t mono_ns;
+    struct heart_time *time; /* a test moves it */
     struct asks asks;
     struct scratch_dir dir;
     struct disk disk;

@@ -73,7 +73,7 @@ static struct item *find(unsigned number)
     return NULL;
 }
 
-static unsigned written[ROOM * CACHE_SHARDS];
+static unsigned written[5 * ROOM + ROOM * CACHE_SHARDS];
 static unsigned written_count;
 
 static void note_written(void *context, struct cache_entry *entry)

@@ -216,13 +216,13 @@ static void batch_time_never_runs_back(void **state)
 {
     heart_do(heart, increment(1));
     assert_int_equal(updated_ms(), HEART_START_MS);
-    heart->wall_ms = HEART_START_MS + 5000;
+    heart->time->wall_ms = HEART_START_MS + 5000;
     heart_do(heart, increment(1));
     assert_int_equal(updated_ms(), HEART_START_MS + 5000);
-    heart->wall_ms = HEART_START_MS - 99999;
+    heart->time->wall_ms = HEART_START_MS - 99999;
     heart_do(heart, increment(1));
     assert_int_equal(updated_ms(), HEART_START_MS + 5000);
-    heart->wall_ms = HEART_START_MS + 5001;
+    heart->time->wall_ms = HEART_START_MS + 5001;
     heart_do(heart, increment(1));
     assert_int_equal(updated_ms(), HEART_START_MS + 5001);
 }

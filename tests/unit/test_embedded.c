@@ -175,7 +175,7 @@ static void a_second_opener_is_refused(void **state)
     struct store *second;
     const struct embedded_config config = {.dir = heart->dir.path,
                                            .io = &heart->disk.io,
-                                           .clock = &heart->clock,
+                                           .clock = &heart->time->clock,
                                            .cache_bytes = 1u << 20,
                                            .segment_bytes = 1u << 20};
     assert_int_equal(embedded_open(&second, &config, heart->error, sizeof heart->error),

@@ -130,20 +130,20 @@ static void a_batch_is_visible_when_its_durable_runs(void **state)
 static void what_durable_reported_survives_a_crash(void **state)
 {
     struct heart *heart = *state;
-    for (uint64_t seed = 1; seed <= 5; seed++) {
+    for (uint64_t seed = 1; seed <= 3; seed++) {
         done_ok(heart, increment(heart, "views", 1));
         done_ok(heart, increment_at(heart, "views", 60, (int64_t)seed * 60, 1));
         heart_crash(heart, seed);
         assert_int_equal(heart_net(heart, "views"), seed);
         expect_whole(heart);
     }
-    assert_string_equal(range(heart, "views", 60, 0, 1000, EVERY), "60:1 120:1 180:1 240:1 300:1 ");
+    assert_string_equal(range(heart, "views", 60, 0, 1000, EVERY), "60:1 120:1 180:1 ");
 }
 
 static void after_a_crash_the_unsynced_is_there_whole_or_not_at_all(void **state)
 {
     struct heart *heart = *state;
-    for (uint64_t seed = 1; seed <= 8; seed++) {
+    for (uint64_t seed = 1; seed <= 5; seed++) {
         int64_t before = heart_net(heart, "views") < 0 ? 0 : heart_net(heart, "views");
         struct op ops[] = {increment(heart, "views", 1), increment(heart, "likes", 1)};
         heart_send(heart, (struct job){0}, ops, 2);
@@ -176,7 +176,7 @@ static void numbers_go_on_after_a_crash(void **state)
     assert_int_equal(done_ok(heart, increment(heart, "views", 1)).sequence, 1);
     assert_int_equal(done_ok(heart, increment(heart, "likes", 1)).sequence, 2);
     heart_crash(heart, 1);
-    heart->wall_ms -= 5000; /* the clock stepped back meanwhile */
+    heart->time->wall_ms -= 5000; /* the clock stepped back meanwhile */
     assert_int_equal(done_ok(heart, increment(heart, "stars", 1)).sequence, 3);
     struct cell cell;
     assert_int_equal(heart_get(heart, "stars", 0, 0, &cell), ERR_OK);

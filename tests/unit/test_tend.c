@@ -22,7 +22,7 @@ static struct tend_config config_of(void)
 {
     return (struct tend_config){.store = heart->store,
                                 .queue = heart->queue,
-                                .clock = &heart->clock,
+                                .clock = &heart->time->clock,
                                 .sweep_ms = SWEEP_MS,
                                 .sweep_ops = SWEEP_OPS};
 }
@@ -187,8 +187,8 @@ static void a_full_queue_is_tried_again(void **state)
 static void a_clock_set_far_ahead_expires_nothing_until_it_is_confirmed(void **state)
 {
     add("a", HEART_START_MS + 1800 * 1000);
-    heart->wall_ms += 3602 * 1000; /* the monotonic one did not move */
-    heart->mono_ns += SWEEP_MS * 1000000ll;
+    heart->time->wall_ms += 3602 * 1000; /* the monotonic one did not move */
+    heart->time->mono_ns += SWEEP_MS * 1000000ll;
     round_and_run();
     assert_true(tend_clock_suspect(tend));
     assert_int_equal(left(), 1);
@@ -204,7 +204,7 @@ static void a_clock_set_far_ahead_expires_nothing_until_it_is_confirmed(void **s
 
 static void a_clock_set_far_back_is_not_believed_either(void **state)
 {
-    heart->wall_ms -= 3601 * 1000;
+    heart->time->wall_ms -= 3601 * 1000;
     round_and_run();
     assert_true(tend_clock_suspect(tend));
 }
@@ -212,12 +212,12 @@ static void a_clock_set_far_back_is_not_believed_either(void **state)
 static void small_steps_are_followed_however_many(void **state)
 {
     for (unsigned i = 0; i < 10; i++) {
-        heart->wall_ms += 3599 * 1000;
+        heart->time->wall_ms += 3599 * 1000;
         round_and_run();
         assert_false(tend_clock_suspect(tend));
     }
     for (unsigned i = 0; i < 10; i++) {
-        heart->wall_ms -= 3599 * 1000;
+        heart->time->wall_ms -= 3599 * 1000;
         round_and_run();
         assert_false(tend_clock_suspect(tend));
     }
