@@ -27,7 +27,8 @@ struct commit_config {
     /* Batches below this many ops are not worth a second thread: the commit thread syncs them
      * itself while more gather in the queue. 0: it never does. */
     uint32_t inline_ops;
-    /* Called on the sync thread after a round of answers: one wake-up for many replies. */
+    /* Called after a round of answers, by the thread that gave them, which may be either: one
+     * wake-up for many replies. */
     void (*answered)(void *context);
     void *context;
 };

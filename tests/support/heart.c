@@ -26,7 +26,7 @@ static struct heart_time heart_time = {.clock = {heart_wall, heart_mono, &heart_
 
 static void heart_answered(void *context)
 {
-    ((struct heart *)context)->wakes++;
+    __atomic_add_fetch(&((struct heart *)context)->wakes, 1, __ATOMIC_RELAXED);
 }
 
 static bool is_embedded(const struct heart *heart)
