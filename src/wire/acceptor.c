@@ -30,12 +30,14 @@ static bool acceptor_bind(int fd, const struct addrinfo *address)
 
 static unsigned acceptor_port(int fd)
 {
-    struct sockaddr_storage address = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.v6 = {0}};
     socklen_t size = sizeof address;
-    must(getsockname(fd, (struct sockaddr *)&address, &size) == 0);
-    if (address.ss_family == AF_INET6)
-        return ntohs(((struct sockaddr_in6 *)(void *)&address)->sin6_port);
-    return ntohs(((struct sockaddr_in *)(void *)&address)->sin_port);
+    must(getsockname(fd, &address.any, &size) == 0);
+    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
 enum err acceptor_open(struct wire *wire, char *error_out, size_t error_size)
