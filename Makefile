@@ -53,6 +53,7 @@ all: build/tally ## build the server into build/tally
 run: ## build and start a demo server in the foreground
 	@scripts/deps build run
 	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@mkdir -p build/demo
 	@exec build/tally serve --dev --config etc/demo.yaml
 
 deps: ## install what building and testing need (Debian packages)
