@@ -26,7 +26,7 @@ CPPFLAGS += -Isrc -D_GNU_SOURCE -MMD -MP
 CFLAGS   += -std=gnu17 $(CWARN) $(OPT_$(VARIANT)) -pthread
 CXXFLAGS += -std=c++17 $(WARN) $(OPT_$(VARIANT)) -pthread -fno-exceptions
 LDFLAGS  += $(OPT_$(VARIANT)) -pthread -rdynamic
-LDLIBS   += -lrocksdb -lsimdjson -lyaml -lxxhash -lcrypto -ljwt -lstdc++ -lm
+LDLIBS   += -lrocksdb -lsimdjson -lyaml -lxxhash -lzstd -lcrypto -ljwt -lstdc++ -lm
 
 # Tests see the whole library except main.o, and whatever helps them in tests/support.
 TESTFLAGS := -Itests -Wno-unused-parameter

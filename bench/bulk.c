@@ -1,8 +1,10 @@
-/* bulk.c -- sends NDJSON batches of increments as fast as the server takes them.
+/* bulk.c -- sends NDJSON batches of increments, or of events, as fast as the server takes them.
  *
  *     bulk HOST PORT PATH TOKEN CONNECTIONS OPS KEYS SECONDS
  *
- * Every request is formatted before the clock starts, so that the client costs next to nothing.
+ * A PATH below /api/events/ gets events, each with a fresh random UUID; any other gets increments.
+ * Every request is formatted before the clock starts, so that the client costs next to nothing; of
+ * events only the ids are written anew for each sending.
  * Each connection has one request under way. Prints one JSON line:
  *     {"ops":..,"seconds":..,"requests":..,"failed":..,"p50Ms":..,"p99Ms":..}
  * A reply counts as failed if it is not 200 or reports any refused operation. */
@@ -26,6 +28,8 @@
 struct request {
     char *data;
     size_t size;
+    size_t ids_at;    /* of events: where the first id stands, */
+    size_t line_size; /* and how far it is to the next */
 };
 
 struct conn {
@@ -70,17 +74,60 @@ static uint64_t draw(void)
     return state;
 }
 
+#define ID_SIZE 36 /* of a UUID as text */
+#define EVENT_LINE                                                                        \
+    "{\"eventId\":\"%0*d\",\"type\":\"page.viewed\",\"dimensions\":{\"page\":\"p%06u\"}," \
+    "\"payload\":{\"ms\":%04u}}\n"
+
+static bool sends_events(const struct bulk *bulk)
+{
+    return strncmp(bulk->path, "/api/events/", 12) == 0;
+}
+
+static void write_id(char *at)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint64_t high = draw() * 0x9e3779b97f4a7c15u, low = draw() * 0xd6e8feb86659fd93u;
+    for (unsigned i = 0; i < ID_SIZE; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        uint64_t *half = i < 18 ? &high : &low;
+        at[i] = dash ? '-' : digits[*half & 15];
+        if (!dash) *half >>= 4;
+    }
+}
+
+static void renew_ids(const struct bulk *bulk, struct request *request)
+{
+    for (unsigned i = 0; i < bulk->ops; i++)
+        write_id(request->data + request->ids_at + i * request->line_size);
+}
+
+static void events_format(const struct bulk *bulk, FILE *out)
+{
+    for (unsigned i = 0; i < bulk->ops; i++)
+        fprintf(out, EVENT_LINE, ID_SIZE, 0, (unsigned)(draw() % bulk->keys),
+                (unsigned)(1000 + draw() % 9000));
+}
+
+static void increments_format(const struct bulk *bulk, FILE *out)
+{
+    for (unsigned i = 0; i < bulk->ops; i++)
+        fprintf(out,
+                "{\"op\":\"increment\",\"name\":\"k%u\",\"durationSeconds\":3600,"
+                "\"timestamp\":\"2026-01-01T00:00:00Z\"}\n",
+                (unsigned)(draw() % bulk->keys));
+}
+
 static void request_format(const struct bulk *bulk, struct request *request)
 {
     char *body = NULL;
     size_t body_size = 0;
     FILE *out = open_memstream(&body, &body_size);
     if (!out) die("open_memstream");
-    for (unsigned i = 0; i < bulk->ops; i++)
-        fprintf(out,
-                "{\"op\":\"increment\",\"name\":\"k%u\",\"durationSeconds\":3600,"
-                "\"timestamp\":\"2026-01-01T00:00:00Z\"}\n",
-                (unsigned)(draw() % bulk->keys));
+    if (sends_events(bulk))
+        events_format(bulk, out);
+    else
+        increments_format(bulk, out);
     fclose(out);
     out = open_memstream(&request->data, &request->size);
     if (!out) die("open_memstream");
@@ -91,6 +138,8 @@ static void request_format(const struct bulk *bulk, struct request *request)
     fwrite(body, 1, body_size, out);
     fclose(out);
     free(body);
+    request->line_size = body_size / bulk->ops;
+    request->ids_at = request->size - body_size + strlen("{\"eventId\":\"");
 }
 
 static int connect_to(const struct bulk *bulk)
@@ -106,7 +155,10 @@ static int connect_to(const struct bulk *bulk)
 
 static void send_next(struct bulk *bulk, struct conn *conn)
 {
-    conn->sending = &bulk->requests[bulk->next++ % REQUESTS];
+    /* A connection has an event request of its own: nobody else is sending it. */
+    size_t index = sends_events(bulk) ? (size_t)(conn - bulk->conns) : bulk->next++ % REQUESTS;
+    if (sends_events(bulk)) renew_ids(bulk, &bulk->requests[index]);
+    conn->sending = &bulk->requests[index];
     conn->sent = conn->used = 0;
     conn->started_ns = now_ns();
 }
@@ -196,6 +248,8 @@ int main(int argc, char **argv)
     bulk.keys = (unsigned)strtoul(argv[7], NULL, 10);
     if (!bulk.connections || bulk.connections > CONNECTIONS_MAX || !bulk.ops || !bulk.keys)
         return fprintf(stderr, "bulk: counts must be positive, connections at most 64\n"), 2;
+    if (sends_events(&bulk) && bulk.connections > REQUESTS)
+        return fprintf(stderr, "bulk: at most %d connections for events\n", REQUESTS), 2;
     bulk.samples_ns = calloc(SAMPLES_MAX, sizeof *bulk.samples_ns);
     if (!bulk.samples_ns) die("calloc");
     for (unsigned i = 0; i < REQUESTS; i++)

@@ -62,6 +62,11 @@ void config_error(struct config_load *load, const char *where, const char *forma
 
 void config_unknown(struct config_load *load, const char *where, struct bytes path)
 {
+    if (setting_is_rules(path)) {
+        config_error(load, where, "%.*s can only be given in a config file", (int)path.size,
+                     path.data);
+        return;
+    }
     char suggestion[SETTING_PATH_SIZE];
     const char *meant = setting_suggest(path, suggestion);
     int size = (int)(path.size < 200 ? path.size : 200);
@@ -72,8 +77,8 @@ void config_unknown(struct config_load *load, const char *where, struct bytes pa
 void config_set(struct config_load *load, const char *where, const struct setting *setting,
                 struct bytes text)
 {
-    if (setting->kind == SETTING_KEYS) {
-        config_read_keys(load, where, setting, text);
+    if (setting_is_list(setting)) {
+        config_read_list(load, where, setting, text);
         return;
     }
     char error[SETTING_ERROR_SIZE];
@@ -83,10 +88,10 @@ void config_set(struct config_load *load, const char *where, const struct settin
 
 static void set_defaults(struct config *config)
 {
-    *config = (struct config){0};
+    *config = (struct config){.rules = rules_new()};
     for (unsigned i = 0; i < SETTING_COUNT; i++) {
         char error[SETTING_ERROR_SIZE];
-        if (settings[i].kind == SETTING_KEYS) continue;
+        if (setting_is_list(&settings[i])) continue; /* empty */
         must(setting_set(&settings[i], config, bytes_str(settings[i].initial), error));
     }
 }
@@ -196,11 +201,17 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* How many operations' blocks fit a segment with certainty. */
+/* How many operations' blocks fit half a segment with certainty; the other half is for events,
+ * whose bytes are counted (config_batch_weight). */
 static int64_t segment_ops(const struct config *config)
 {
     int64_t each = OP_BLOCK_BYTES + config->limits_counter_granularities * GRANULARITY_BLOCK_BYTES;
-    return (config->journal_segment_bytes - 2 * SEGMENT_ALIGN) / each;
+    return (config->journal_segment_bytes / 2 - SEGMENT_ALIGN) / each;
+}
+
+size_t config_batch_weight(const struct config *config)
+{
+    return (size_t)config->journal_segment_bytes / 2 - SEGMENT_ALIGN;
 }
 
 /* Works out what was left open, and lets defaults give way to what was set. */
@@ -249,6 +260,21 @@ static void check_segment(struct config_load *load)
                  segment_ops(config));
 }
 
+/* Each granularity of a rule counter is one of the durations a counter may be kept in. */
+static void check_counters(struct config_load *load)
+{
+    const struct rules *rules = load->config->rules;
+    for (unsigned i = 0; i < rules->definitions_count; i++) {
+        const struct definition *definition = &rules->definitions[i];
+        if (definition_cells(definition) > load->config->limits_counter_granularities)
+            config_error(load, definition->where,
+                         "counter %.*s is kept in %u durations, more than "
+                         "limits.counterGranularities (%" PRId64 ")",
+                         (int)definition->name.size, definition->name.data,
+                         definition_cells(definition), load->config->limits_counter_granularities);
+    }
+}
+
 static void check_relations(struct config_load *load)
 {
     const struct config *config = load->config;
@@ -261,6 +287,7 @@ static void check_relations(struct config_load *load)
     check_order(load, "limits.tenantConnections", config->limits_tenant_connections,
                 "limits.connections", config->limits_connections);
     check_segment(load);
+    check_counters(load);
     size_t secret_size = strlen(config->auth_jwt_secret);
     if (secret_size > 0 && secret_size < CONFIG_SECRET_SIZE_MIN)
         config_error(load, "", "auth.jwtSecret must have %d bytes or more, not %zu",
@@ -280,6 +307,7 @@ enum err config_load(struct config *config_out, const struct config_source *sour
         derive(&load);
         check_relations(&load);
     }
+    if (report->count == 0) rules_seal(config_out->rules);
     return report->count ? ERR_INVALID : ERR_OK;
 }
 
@@ -314,6 +342,7 @@ void config_release(struct config *config)
             break;
         }
     }
+    rules_release(config->rules);
     *config = (struct config){0};
 }
 

@@ -4,7 +4,7 @@
  * Each setting is a line of settings.def, its field below has the same name. Durations are in
  * milliseconds, sizes in bytes. A loaded config is complete and consistent: bounds and relations
  * between settings have been checked, and values that mean "work it out" (threads 0, the tenants'
- * shares 0) hold what was worked out.
+ * shares 0) hold what was worked out. Of `rules` the config holds one reference.
  *
  *     struct config config;
  *     struct config_report report;
@@ -18,11 +18,13 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "core/rules.h"
 
 #define CONFIG_SECRET_SIZE_MIN 32
 #define CONFIG_ERRORS_MAX 20 /* listed; further ones are not looked for */
 
 enum config_store { CONFIG_STORE_EMBEDDED, CONFIG_STORE_MEMORY, CONFIG_STORE_COUNT };
+enum config_id_scope { CONFIG_IDS_TENANT, CONFIG_IDS_INSTALLATION, CONFIG_IDS_COUNT };
 
 struct config_key {
     unsigned char sha256[32]; /* of the API key */
@@ -45,12 +47,15 @@ struct config_keys {
 #define SETTING_TYPE_LISTEN char *
 #define SETTING_TYPE_LEVEL enum log_level
 #define SETTING_TYPE_STORE enum config_store
+#define SETTING_TYPE_SCOPE enum config_id_scope
 #define SETTING_TYPE_KEYS struct config_keys
+#define SETTING_TYPE_TYPES bool /* there is a list; it is in `rules` */
 
 struct config {
 #define SETTING(field, path, kind, ...) SETTING_TYPE_##kind field;
 #include "settings.def"
 #undef SETTING
+    struct rules *rules; /* counters, statuses and events.types; sealed; never NULL once loaded */
 };
 
 /* Where the values come from; later ones win: defaults, file, environment, sets, flags. Nothing is
@@ -81,13 +86,22 @@ MUST_USE enum err config_load(struct config *config_out, const struct config_sou
                               struct config_report *report);
 void config_release(struct config *config); /* wipes the secret */
 
+/* The bytes that the events of one batch may add to a journal block, and a single one at most. */
+size_t config_batch_weight(const struct config *config);
+
 /* A secret, a public key or an API key: something a token can be checked against. */
 bool config_has_auth(const struct config *config);
 
-/* All settings as YAML that config_load reads back, except that a secret is shown as "(set)". */
+/* All settings and rules as YAML that config_load reads back, except that a secret is shown as
+ * "(set)". It fits a buffer of CONFIG_TEXT_SIZE_MAX, whatever the config's aliases made of it. */
+#define CONFIG_TEXT_SIZE_MAX (256u << 20)
 void config_write(const struct config *config, struct buf *buf);
 
-/* The config manual: every setting with its sentence and default. etc/tally.yaml is this text. */
+/* Its counters and statuses alone. */
+void config_write_rules(const struct config *config, struct buf *buf);
+
+/* The config manual: every setting with its sentence and default, and the rules in a commented
+ * example. etc/tally.yaml is this text. */
 void config_write_manual(struct buf *buf);
 
 #endif

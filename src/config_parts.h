@@ -1,4 +1,4 @@
-/* config_parts.h -- what config.c and config_yaml.c say to each other. */
+/* config_parts.h -- what the files of the config say to each other. */
 #ifndef TALLY_CONFIG_PARTS_H
 #define TALLY_CONFIG_PARTS_H
 
@@ -27,9 +27,12 @@ void config_set(struct config_load *load, const char *where, const struct settin
 /* A whole file's text; `name` is what errors call it. */
 void config_read_yaml(struct config_load *load, const char *name, struct bytes text);
 
-/* The list `text`, such as [{sha256: .., tenant: ..}], of a SETTING_KEYS. */
-void config_read_keys(struct config_load *load, const char *where, const struct setting *setting,
+/* The list `text`, such as [{sha256: .., tenant: ..}], of a setting that is one. */
+void config_read_list(struct config_load *load, const char *where, const struct setting *setting,
                       struct bytes text);
+
+/* By enum counter_mode, as files write them. */
+extern const char *const config_mode_names[MODE_SERIES + 1];
 
 void config_keys_release(struct config_keys *keys);
 

@@ -1,5 +1,8 @@
-/* config_print.c -- settings as YAML: what is in force, and the manual. */
-#include "settings.h"
+/* config_print.c -- settings and rules as YAML: what is in force, and the manual. */
+#include <inttypes.h>
+
+#include "base/duration.h"
+#include "config_parts.h"
 
 static const char manual_head[] =
     "# tally.yaml -- every setting there is, with its default.\n"
@@ -10,6 +13,41 @@ static const char manual_head[] =
     "# 4096, 64KiB, 16MiB, 1GiB, or in powers of 1000: kB, MB, GB.\n"
     "#\n"
     "# Check a file with `tally check-config FILE`. This text is what `tally help settings` prints.\n";
+
+static const char manual_tail[] =
+    "\n"
+    "# What events count. `counters:` lists the counters that events keep, `statuses:` the status a\n"
+    "# tenant gets by an event. None of them is on unless written; `[a, b]` and `- a` are the same to\n"
+    "# YAML. Whole files to start from are in etc/examples.\n"
+    "#\n"
+    "# counters:\n"
+    "#   - counterName: active_connections  # 1 to 255 of A-Z a-z 0-9 _ . ~ -\n"
+    "#     mode: persistent                 # for all time (the default), or windowed, or series\n"
+    "#     dimensions: [accountId]          # a count for each value; payload.a.b looks inside\n"
+    "#     rollups: [[]]                    # and further sets of them; [] is the whole tenant\n"
+    "#     floorAtZero: true                # never below 0; false (the default) may be\n"
+    "#     rules:                           # amount is 1, a number or where to find one\n"
+    "#       - { on: account.connected, op: increment }\n"
+    "#       - { on: account.closed, op: decrement, amount: payload.open, where: { kind: user } }\n"
+    "#     idempotency: { requireEventId: true, scope: globalEventId }  # can be nothing else\n"
+    "#     transition: { entity: [connectionId] }  # count only changes between on and off of one\n"
+    "#     group: usage                     # read together: GET /api/usage/{tenantId}\n"
+    "#     limit: 10000                     # what its health is measured against\n"
+    "#   - counterName: requests_1h\n"
+    "#     mode: windowed\n"
+    "#     window: 1h                       # 1s to 366d, from the first event; then anew\n"
+    "#     trailing: true                   # the true last hour as well\n"
+    "#     rules: [{ on: request, op: increment }]\n"
+    "#   - counterName: page_views\n"
+    "#     mode: series                     # buckets in time, by occurredAt\n"
+    "#     granularities: [0, 60, 86400]    # their lengths in seconds; 0 is one for all time\n"
+    "#     keep: 90d                        # how long after its end a bucket stays; else for ever\n"
+    "#     dimensions: [page]\n"
+    "#     rules: [{ on: page.viewed, op: increment }]\n"
+    "#\n"
+    "# statuses:\n"
+    "#   Provisioned: active                # event type: status, 1 to 64 of the same characters\n"
+    "#   Decommissioned: decommissioned\n";
 
 /* Writes "section:" where a new one starts, then the indented name of the setting. */
 static void write_name(struct buf *buf, const struct setting *setting, struct bytes *section)
@@ -25,6 +63,123 @@ static void write_name(struct buf *buf, const struct setting *setting, struct by
     buf_addf(buf, "  %.*s: ", (int)rest.size, rest.data);
 }
 
+/* YAML looks for the ':' of a short key within 1024 characters only; each byte may take six. */
+#define SHORT_KEY_SIZE 160
+
+static void write_pair(struct buf *buf, struct bytes key, struct bytes value)
+{
+    bool lengthy = key.size > SHORT_KEY_SIZE;
+    if (lengthy) buf_add(buf, BYTES("? "));
+    setting_show_text(buf, key);
+    buf_add(buf, lengthy ? BYTES("\n  : ") : BYTES(": "));
+    setting_show_text(buf, value);
+}
+
+static void write_set(struct buf *buf, const struct source *sources, unsigned count)
+{
+    buf_add_char(buf, '[');
+    for (unsigned i = 0; i < count; i++) {
+        if (i > 0) buf_add(buf, BYTES(", "));
+        setting_show_text(buf, sources[i].name);
+    }
+    buf_add_char(buf, ']');
+}
+
+static void write_rule(struct buf *buf, const struct rule *rule)
+{
+    buf_add(buf, BYTES("      - { on: "));
+    setting_show_text(buf, rule->on);
+    buf_addf(buf, ", op: %s", rule->op == OP_INCREMENT ? "increment" : "decrement");
+    if (rule->amount != 1) buf_add(buf, BYTES(", amount: "));
+    if (rule->amount == 0)
+        setting_show_text(buf, rule->amount_from.name);
+    else if (rule->amount != 1)
+        buf_add_i64(buf, rule->amount);
+    if (rule->where_count > 0) buf_add(buf, BYTES(", where: { "));
+    for (unsigned i = 0; i < rule->where_count; i++) {
+        if (i > 0) buf_add(buf, BYTES(", "));
+        write_pair(buf, rule->where[i].source.name, rule->where[i].value);
+    }
+    buf_add(buf, rule->where_count > 0 ? BYTES(" } }\n") : BYTES(" }\n"));
+}
+
+static void write_duration(struct buf *buf, const char *name, int64_t ms)
+{
+    char text[DURATION_TEXT_SIZE];
+    duration_format(ms, text);
+    buf_addf(buf, "    %s: %s\n", name, text);
+}
+
+/* What only counters of its mode have. */
+static void write_mode(struct buf *buf, const struct definition *definition)
+{
+    buf_addf(buf, "    mode: %s\n", config_mode_names[definition->mode]);
+    if (definition->mode == MODE_WINDOWED) {
+        write_duration(buf, "window", definition->window_ms);
+        buf_addf(buf, "    trailing: %s\n", definition->trailing ? "true" : "false");
+    }
+    if (definition->mode != MODE_SERIES) return;
+    buf_add(buf, BYTES("    granularities: ["));
+    for (unsigned i = 0; i < definition->granularities_count; i++)
+        buf_addf(buf, "%s%d", i ? ", " : "", definition->granularities[i]);
+    buf_add(buf, BYTES("]\n"));
+    if (definition->keep_ms) write_duration(buf, "keep", definition->keep_ms);
+}
+
+static void write_sets(struct buf *buf, const struct definition *definition)
+{
+    buf_add(buf, BYTES("    dimensions: "));
+    write_set(buf, definition->sets[0].sources, definition->sets[0].count);
+    buf_add(buf, BYTES("\n    rollups: ["));
+    for (unsigned i = 1; i < definition->sets_count; i++) {
+        if (i > 1) buf_add(buf, BYTES(", "));
+        write_set(buf, definition->sets[i].sources, definition->sets[i].count);
+    }
+    buf_add(buf, BYTES("]\n"));
+}
+
+static void write_counter(struct buf *buf, const struct definition *definition)
+{
+    buf_add(buf, BYTES("  - counterName: "));
+    setting_show_text(buf, definition->name);
+    buf_add_char(buf, '\n');
+    write_mode(buf, definition);
+    write_sets(buf, definition);
+    buf_addf(buf, "    floorAtZero: %s\n    rules:%s\n",
+             definition->floor_at_zero ? "true" : "false", definition->rules_count ? "" : " []");
+    for (unsigned i = 0; i < definition->rules_count; i++)
+        write_rule(buf, &definition->rules[i]);
+    if (definition->entity_count > 0) {
+        buf_add(buf, BYTES("    transition: { entity: "));
+        write_set(buf, definition->entity, definition->entity_count);
+        buf_add(buf, BYTES(" }\n"));
+    }
+    if (definition->group.size > 0) {
+        buf_add(buf, BYTES("    group: "));
+        setting_show_text(buf, definition->group);
+        buf_add_char(buf, '\n');
+    }
+    if (definition->limit != LIMIT_NONE)
+        buf_addf(buf, "    limit: %" PRId64 "\n", definition->limit);
+}
+
+static void write_counters(struct buf *buf, const struct rules *rules)
+{
+    buf_add(buf, rules->definitions_count ? BYTES("counters:\n") : BYTES("counters: []\n"));
+    for (unsigned i = 0; i < rules->definitions_count; i++)
+        if (!rules->definitions[i].frozen) write_counter(buf, &rules->definitions[i]);
+}
+
+static void write_statuses(struct buf *buf, const struct rules *rules)
+{
+    buf_add(buf, rules->statuses_count ? BYTES("statuses:\n") : BYTES("statuses: {}\n"));
+    for (unsigned i = 0; i < rules->statuses_count; i++) {
+        buf_add(buf, BYTES("  "));
+        write_pair(buf, rules->statuses[i].on, rules->statuses[i].status);
+        buf_add_char(buf, '\n');
+    }
+}
+
 void config_write(const struct config *config, struct buf *buf)
 {
     struct bytes section = BYTES_NONE;
@@ -33,6 +188,13 @@ void config_write(const struct config *config, struct buf *buf)
         setting_show(&settings[i], config, buf);
         buf_add_char(buf, '\n');
     }
+    if (config->rules) config_write_rules(config, buf);
+}
+
+void config_write_rules(const struct config *config, struct buf *buf)
+{
+    write_counters(buf, config->rules);
+    write_statuses(buf, config->rules);
 }
 
 static bool section_starts(unsigned index)
@@ -73,4 +235,5 @@ void config_write_manual(struct buf *buf)
         int pad = column < COMMENT_COLUMN ? (int)(COMMENT_COLUMN - column) : 1;
         buf_addf(buf, "%*s# %s\n", pad, "", settings[i].sentence);
     }
+    buf_add(buf, bytes_str(manual_tail));
 }

@@ -6,78 +6,10 @@
  * it means. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <yaml.h>
 
 #include "base/scope.h"
-#include "config_parts.h"
+#include "config_rules.h"
 #include "core/name.h"
-
-#define WHERE_SIZE 512
-
-struct walk {
-    struct config_load *load;
-    const char *name; /* of the file, or of what else holds the value */
-    bool inlined;     /* a value from --set or the environment: line and column say nothing */
-    yaml_document_t *document;
-};
-
-static void place(const struct walk *walk, const yaml_mark_t *mark, char where_out[WHERE_SIZE])
-{
-    if (walk->inlined)
-        snprintf(where_out, WHERE_SIZE, "%s", walk->name);
-    else
-        snprintf(where_out, WHERE_SIZE, "%.400s:%zu:%zu", walk->name, mark->line + 1,
-                 mark->column + 1);
-}
-
-static struct bytes scalar_of(const yaml_node_t *node)
-{
-    return bytes_of(node->data.scalar.value, node->data.scalar.length);
-}
-
-/* `key:`, `key: ~` and `key: null` all mean: not given. */
-static bool is_null(const yaml_node_t *node)
-{
-    if (node->type != YAML_SCALAR_NODE) return false;
-    if (node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return false;
-    struct bytes text = scalar_of(node);
-    return text.size == 0 || bytes_equal(text, BYTES("~")) || bytes_equal(text, BYTES("null"));
-}
-
-static const char *type_name(const yaml_node_t *node)
-{
-    switch (node->type) {
-    case YAML_SEQUENCE_NODE:
-        return "a list";
-    case YAML_MAPPING_NODE:
-        return "a mapping";
-    default:
-        return "a single value";
-    }
-}
-
-static yaml_node_t *node_at(const struct walk *walk, int index)
-{
-    return yaml_document_get_node(walk->document, index);
-}
-
-/* True, with an error added, if an earlier key of the mapping is the same. */
-static bool key_repeated(const struct walk *walk, const yaml_node_t *map,
-                         const yaml_node_pair_t *pair, const char *what)
-{
-    const yaml_node_t *key = node_at(walk, pair->key);
-    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < pair; p++) {
-        const yaml_node_t *other = node_at(walk, p->key);
-        if (other->type != YAML_SCALAR_NODE || !bytes_equal(scalar_of(key), scalar_of(other)))
-            continue;
-        char where[WHERE_SIZE];
-        place(walk, &key->start_mark, where);
-        config_error(walk->load, where, "%s is given twice; the first is in line %zu", what,
-                     other->start_mark.line + 1);
-        return true;
-    }
-    return false;
-}
 
 static int hex_digit(char c)
 {
@@ -125,44 +57,38 @@ static void read_key_fields(const struct walk *walk, const yaml_node_t *map, str
 {
     const yaml_node_pair_t *end = map->data.mapping.pairs.top;
     for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < end; p++) {
-        const yaml_node_t *name = node_at(walk, p->key), *value = node_at(walk, p->value);
+        const yaml_node_t *name = walk_node(walk, p->key), *value = walk_node(walk, p->value);
         const char *wrong = "auth.keys: names and values of an entry must be single values";
         if (config_errors_full(walk->load)) return;
-        if (name->type == YAML_SCALAR_NODE && key_repeated(walk, map, p, "auth.keys: a field"))
+        if (name->type == YAML_SCALAR_NODE && walk_repeated(walk, map, p, "auth.keys: a field"))
             continue;
         if (name->type == YAML_SCALAR_NODE && value->type == YAML_SCALAR_NODE)
-            wrong = key_field(key, scalar_of(name), scalar_of(value));
-        if (!wrong) continue;
-        char where[WHERE_SIZE];
-        place(walk, &value->start_mark, where);
-        config_error(walk->load, where, "%s", wrong);
+            wrong = key_field(key, walk_scalar(name), walk_scalar(value));
+        if (wrong) walk_error(walk, value, "%s", wrong);
     }
 }
 
 static void check_key(const struct walk *walk, const struct config_keys *keys,
-                      const struct config_key *key, const char *where)
+                      const struct config_key *key, const yaml_node_t *node)
 {
     static const unsigned char none[32];
     if (memcmp(key->sha256, none, 32) == 0 || !key->tenant)
-        config_error(walk->load, where, "auth.keys: an entry needs sha256 and tenant");
+        walk_error(walk, node, "auth.keys: an entry needs sha256 and tenant");
     for (unsigned i = 0; i < keys->count; i++)
         if (memcmp(key->sha256, keys->items[i].sha256, 32) == 0)
-            config_error(walk->load, where, "auth.keys: this sha256 is listed twice");
+            walk_error(walk, node, "auth.keys: this sha256 is listed twice");
 }
 
 static void read_key(const struct walk *walk, const yaml_node_t *node, struct config_keys *keys)
 {
-    char where[WHERE_SIZE];
-    place(walk, &node->start_mark, where);
     if (node->type != YAML_MAPPING_NODE) {
-        config_error(walk->load, where, "auth.keys: an entry must be a mapping, not %s",
-                     type_name(node));
+        walk_error(walk, node, "auth.keys: an entry must be a mapping, not %s", walk_type(node));
         return;
     }
     struct config_key key = {.scopes = SCOPE_DEFAULT};
     unsigned before = walk->load->report->count;
     read_key_fields(walk, node, &key);
-    if (walk->load->report->count == before) check_key(walk, keys, &key, where);
+    if (walk->load->report->count == before) check_key(walk, keys, &key, node);
     if (walk->load->report->count == before)
         keys->items[keys->count++] = key;
     else
@@ -174,25 +100,24 @@ static void read_keys(const struct walk *walk, const struct setting *setting,
                       const yaml_node_t *node)
 {
     struct config_keys *keys = (void *)((char *)walk->load->config + setting->offset);
-    char where[WHERE_SIZE];
-    place(walk, &node->start_mark, where);
+    unsigned count;
     config_keys_release(keys);
-    if (is_null(node)) return;
-    if (node->type != YAML_SEQUENCE_NODE) {
-        config_error(walk->load, where, "%s must be a list, not %s", setting->path,
-                     type_name(node));
-        return;
-    }
-    const yaml_node_item_t *start = node->data.sequence.items.start;
-    const yaml_node_item_t *end = node->data.sequence.items.top;
-    if (end - start > setting->most) {
-        config_error(walk->load, where, "%s may hold at most %ld entries", setting->path,
-                     (long)setting->most);
-        return;
-    }
-    keys->items = must_calloc((size_t)(end - start), sizeof *keys->items);
-    for (const yaml_node_item_t *item = start; item < end; item++)
-        if (!config_errors_full(walk->load)) read_key(walk, node_at(walk, *item), keys);
+    if (walk_is_null(node)) return;
+    const yaml_node_item_t *items =
+        walk_list(walk, node, setting->path, (unsigned)setting->most, &count);
+    if (!items) return;
+    keys->items = must_calloc(count, sizeof *keys->items);
+    for (unsigned i = 0; i < count && !config_errors_full(walk->load); i++)
+        read_key(walk, walk_node(walk, items[i]), keys);
+}
+
+static void read_list(const struct walk *walk, const struct setting *setting,
+                      const yaml_node_t *node)
+{
+    if (setting->kind == SETTING_TYPES)
+        config_read_types(walk, node);
+    else
+        read_keys(walk, setting, node);
 }
 
 /* A default spelled out says nothing, so that a copy of etc/tally.yaml with one line changed means
@@ -200,15 +125,14 @@ static void read_keys(const struct walk *walk, const struct setting *setting,
 static void read_value(const struct walk *walk, const struct setting *setting,
                        const yaml_node_t *node)
 {
-    char where[WHERE_SIZE];
-    place(walk, &node->start_mark, where);
-    if (setting->kind == SETTING_KEYS) {
-        read_keys(walk, setting, node);
-    } else if (node->type != YAML_SCALAR_NODE) {
-        config_error(walk->load, where, "%s must be a single value, not %s", setting->path,
-                     type_name(node));
-    } else if (!is_null(node)) {
-        struct bytes text = scalar_of(node);
+    char where[WALK_WHERE_SIZE];
+    walk_place(walk, &node->start_mark, where);
+    if (setting_is_list(setting)) {
+        read_list(walk, setting, node);
+    } else if (!walk_is_scalar(node)) {
+        walk_error(walk, node, "%s must be a single value, not %s", setting->path, walk_type(node));
+    } else if (!walk_is_null(node)) {
+        struct bytes text = walk_scalar(node);
         walk->load->given[setting - settings] = !bytes_equal(text, bytes_str(setting->standard));
         config_set(walk->load, where, setting, text);
     }
@@ -218,30 +142,37 @@ static void read_map(const struct walk *walk, const yaml_node_t *map, const char
 
 static void read_section(const struct walk *walk, const yaml_node_t *node, const char *path)
 {
-    char where[WHERE_SIZE];
-    place(walk, &node->start_mark, where);
     if (node->type == YAML_MAPPING_NODE)
         read_map(walk, node, path);
-    else if (!is_null(node))
-        config_error(walk->load, where, "%s must be a mapping, not %s", path, type_name(node));
+    else if (!walk_is_null(node))
+        walk_error(walk, node, "%s must be a mapping, not %s", path, walk_type(node));
+}
+
+/* What is at the top of a file and no setting: rules, read as a whole. */
+static bool read_rules(const struct walk *walk, const yaml_node_t *node, const char *path)
+{
+    if (strcmp(path, "counters") == 0)
+        config_read_counters(walk, node);
+    else if (strcmp(path, "statuses") == 0)
+        config_read_statuses(walk, node);
+    else
+        return false;
+    return true;
 }
 
 static void read_pair(const struct walk *walk, const yaml_node_t *map, const yaml_node_pair_t *pair,
                       const char *section)
 {
-    const yaml_node_t *key = node_at(walk, pair->key), *value = node_at(walk, pair->value);
-    char where[WHERE_SIZE];
-    place(walk, &key->start_mark, where);
-    if (key->type != YAML_SCALAR_NODE) {
-        config_error(walk->load, where, "a setting's name must be a single value, not %s",
-                     type_name(key));
+    const yaml_node_t *key = walk_node(walk, pair->key), *value = walk_node(walk, pair->value);
+    if (!walk_is_scalar(key)) {
+        walk_error(walk, key, "a setting's name must be a single value, not %s", walk_type(key));
         return;
     }
-    char path[256];
-    struct bytes name = scalar_of(key);
+    char path[256], where[WALK_WHERE_SIZE];
+    struct bytes name = walk_scalar(key);
     snprintf(path, sizeof path, "%s%s%.*s", section, section[0] ? "." : "",
              (int)(name.size < 150 ? name.size : 150), name.data);
-    if (key_repeated(walk, map, pair, path)) return;
+    if (walk_repeated(walk, map, pair, path) || read_rules(walk, value, path)) return;
     /* A dot in a name would let `limits.queueOps:` stand for the nested form: one form is enough.
      */
     bool dotted = name.size && memchr(name.data, '.', name.size);
@@ -251,9 +182,11 @@ static void read_pair(const struct walk *walk, const yaml_node_t *map, const yam
     else if (!dotted && !section[0] && setting_is_section(bytes_str(path)))
         read_section(walk, value, path);
     else if (dotted && setting_find(bytes_str(path)))
-        config_error(walk->load, where, "write %s as nested keys, not with a dot", path);
-    else
+        walk_error(walk, key, "write %s as nested keys, not with a dot", path);
+    else {
+        walk_place(walk, &key->start_mark, where);
         config_unknown(walk->load, where, bytes_str(path));
+    }
 }
 
 static void read_map(const struct walk *walk, const yaml_node_t *map, const char *section)
@@ -267,8 +200,8 @@ static void syntax_error(const struct walk *walk, const yaml_parser_t *parser)
 {
     yaml_mark_t mark = parser->problem_mark;
     if (parser->error == YAML_READER_ERROR) mark = parser->mark; /* it sets no problem_mark */
-    char where[WHERE_SIZE];
-    place(walk, &mark, where);
+    char where[WALK_WHERE_SIZE];
+    walk_place(walk, &mark, where);
     config_error(walk->load, where, "%s%s%s", parser->problem ? parser->problem : "not valid YAML",
                  parser->context ? ", " : "", parser->context ? parser->context : "");
 }
@@ -276,14 +209,11 @@ static void syntax_error(const struct walk *walk, const yaml_parser_t *parser)
 static void read_root(const struct walk *walk)
 {
     yaml_node_t *root = yaml_document_get_root_node(walk->document);
-    if (!root || is_null(root)) return;
-    char where[WHERE_SIZE];
-    place(walk, &root->start_mark, where);
+    if (!root || walk_is_null(root)) return;
     if (root->type == YAML_MAPPING_NODE)
         read_map(walk, root, "");
     else
-        config_error(walk->load, where, "the file must be a mapping of settings, not %s",
-                     type_name(root));
+        walk_error(walk, root, "the file must be a mapping of settings, not %s", walk_type(root));
 }
 
 /* True: `document` is there and the caller deletes it. False at the end of the text, or after a
@@ -317,8 +247,8 @@ void config_read_yaml(struct config_load *load, const char *name, struct bytes t
         read_root(&walk);
         yaml_document_delete(&document);
         if (next_document(&walk, &parser, &document)) {
-            char where[WHERE_SIZE];
-            place(&walk, &document.start_mark, where);
+            char where[WALK_WHERE_SIZE];
+            walk_place(&walk, &document.start_mark, where);
             config_error(load, where, "a second YAML document; a config is one");
             yaml_document_delete(&document);
         }
@@ -326,7 +256,7 @@ void config_read_yaml(struct config_load *load, const char *name, struct bytes t
     yaml_parser_delete(&parser);
 }
 
-void config_read_keys(struct config_load *load, const char *where, const struct setting *setting,
+void config_read_list(struct config_load *load, const char *where, const struct setting *setting,
                       struct bytes text)
 {
     struct walk walk = {.load = load, .name = where, .inlined = true};
@@ -334,7 +264,7 @@ void config_read_keys(struct config_load *load, const char *where, const struct 
     yaml_document_t document;
     parser_start(&parser, text);
     if (next_document(&walk, &parser, &document)) {
-        read_keys(&walk, setting, yaml_document_get_root_node(&document));
+        read_list(&walk, setting, yaml_document_get_root_node(&document));
         yaml_document_delete(&document);
     }
     yaml_parser_delete(&parser);

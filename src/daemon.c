@@ -1,6 +1,6 @@
 /* daemon.c -- starts everything in order, waits for signals, stops in reverse.
  *
- *   start   store (recovers) -> queue, commit -> auth, api -> wire -> threads -> "ready"
+ *   start   store (recovers) -> queue, commit -> auth, api -> wire -> rules -> threads -> "ready"
  *   stop    wire (no new requests; what was accepted is answered) -> tend -> commit -> sync ->
  *           store (last checkpoint)
  *
@@ -20,13 +20,17 @@
 #include "base/metrics.h"
 #include "commit/commit.h"
 #include "store/embedded/embedded.h"
+#include "reload.h"
 #include "store/memory.h"
+#include "tend/rebuild.h"
 #include "tend/tend.h"
 #include "wire/loop.h"
 
 #define BATCHES_IN_FLIGHT 4u /* being decided, written or answered at the same time */
 #define INLINE_OPS 512u      /* smaller batches are synced by the thread that decided them */
 #define SWEEP_OPS 1000u
+#define ARCHIVE_MS_MIN 500
+#define ARCHIVE_MS_MAX (24 * 3600 * 1000)
 #define OUTPUT_BYTES_MAX (8u << 20)
 
 struct daemon {
@@ -35,11 +39,15 @@ struct daemon {
     struct listen listen;
     struct store *store;
     struct queue *queue;
+    struct rulebook *rulebook;
     struct commit *commit;
+    pthread_mutex_t enacting;
+    struct reloader *reloader;
     struct auth *auth;
     struct api *api;
     struct wire *wire;
     struct tend *tend;
+    struct rebuilds *rebuilds;
 };
 
 struct loop_thread {
@@ -47,6 +55,13 @@ struct loop_thread {
     unsigned index;
     pthread_t thread;
 };
+
+/* Events are moved out of the journal early enough for retention to let go of them in time. */
+static int64_t archive_age(int64_t retention_ms)
+{
+    int64_t age = retention_ms / 8;
+    return age < ARCHIVE_MS_MIN ? ARCHIVE_MS_MIN : age > ARCHIVE_MS_MAX ? ARCHIVE_MS_MAX : age;
+}
 
 static enum err open_store(struct daemon *daemon, char *error, size_t error_size)
 {
@@ -62,6 +77,8 @@ static enum err open_store(struct daemon *daemon, char *error, size_t error_size
         .spare_segments = (unsigned)config->journal_spare_segments,
         .checkpoint_ms = config->checkpoint_every,
         .checkpoint_bytes = (uint64_t)config->checkpoint_journal_bytes,
+        .ids_shared = config->events_id_scope == CONFIG_IDS_INSTALLATION,
+        .archive_ms = archive_age(config->events_retention),
         .key_keep_ms = config->idempotency_keep,
     };
     return embedded_open(&daemon->store, &embedded, error, error_size);
@@ -82,15 +99,20 @@ static void make_commit(struct daemon *daemon)
         .sync_ops_max = (uint32_t)config->limits_sync_ops,
         .bytes_max = (size_t)config->limits_inflight_bytes,
         .tenant_bytes_max = (size_t)config->limits_inflight_bytes / 5 * 4,
+        .batch_weight_max = config_batch_weight(config),
     };
     daemon->queue = queue_new(&limits);
+    daemon->rulebook = rulebook_new();
     const struct commit_config commit = {
         .queue = daemon->queue,
         .store = daemon->store,
+        .rulebook = daemon->rulebook,
         .clock = &clock_system,
         .limits = {.tenant_cells = config->limits_tenant_cells,
                    .granularities = (uint32_t)config->limits_counter_granularities,
-                   .key_keep_ms = config->idempotency_keep},
+                   .key_keep_ms = config->idempotency_keep,
+                   .id_keep_ms = config->events_registry_ttl,
+                   .ids_shared = config->events_id_scope == CONFIG_IDS_INSTALLATION},
         .batch_ops_max = (uint32_t)config->limits_batch_ops,
         .batches_max = BATCHES_IN_FLIGHT,
         .inline_ops = INLINE_OPS,
@@ -102,8 +124,29 @@ static void make_commit(struct daemon *daemon)
                                      .queue = daemon->queue,
                                      .clock = &clock_system,
                                      .sweep_ms = config->expiry_sweep_every,
+                                     .retention_ms = config->events_retention,
                                      .sweep_ops = SWEEP_OPS};
     daemon->tend = tend_new(&tend);
+    const struct rebuild_config rebuild = {.store = daemon->store,
+                                           .rulebook = daemon->rulebook,
+                                           .clock = &clock_system,
+                                           .enacting = &daemon->enacting,
+                                           .batch_ops = (uint32_t)config->limits_batch_ops,
+                                           .batch_weight = config_batch_weight(config),
+                                           .propose = propose_and_wait,
+                                           .context = daemon->queue};
+    daemon->rebuilds = rebuilds_new(&rebuild);
+}
+
+static void make_reloader(struct daemon *daemon)
+{
+    const struct reload_config reload = {.source = daemon->options->source,
+                                         .store = daemon->store,
+                                         .queue = daemon->queue,
+                                         .auth = daemon->auth,
+                                         .clock = &clock_system,
+                                         .enacting = &daemon->enacting};
+    daemon->reloader = reloader_new(&reload);
 }
 
 static void update_store_gauges(struct daemon *daemon)
@@ -140,6 +183,16 @@ static void update_gauges(void *context)
     metric_set(METRIC_CONNECTIONS_TOTAL, (double)wire.connections_total);
 }
 
+static enum err ask_rebuild(void *context, struct bytes counter, bool force, struct buf *id_out)
+{
+    return rebuild_ask(context, counter, force, id_out);
+}
+
+static enum err describe_job(void *context, struct bytes id, struct buf *json_out)
+{
+    return rebuild_describe(context, id, json_out);
+}
+
 static enum err open_wire(struct daemon *daemon, char *error, size_t error_size)
 {
     const struct config *config = daemon->config;
@@ -147,6 +200,12 @@ static enum err open_wire(struct daemon *daemon, char *error, size_t error_size)
                                    .auth = daemon->auth,
                                    .queue = daemon->queue,
                                    .store = daemon->store,
+                                   .rulebook = daemon->rulebook,
+                                   .reload = reload_now,
+                                   .reload_context = daemon->reloader,
+                                   .rebuild = ask_rebuild,
+                                   .job = describe_job,
+                                   .jobs_context = daemon->rebuilds,
                                    .clock = &clock_system,
                                    .loops = (unsigned)config->threads,
                                    .wake = wake_wire,
@@ -203,31 +262,18 @@ static void *tend_main(void *context)
     return NULL;
 }
 
+static void *rebuild_main(void *context)
+{
+    struct daemon *daemon = context;
+    rebuilds_run(daemon->rebuilds);
+    return NULL;
+}
+
 static void start_thread(pthread_t *thread, const char *name, void *(*main)(void *), void *context)
 {
     int failed = pthread_create(thread, NULL, main, context);
     must(failed == 0);
     pthread_setname_np(*thread, name);
-}
-
-/* SIGHUP: new keys and secrets; and the operator's word that the clock is right. A config that does
- * not load changes nothing. */
-static void reload(struct daemon *daemon)
-{
-    struct config config = {0};
-    struct config_report report;
-    char error[256] = "";
-    config_report_init(&report);
-    enum err e = config_load(&config, daemon->options->source, &report);
-    if (e == ERR_OK) e = auth_reload(daemon->auth, &config, error, sizeof error);
-    if (e == ERR_OK)
-        log_line(LOG_INFO, "reloaded the config's keys");
-    else
-        log_line(LOG_ERROR, "the config was not reloaded",
-                 LOG_KV("why", report.count ? (const char *)report.text.data : error));
-    tend_confirm_clock(daemon->tend);
-    config_report_release(&report);
-    config_release(&config);
 }
 
 static void wait_for_stop(struct daemon *daemon, const sigset_t *signals)
@@ -236,7 +282,8 @@ static void wait_for_stop(struct daemon *daemon, const sigset_t *signals)
         int signal = 0;
         if (sigwait(signals, &signal) != 0) continue;
         if (signal != SIGHUP) return;
-        reload(daemon);
+        reload_logged(daemon->reloader);
+        tend_confirm_clock(daemon->tend); /* SIGHUP is also the operator's word that it is right */
     }
 }
 
@@ -251,16 +298,33 @@ static void announce(struct daemon *daemon)
     if (daemon->options->ready) daemon->options->ready(daemon->options->context, url);
 }
 
+/* Commit and sync first: the rules come into force through them, and before any request. */
+struct committing {
+    pthread_t commit;
+    pthread_t sync;
+};
+
+static void start_committing(struct daemon *daemon, struct committing *threads)
+{
+    start_thread(&threads->sync, "sync", sync_main, daemon);
+    start_thread(&threads->commit, "commit", commit_main, daemon);
+}
+
+static void stop_committing(struct daemon *daemon, struct committing *threads)
+{
+    queue_stop(daemon->queue);
+    pthread_join(threads->commit, NULL);
+    pthread_join(threads->sync, NULL);
+}
+
 static void serve(struct daemon *daemon, const sigset_t *signals)
 {
     unsigned count = (unsigned)daemon->config->threads;
     struct loop_thread *loops = must_calloc(count, sizeof *loops);
-    pthread_t commit;
-    pthread_t sync;
     pthread_t tend;
-    start_thread(&sync, "sync", sync_main, daemon);
-    start_thread(&commit, "commit", commit_main, daemon);
+    pthread_t rebuild;
     start_thread(&tend, "tend", tend_main, daemon);
+    start_thread(&rebuild, "rebuild", rebuild_main, daemon);
     for (unsigned i = 0; i < count; i++) {
         loops[i] = (struct loop_thread){.daemon = daemon, .index = i};
         start_thread(&loops[i].thread, "net", loop_main, &loops[i]);
@@ -274,21 +338,33 @@ static void serve(struct daemon *daemon, const sigset_t *signals)
     wire_stop(daemon->wire, daemon->config->timeouts_shutdown);
     for (unsigned i = 0; i < count; i++)
         pthread_join(loops[i].thread, NULL);
+    rebuilds_stop(daemon->rebuilds);
+    pthread_join(rebuild, NULL);
     tend_stop(daemon->tend);
     pthread_join(tend, NULL);
-    queue_stop(daemon->queue);
-    pthread_join(commit, NULL);
-    pthread_join(sync, NULL);
     free(loops);
+}
+
+static enum err run(struct daemon *daemon, const sigset_t *signals, struct buf *why)
+{
+    struct committing threads;
+    start_committing(daemon, &threads);
+    enum err e = reload_enact(daemon->reloader, daemon->config, why);
+    if (e == ERR_OK) serve(daemon, signals);
+    stop_committing(daemon, &threads);
+    return e;
 }
 
 static void release(struct daemon *daemon)
 {
     if (daemon->api) api_free(daemon->api);
     if (daemon->wire) wire_free(daemon->wire);
+    if (daemon->rebuilds) rebuilds_free(daemon->rebuilds);
     if (daemon->tend) tend_free(daemon->tend);
     if (daemon->commit) commit_free(daemon->commit);
+    if (daemon->rulebook) rulebook_free(daemon->rulebook);
     if (daemon->queue) queue_free(daemon->queue);
+    if (daemon->reloader) reloader_free(daemon->reloader);
     if (daemon->auth) auth_free(daemon->auth);
     if (daemon->store) daemon->store->ops->close(daemon->store);
 }
@@ -317,7 +393,8 @@ static void block_signals(sigset_t *signals)
 
 int daemon_run(const struct config *config, const struct daemon_options *options)
 {
-    struct daemon daemon = {.config = config, .options = options};
+    struct daemon daemon = {
+        .config = config, .options = options, .enacting = PTHREAD_MUTEX_INITIALIZER};
     char error[512] = "";
     sigset_t signals;
     log_set_level(config->log_level);
@@ -330,11 +407,16 @@ int daemon_run(const struct config *config, const struct daemon_options *options
         make_commit(&daemon);
         e = auth_new(&daemon.auth, config, error, sizeof error);
     }
+    if (e == ERR_OK) make_reloader(&daemon);
     if (e == ERR_OK) e = open_wire(&daemon, error, sizeof error);
+    struct buf why;
+    buf_init(&why, 64u << 10);
     if (e == ERR_OK)
-        serve(&daemon, &signals);
+        e = run(&daemon, &signals, &why);
     else
-        fprintf(stderr, "tally: %s\n", error);
+        buf_add(&why, bytes_str(error));
+    if (e != ERR_OK) fprintf(stderr, "tally: %.*s\n", (int)why.size, (const char *)why.data);
+    buf_release(&why);
     release(&daemon);
     return e == ERR_OK ? 0 : 1;
 }

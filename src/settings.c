@@ -35,8 +35,10 @@ const struct setting settings[SETTING_COUNT] = {
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static const char *const store_names[] = {"embedded", "memory"};
+static const char *const id_scope_names[] = {"tenant", "installation"};
 _Static_assert(ARRAY_COUNT(level_names) == LOG_LEVEL_COUNT, "a name for each level");
 _Static_assert(ARRAY_COUNT(store_names) == CONFIG_STORE_COUNT, "a name for each store");
+_Static_assert(ARRAY_COUNT(id_scope_names) == CONFIG_IDS_COUNT, "a name for each scope");
 
 const struct setting *setting_find(struct bytes path)
 {
@@ -57,6 +59,15 @@ bool setting_is_section(struct bytes path)
     if (path.size == 0) return false;
     for (unsigned i = 0; i < SETTING_COUNT; i++)
         if (bytes_equal(path, section_of(&settings[i]))) return true;
+    return false;
+}
+
+static const char *const rules_names[] = {"counters", "statuses"};
+
+bool setting_is_rules(struct bytes path)
+{
+    for (unsigned i = 0; i < ARRAY_COUNT(rules_names); i++)
+        if (bytes_equal(path, bytes_str(rules_names[i]))) return true;
     return false;
 }
 
@@ -83,15 +94,24 @@ static unsigned distance(struct bytes a, struct bytes b)
     return row[b.size];
 }
 
+#define CANDIDATES (2 * SETTING_COUNT + ARRAY_COUNT(rules_names))
+
+/* Every path, every section and what else a file may hold; some are empty. */
+static struct bytes candidate_at(unsigned index)
+{
+    if (index >= 2 * SETTING_COUNT) return bytes_str(rules_names[index - 2 * SETTING_COUNT]);
+    const struct setting *setting = &settings[index / 2];
+    return index % 2 ? section_of(setting) : bytes_str(setting->path);
+}
+
 const char *setting_suggest(struct bytes path, char suggestion_out[SETTING_PATH_SIZE])
 {
     if (path.size >= SETTING_PATH_SIZE) return NULL;
     unsigned nearest = 4; /* further away it is a guess, not a help */
     if (path.size / 2 < nearest) nearest = (unsigned)path.size / 2 + 1;
     const char *found = NULL;
-    for (unsigned i = 0; i < 2 * SETTING_COUNT; i++) {
-        const struct setting *setting = &settings[i / 2];
-        struct bytes candidate = i % 2 ? section_of(setting) : bytes_str(setting->path);
+    for (unsigned i = 0; i < CANDIDATES; i++) {
+        struct bytes candidate = candidate_at(i);
         if (candidate.size == 0) continue;
         unsigned far = distance(path, candidate);
         if (far >= nearest) continue;
@@ -201,12 +221,30 @@ static bool set_text(const struct setting *setting, struct config *config, struc
 /* Enums are stored through their compatible type. */
 _Static_assert(sizeof(enum log_level) == sizeof(unsigned), "choices are unsigned");
 _Static_assert(sizeof(enum config_store) == sizeof(unsigned), "choices are unsigned");
+_Static_assert(sizeof(enum config_id_scope) == sizeof(unsigned), "choices are unsigned");
+
+static const char *const *choices(enum setting_kind kind, unsigned *count_out)
+{
+    switch (kind) {
+    case SETTING_LEVEL:
+        *count_out = LOG_LEVEL_COUNT;
+        return level_names;
+    case SETTING_STORE:
+        *count_out = CONFIG_STORE_COUNT;
+        return store_names;
+    case SETTING_SCOPE:
+        *count_out = CONFIG_IDS_COUNT;
+        return id_scope_names;
+    default:
+        unreachable_state(kind);
+    }
+}
 
 static bool set_choice(const struct setting *setting, struct config *config, struct bytes text,
                        char *error_out)
 {
-    const char *const *names = setting->kind == SETTING_LEVEL ? level_names : store_names;
-    unsigned count = setting->kind == SETTING_LEVEL ? LOG_LEVEL_COUNT : CONFIG_STORE_COUNT;
+    unsigned count;
+    const char *const *names = choices(setting->kind, &count);
     for (unsigned i = 0; i < count; i++) {
         if (!bytes_equal(text, bytes_str(names[i]))) continue;
         *(unsigned *)field_of(setting, config) = i;
@@ -235,11 +273,56 @@ bool setting_set(const struct setting *setting, struct config *config, struct by
         return set_text(setting, config, text, error_out);
     case SETTING_LEVEL:
     case SETTING_STORE:
+    case SETTING_SCOPE:
         return set_choice(setting, config, text, error_out);
     case SETTING_KEYS:
+    case SETTING_TYPES:
         break;
     }
     unreachable_state(setting->kind);
+}
+
+/* True: YAML takes these three bytes of UTF-8 for a line break, or for none of its characters. */
+static bool wide_unprintable(unsigned code)
+{
+    return code == 0x2028 || code == 0x2029 || code == 0xfeff || code >= 0xfffe;
+}
+
+/* A JSON string is a YAML string but for the few characters that YAML wants escaped. */
+void setting_show_text(struct buf *buf, struct bytes text)
+{
+    struct buf json;
+    buf_init(&json, 6 * text.size + 2);
+    buf_add_json(&json, text);
+    must(!json.failed);
+    const unsigned char *at = (const unsigned char *)json.data, *end = at + json.size;
+    while (at < end) {
+        /* What buf_add_json wrote is UTF-8, so a leading byte has all its others behind it. */
+        unsigned size = at[0] < 0xc0 ? 1 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+        unsigned code = at[0];
+        if (size == 2) code = (at[0] & 0x1fu) << 6 | (at[1] & 0x3fu);
+        if (size == 3) code = (at[0] & 0xfu) << 12 | (at[1] & 0x3fu) << 6 | (at[2] & 0x3fu);
+        if ((size < 3 && code >= 0x7f && code < 0xa0) || (size == 3 && wide_unprintable(code)))
+            buf_addf(buf, "\\u%04x", code);
+        else
+            buf_add(buf, bytes_of(at, size));
+        at += size;
+    }
+    buf_release(&json);
+}
+
+static void show_types(const struct rules *rules, struct buf *buf)
+{
+    if (!rules || !rules->types_closed) {
+        buf_add_char(buf, '~');
+        return;
+    }
+    buf_add_char(buf, '[');
+    for (unsigned i = 0; i < rules->types_count; i++) {
+        if (i > 0) buf_add(buf, BYTES(", "));
+        setting_show_text(buf, rules->types[i]);
+    }
+    buf_add_char(buf, ']');
 }
 
 static void show_keys(const struct config_keys *keys, struct buf *buf)
@@ -258,6 +341,7 @@ void setting_show(const struct setting *setting, const struct config *config, st
 {
     const void *field = (const char *)config + setting->offset;
     char number[SIZE_TEXT_SIZE];
+    unsigned count;
     switch (setting->kind) {
     case SETTING_INT:
     case SETTING_SIZE:
@@ -268,21 +352,23 @@ void setting_show(const struct setting *setting, const struct config *config, st
     case SETTING_BOOL:
         buf_add(buf, *(const bool *)field ? BYTES("true") : BYTES("false"));
         break;
-    case SETTING_TEXT: /* a JSON string is a YAML string */
+    case SETTING_TEXT:
     case SETTING_LISTEN:
-        buf_add_json(buf, bytes_str(*(char *const *)field));
+        setting_show_text(buf, bytes_str(*(char *const *)field));
         break;
     case SETTING_SECRET:
         buf_add(buf, **(char *const *)field ? BYTES("\"(set)\"") : BYTES("\"\""));
         break;
     case SETTING_LEVEL:
-        buf_add(buf, bytes_str(level_names[*(const unsigned *)field]));
-        break;
     case SETTING_STORE:
-        buf_add(buf, bytes_str(store_names[*(const unsigned *)field]));
+    case SETTING_SCOPE:
+        buf_add(buf, bytes_str(choices(setting->kind, &count)[*(const unsigned *)field]));
         break;
     case SETTING_KEYS:
         show_keys(field, buf);
+        break;
+    case SETTING_TYPES:
+        show_types(config->rules, buf);
         break;
     }
 }

@@ -19,7 +19,9 @@ enum setting_kind {
     SETTING_LISTEN,
     SETTING_LEVEL,
     SETTING_STORE,
+    SETTING_SCOPE,
     SETTING_KEYS,
+    SETTING_TYPES,
 };
 
 enum setting_id {
@@ -45,15 +47,27 @@ extern const struct setting settings[SETTING_COUNT];
 const struct setting *setting_find(struct bytes path); /* NULL: none */
 bool setting_is_section(struct bytes path);            /* "limits", not "limits.queueOps" */
 
+/* "counters" or "statuses": beside the settings in a file, and nowhere else (config_rules.h). */
+bool setting_is_rules(struct bytes path);
+
 /* The path or section that `path` was probably meant to be, or NULL. */
 const char *setting_suggest(struct bytes path, char suggestion_out[SETTING_PATH_SIZE]);
 
-/* Reads `text` as the setting's kind, checks its bounds and stores it; not for SETTING_KEYS. False:
+/* A list is read by config_yaml.c and is empty at first; the rest is for setting_set. */
+static inline bool setting_is_list(const struct setting *setting)
+{
+    return setting->kind == SETTING_KEYS || setting->kind == SETTING_TYPES;
+}
+
+/* Reads `text` as the setting's kind, checks its bounds and stores it; not for a list. False:
  * nothing was changed and `error_out` ends a sentence that starts with the path. */
 MUST_USE bool setting_set(const struct setting *setting, struct config *config, struct bytes text,
                           char error_out[SETTING_ERROR_SIZE]);
 
 /* The value as YAML, quoted where it has to be. */
 void setting_show(const struct setting *setting, const struct config *config, struct buf *buf);
+
+/* Any text as a YAML string in double quotes. */
+void setting_show_text(struct buf *buf, struct bytes text);
 
 #endif

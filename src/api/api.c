@@ -14,7 +14,7 @@
 #include "api/call.h"
 #include "base/metrics.h"
 #include "core/name.h"
-#include "wire/json.h"
+#include "base/json.h"
 
 static bool decode_segment(struct call *call, struct bytes raw, struct bytes *out)
 {
@@ -129,6 +129,7 @@ static void api_ended(void *context, struct exchange *exchange)
     struct api *api = context;
     struct call *call = call_of(exchange);
     if (!call || !call->route) return;
+    rules_release(call->rules);
     int64_t took_ns = clock_mono_ns(api->config.clock) - exchange->started_ns;
     metrics_http(route_index(call->route), exchange->reply.status, (double)took_ns * 1e-9);
 }

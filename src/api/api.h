@@ -8,6 +8,7 @@
 #include "api/auth.h"
 #include "base/clock.h"
 #include "commit/queue.h"
+#include "commit/rulebook.h"
 #include "store/store.h"
 #include "wire/exchange.h"
 
@@ -18,6 +19,7 @@ struct api_config {
     struct auth *auth;
     struct queue *queue;
     struct store *store;
+    struct rulebook *rulebook;
     const struct clock *clock;
     unsigned loops;
     void (*wake)(void *context); /* posted exchanges wait: wake the wire */
@@ -25,6 +27,14 @@ struct api_config {
     void (*gauges)(
         void *context); /* brings the figures that are only read, never added, up to date */
     void *gauges_context;
+    /* Reads the configuration again and puts its rules in force, on a reader thread. ERR_INVALID:
+     * they stay as they were, and `why_out` says what is wrong. */
+    enum err (*reload)(void *context, struct buf *why_out);
+    void *reload_context;
+    /* A rebuild of a rule counter, and a job as a JSON object; they may wait for a commit. */
+    enum err (*rebuild)(void *context, struct bytes counter, bool force, struct buf *id_out);
+    enum err (*job)(void *context, struct bytes id, struct buf *json_out);
+    void *jobs_context;
 };
 
 struct api *api_new(const struct api_config *config);

@@ -1,6 +1,6 @@
 /* auth.c -- API keys, tokens, and a small memory of the good ones.
  *
- * The rules sit behind a lock that checks share and a reload takes alone. `generation` grows with
+ * The policy sits behind a lock that checks share and a reload takes alone. `generation` grows with
  * each reload; a cache entry of an older one is void, so a hit needs no lock at all. */
 #include "api/auth.h"
 
@@ -19,7 +19,7 @@ struct auth_key {
     struct identity identity;
 };
 
-struct rules {
+struct policy {
     struct bearer_rules bearer;
     struct auth_key *keys;
     unsigned keys_count;
@@ -27,7 +27,7 @@ struct rules {
 
 struct auth {
     pthread_rwlock_t lock;
-    struct rules rules;          /* under the lock */
+    struct policy policy;        /* under the lock */
     _Atomic uint64_t generation; /* changed under the lock, read without */
 };
 
@@ -45,11 +45,11 @@ struct auth_cache {
     struct cache_entry entries[CACHE_SLOTS];
 };
 
-static void rules_release(struct rules *rules)
+static void policy_release(struct policy *policy)
 {
-    bearer_rules_release(&rules->bearer);
-    free(rules->keys);
-    *rules = (struct rules){0};
+    bearer_rules_release(&policy->bearer);
+    free(policy->keys);
+    *policy = (struct policy){0};
 }
 
 static char *text_copy(const char *text)
@@ -59,12 +59,12 @@ static char *text_copy(const char *text)
     return copy;
 }
 
-static void rules_add_keys(struct rules *rules, const struct config_keys *keys)
+static void policy_add_keys(struct policy *policy, const struct config_keys *keys)
 {
-    rules->keys = must_calloc(keys->count, sizeof *rules->keys);
-    rules->keys_count = keys->count;
+    policy->keys = must_calloc(keys->count, sizeof *policy->keys);
+    policy->keys_count = keys->count;
     for (unsigned i = 0; i < keys->count; i++) {
-        struct auth_key *key = &rules->keys[i];
+        struct auth_key *key = &policy->keys[i];
         struct bytes tenant = bytes_str(keys->items[i].tenant);
         must(tenant.size <= NAME_SIZE_MAX);
         memcpy(key->sha256, keys->items[i].sha256, sizeof key->sha256);
@@ -75,37 +75,37 @@ static void rules_add_keys(struct rules *rules, const struct config_keys *keys)
     }
 }
 
-/* On an error `rules` is empty again. */
-static enum err rules_build(struct rules *rules, const struct config *config, char *error_out,
-                            size_t error_size)
+/* On an error `policy` is empty again. */
+static enum err policy_build(struct policy *policy, const struct config *config, char *error_out,
+                             size_t error_size)
 {
-    *rules = (struct rules){0};
-    rules->bearer.secret = text_copy(config->auth_jwt_secret);
-    rules->bearer.issuer = text_copy(config->auth_issuer);
-    rules->bearer.public_admin = config->auth_jwt_admin;
-    rules_add_keys(rules, &config->auth_keys);
+    *policy = (struct policy){0};
+    policy->bearer.secret = text_copy(config->auth_jwt_secret);
+    policy->bearer.issuer = text_copy(config->auth_issuer);
+    policy->bearer.public_admin = config->auth_jwt_admin;
+    policy_add_keys(policy, &config->auth_keys);
     enum err e = ERR_OK;
     if (config->auth_jwt_public_key_file[0])
-        e = bearer_load_public(&rules->bearer, config->auth_jwt_public_key_file, error_out,
+        e = bearer_load_public(&policy->bearer, config->auth_jwt_public_key_file, error_out,
                                error_size);
     if (!e && config->auth_audience[0] &&
-        !bearer_set_audience(&rules->bearer, config->auth_audience)) {
+        !bearer_set_audience(&policy->bearer, config->auth_audience)) {
         snprintf(error_out, error_size, "auth.audience is not valid UTF-8");
         e = ERR_INVALID;
     }
-    if (e) rules_release(rules);
+    if (e) policy_release(policy);
     return e;
 }
 
 enum err auth_new(struct auth **auth_out, const struct config *config, char *error_out,
                   size_t error_size)
 {
-    struct rules rules;
-    enum err e = rules_build(&rules, config, error_out, error_size);
+    struct policy policy;
+    enum err e = policy_build(&policy, config, error_out, error_size);
     if (e) return e;
     struct auth *auth = must_calloc(1, sizeof *auth);
     must(pthread_rwlock_init(&auth->lock, NULL) == 0);
-    auth->rules = rules;
+    auth->policy = policy;
     auth->generation = 1;
     *auth_out = auth;
     return ERR_OK;
@@ -114,7 +114,7 @@ enum err auth_new(struct auth **auth_out, const struct config *config, char *err
 void auth_free(struct auth *auth)
 {
     if (!auth) return;
-    rules_release(&auth->rules);
+    policy_release(&auth->policy);
     pthread_rwlock_destroy(&auth->lock);
     free(auth);
 }
@@ -122,15 +122,15 @@ void auth_free(struct auth *auth)
 enum err auth_reload(struct auth *auth, const struct config *config, char *error_out,
                      size_t error_size)
 {
-    struct rules rules;
-    enum err e = rules_build(&rules, config, error_out, error_size);
+    struct policy policy;
+    enum err e = policy_build(&policy, config, error_out, error_size);
     if (e) return e;
     pthread_rwlock_wrlock(&auth->lock);
-    struct rules old = auth->rules;
-    auth->rules = rules;
+    struct policy old = auth->policy;
+    auth->policy = policy;
     atomic_fetch_add(&auth->generation, 1);
     pthread_rwlock_unlock(&auth->lock);
-    rules_release(&old);
+    policy_release(&old);
     return ERR_OK;
 }
 
@@ -171,16 +171,16 @@ static void cache_store(struct cache_entry *entry, struct bytes token, uint64_t 
 }
 
 /* Looks at every key, whichever fits, so that time tells nothing about the list. */
-static bool key_find(const struct rules *rules, struct bytes token, struct identity *identity_out)
+static bool key_find(const struct policy *policy, struct bytes token, struct identity *identity_out)
 {
     unsigned char digest[SHA256_DIGEST_LENGTH];
     const struct auth_key *found = NULL;
-    if (rules->keys_count == 0) return false;
+    if (policy->keys_count == 0) return false;
     SHA256((const unsigned char *)token.data, token.size, digest);
-    for (unsigned i = 0; i < rules->keys_count; i++)
+    for (unsigned i = 0; i < policy->keys_count; i++)
         if (bytes_equal_secret(bytes_of(digest, sizeof digest),
-                               bytes_of(rules->keys[i].sha256, sizeof digest)))
-            found = &rules->keys[i];
+                               bytes_of(policy->keys[i].sha256, sizeof digest)))
+            found = &policy->keys[i];
     if (found) *identity_out = found->identity;
     return found != NULL;
 }
@@ -225,9 +225,9 @@ enum err auth_check(struct auth *auth, struct auth_cache *cache, struct bytes au
     struct identity identity = {0};
     pthread_rwlock_rdlock(&auth->lock);
     uint64_t generation = atomic_load(&auth->generation);
-    enum err e = key_find(&auth->rules, token, &identity)
+    enum err e = key_find(&auth->policy, token, &identity)
                      ? ERR_OK
-                     : bearer_verify(&auth->rules.bearer, token, now_ms, &identity);
+                     : bearer_verify(&auth->policy.bearer, token, now_ms, &identity);
     pthread_rwlock_unlock(&auth->lock);
     if (e) return e;
     cache_store(entry, token, hash, generation, now_ms, &identity);

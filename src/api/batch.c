@@ -1,6 +1,6 @@
 /* batch.c -- many operations in one request: {"ops":[...]} or one JSON object a line.
  *
- * Each op is read into its place in one array, malformed ones with their error already set, so the
+ * Each op is read into its place in one array, impossible ones with their error already set, so the
  * results are in order by construction. The whole array travels as one job; the queue cuts it into
  * batches unless it is atomic or has a key of its own. */
 #include "api/batch.h"
@@ -64,6 +64,10 @@ static enum err read_op(struct call *call, const struct json_value *object, stru
     if (e == ERR_OK) e = field_from_json(&values[KEY], &key_field, &key, why);
     if (e == ERR_OK) e = change_fill(call, op_kinds[kind.integer], name.text, values, op, why);
     if (e != ERR_OK) return e;
+    if (call_definition(call, name.text)) {
+        snprintf(why->text, sizeof why->text, "%s", err_sentence(ERR_MANAGED));
+        return ERR_MANAGED;
+    }
     op->keyed = key.present;
     if (op->keyed) {
         op->key = call_key_print(call, key.text);
@@ -72,8 +76,15 @@ static enum err read_op(struct call *call, const struct json_value *object, stru
     return ERR_OK;
 }
 
-static void keep_reason(struct batch_plan *plan, uint32_t index, struct arena *arena,
-                        const struct sentence *why)
+struct batch_plan *batch_plan_new(struct arena *arena)
+{
+    struct batch_plan *plan = arena_zalloc(arena, sizeof *plan);
+    plan->bad_end = &plan->bad;
+    return plan;
+}
+
+void batch_plan_refuse(struct batch_plan *plan, uint32_t index, struct arena *arena,
+                       const struct sentence *why)
 {
     struct bad_op *bad = arena_alloc(arena, sizeof *bad);
     *bad = (struct bad_op){.index = index, .why = arena_copy(arena, bytes_str(why->text)).data};
@@ -100,7 +111,7 @@ static bool add_op(struct reading *reading, const struct json_value *object)
     memset(op, 0, sizeof *op);
     op->err = object ? read_op(call, object, op, &why) : ERR_INVALID;
     if (!object) snprintf(why.text, sizeof why.text, "The line is not JSON.");
-    if (op->err != ERR_OK) keep_reason(reading->plan, job->count, arena, &why);
+    if (op->err != ERR_OK) batch_plan_refuse(reading->plan, job->count, arena, &why);
     job->count++;
     return true;
 }
@@ -161,14 +172,25 @@ static void finish_each(struct call *call)
     if (call->job.replayed) reply_replayed(reply);
 }
 
-/* An atomic batch with a malformed op is refused before anything is queued. */
-static enum request_verdict refuse_bad_op(struct call *call, const struct bad_op *bad)
+/* The first malformed op, or if there is none, the first on a counter that rules keep: validation
+ * comes before conflicts (SPEC 3). */
+static const struct bad_op *worst_op(const struct job *job, const struct bad_op *first)
+{
+    for (const struct bad_op *bad = first; bad; bad = bad->next)
+        if (job->ops[bad->index].err == ERR_INVALID) return bad;
+    return first;
+}
+
+/* An atomic batch with an op that cannot be is refused before anything is queued. */
+static enum request_verdict refuse_bad_op(struct call *call, const struct bad_op *first)
 {
     struct reply *reply = &call->exchange->reply;
-    reply->status = err_status(ERR_INVALID);
+    const struct bad_op *bad = worst_op(&call->job, first);
+    enum err e = call->job.ops[bad->index].err;
+    reply->status = err_status(e);
     buf_add(&reply->body, BYTES("{\"error\":"));
     buf_add_json(&reply->body, bytes_str(bad->why));
-    buf_addf(&reply->body, ",\"code\":\"%s\",\"index\":%u}", err_code(ERR_INVALID), bad->index);
+    buf_addf(&reply->body, ",\"code\":\"%s\",\"index\":%u}", err_code(e), bad->index);
     return REQUEST_ANSWERED;
 }
 
@@ -224,7 +246,7 @@ static enum request_verdict send_batch(struct call *call, const struct batch_pla
     return call_change(call, job->atomic ? finish_atomic : finish_each);
 }
 
-static bool read_options(struct call *call, enum request_verdict *verdict_out)
+bool batch_options(struct call *call, enum request_verdict *verdict_out)
 {
     static const char *const choices[] = {"all", "errors", NULL};
     static const struct field results_field = {BYTES("results"), FIELD_CHOICE, .choices = choices};
@@ -246,11 +268,10 @@ enum request_verdict batch_post(struct call *call)
     struct job *job = &call->job;
     struct arena *arena = &call->exchange->arena;
     struct bytes body = call->exchange->request.body;
-    if (!read_options(call, &verdict)) return verdict;
+    if (!batch_options(call, &verdict)) return verdict;
     if (!call_key(call, &job->keyed, &job->key, &job->key_check, &verdict)) return verdict;
 
-    struct batch_plan *plan = arena_zalloc(arena, sizeof *plan);
-    plan->bad_end = &plan->bad;
+    struct batch_plan *plan = batch_plan_new(arena);
     call->plan = plan;
     struct reading reading = {.call = call,
                               .plan = plan,

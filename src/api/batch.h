@@ -1,12 +1,14 @@
-/* batch.h -- what a batch request keeps between reading it and answering it. */
+/* batch.h -- what a request of many ops or events keeps between reading it and answering it. */
 #ifndef TALLY_API_BATCH_H
 #define TALLY_API_BATCH_H
 
-#include <stdint.h>
+#include "api/params.h"
+#include "wire/exchange.h"
 
 struct call;
 
-/* A malformed op and what is wrong with it, in order of index. */
+/* An op that is malformed, or on a counter that rules keep, and what is wrong with it, in order of
+ * index. */
 struct bad_op {
     uint32_t index;
     const char *why;
@@ -17,6 +19,14 @@ struct batch_plan {
     struct bad_op *bad;
     struct bad_op **bad_end;
 };
+
+/* In the request's arena, which also keeps a copy of each reason. */
+struct batch_plan *batch_plan_new(struct arena *arena);
+void batch_plan_refuse(struct batch_plan *plan, uint32_t index, struct arena *arena,
+                       const struct sentence *why);
+
+/* ?results=errors. False after refusing. */
+bool batch_options(struct call *call, enum request_verdict *verdict_out);
 
 /* Appends {"results":[...]} for a decided job: every op, or with errors_only the refused ones with
  * their index. */

@@ -29,13 +29,24 @@ bool call_params(struct call *call, struct params *params_out, enum request_verd
     return false;
 }
 
+const struct rules *call_rules(struct call *call)
+{
+    if (!call->rules) call->rules = rulebook_hold(call->api->config.rulebook);
+    return call->rules;
+}
+
+const struct definition *call_definition(struct call *call, struct bytes name)
+{
+    return rules_find(call_rules(call), name);
+}
+
 static void job_done(struct job *job)
 {
     struct call *call = job->owner;
     exchange_post(call->exchange);
 }
 
-enum request_verdict call_change(struct call *call, void (*finish)(struct call *call))
+void call_prepare(struct call *call, void (*finish)(struct call *call))
 {
     struct job *job = &call->job;
     call->finish = finish;
@@ -44,6 +55,12 @@ enum request_verdict call_change(struct call *call, void (*finish)(struct call *
     job->done = job_done;
     job->queued_ns = call->exchange->started_ns;
     job->bytes = sizeof *call + job->count * sizeof(struct op) + call->exchange->arena.total;
+}
+
+enum request_verdict call_change(struct call *call, void (*finish)(struct call *call))
+{
+    struct job *job = &call->job;
+    call_prepare(call, finish);
     if (job->lane == LANE_SYNC) {
         enum err e = queue_push(call->api->config.queue, job);
         return e == ERR_OK ? REQUEST_KEPT : REQUEST_HOLD;

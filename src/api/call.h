@@ -34,9 +34,10 @@ struct call {
     struct exchange *exchange;
     const struct route *route;
     struct bytes tenant;
-    struct bytes name; /* decoded, not yet checked */
+    struct bytes name; /* or id; decoded, not yet checked */
     bool name_malformed;
     bool admin;
+    struct rules *rules; /* see call_rules */
 
     struct job job;
     struct op op;                      /* of a single change */
@@ -66,9 +67,17 @@ bool call_name(struct call *call, enum request_verdict *verdict_out);
 /* The query's parameters, or false after refusing. */
 bool call_params(struct call *call, struct params *params_out, enum request_verdict *verdict_out);
 
+/* The rules in force when the call first asked, held until it ends. */
+const struct rules *call_rules(struct call *call);
+/* The rule counter of that name, or NULL: a direct one. Frozen ones too. */
+const struct definition *call_definition(struct call *call, struct bytes name);
+
 /* Sends call->job on its way; `finish` will be called on the loop thread. The caller has set ops,
  * count, lane, whole, atomic and the keys. */
 enum request_verdict call_change(struct call *call, void (*finish)(struct call *call));
+
+/* Only fills in the rest of call->job, for a reader that pushes it into the queue itself. */
+void call_prepare(struct call *call, void (*finish)(struct call *call));
 
 /* Lets `read` run on a reader thread. */
 enum request_verdict call_read(struct call *call, void (*read)(struct call *call));

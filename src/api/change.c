@@ -2,6 +2,7 @@
 #include "api/call.h"
 #include "api/change.h"
 #include "api/endpoints.h"
+#include "api/frozen.h"
 #include "base/metrics.h"
 
 enum { DURATION, TIMESTAMP, EXPIRES, AMOUNT, TARGET, CAP, FIELDS };
@@ -123,6 +124,7 @@ enum request_verdict change_one(struct call *call)
     json_pick(&body, change_names, FIELDS, values);
     enum err e = change_fill(call, changes[change].kind, call->name, values, &call->op, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
+    if (call_definition(call, call->name)) return call_refuse(call, ERR_MANAGED, NULL);
     return send_one(call, changes[change].lane, finish_one);
 }
 
@@ -143,6 +145,9 @@ enum request_verdict change_delete(struct call *call)
 {
     enum request_verdict verdict;
     if (!call_name(call, &verdict)) return verdict;
+    const struct definition *definition = call_definition(call, call->name);
+    if (definition && definition->frozen && call->admin) return frozen_delete(call, definition);
+    if (definition) return call_refuse(call, ERR_MANAGED, NULL);
     call->op.kind = OP_DELETE;
     call_address(call, &call->op, call->name, 0, 0);
     return send_one(call, LANE_BATCHED, finish_delete);

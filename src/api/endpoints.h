@@ -6,8 +6,8 @@
 
 struct call;
 
-/* change.c: one operation on one cell. route->detail is an enum change. */
-enum change {
+/* change.c: one operation on one cell. route->detail is an enum change_call. */
+enum change_call {
     CHANGE_INCREMENT,
     CHANGE_DECREMENT,
     CHANGE_INCREMENT_SYNC,
@@ -29,9 +29,35 @@ enum request_verdict read_list(struct call *call);
 /* query.c */
 enum request_verdict query_post(struct call *call);
 
+/* cells.c: the dimension sets of a rule counter. */
+enum request_verdict cells_page(struct call *call);
+
+/* windows.c */
+enum request_verdict windows_get(struct call *call);
+
+/* usage.c: a tenant's counters of group `usage`. */
+enum request_verdict usage_get(struct call *call);
+enum request_verdict usage_health(struct call *call);
+
+/* admin.c */
+enum request_verdict admin_tenants(struct call *call);
+enum request_verdict admin_reload(struct call *call);
+
+/* events.c */
+enum request_verdict events_post(struct call *call);
+
+/* history.c: what is retained. */
+enum request_verdict history_events(struct call *call);
+enum request_verdict history_event(struct call *call);
+enum request_verdict history_duplicates(struct call *call);
+
 /* ops.c */
 enum request_verdict ops_health(struct call *call);
 enum request_verdict ops_ready(struct call *call);
 enum request_verdict ops_metrics(struct call *call);
+
+/* jobs.c */
+enum request_verdict jobs_rebuild(struct call *call);
+enum request_verdict jobs_get(struct call *call);
 
 #endif

@@ -22,7 +22,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "wire/json.h"
+#include "base/json.h"
 
 #define PARAMS_MAX 64
 #define FIELDS_MAX 16 /* of a table, which has at least one */

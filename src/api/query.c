@@ -21,31 +21,36 @@ struct query_plan {
     uint32_t count;
 };
 
-static enum err no_dimensions(const struct json_value *read, struct sentence *why)
+enum { NAME, DIMENSIONS, ADDRESS_FIELDS };
+static const struct bytes address_names[ADDRESS_FIELDS] = {BYTES("name"), BYTES("dimensions")};
+
+/* Which counter, and which of its dimension sets. */
+static enum err read_address(struct call *call, const struct json_value *read,
+                             struct read_plan *plan, struct sentence *why)
 {
-    static const struct bytes name = BYTES("dimensions");
-    struct json_value value;
-    struct json_iter iter;
-    json_pick(read, &name, 1, &value);
-    if (value.type == JSON_ABSENT || value.type == JSON_NULL) return ERR_OK;
-    json_each(&value, &iter);
-    if (value.type == JSON_OBJECT && !json_next(&iter)) return ERR_OK;
-    snprintf(why->text, sizeof why->text, "%s", err_sentence(ERR_UNKNOWN_DIMENSIONS));
-    return ERR_UNKNOWN_DIMENSIONS;
+    static const struct field name_field = {BYTES("name"), FIELD_NAME, .required = true};
+    struct json_value values[ADDRESS_FIELDS];
+    struct field_value name;
+    struct dims dims;
+    json_pick(read, address_names, ADDRESS_FIELDS, values);
+    enum err e = field_from_json(&values[NAME], &name_field, &name, why);
+    if (e == ERR_OK) e = dims_from_json(&values[DIMENSIONS], &call->exchange->arena, &dims, why);
+    if (e != ERR_OK) return e;
+    e = read_plan_address(plan, call, name.text, &dims);
+    if (e != ERR_OK) snprintf(why->text, sizeof why->text, "%s", err_sentence(e));
+    return e;
 }
 
 static enum err read_one(struct call *call, const struct json_value *read, struct read_plan *plan,
                          struct sentence *why)
 {
-    static const struct field name_field = {BYTES("name"), FIELD_NAME, .required = true};
-    struct field_value name;
     struct field_value values[FIELDS_MAX];
     unsigned count;
-    const struct field *fields = read_fields(plan->kind, &count);
-    enum err e = fields_from_json(read, &name_field, 1, &name, why);
-    if (e == ERR_OK) e = no_dimensions(read, why);
-    if (e == ERR_OK) e = fields_from_json(read, fields, count, values, why);
-    if (e == ERR_OK) e = read_plan_fill(plan, call, name.text, values, why);
+    enum err e = read_address(call, read, plan, why);
+    if (e != ERR_OK) return e;
+    const struct field *fields = read_fields(plan, &count);
+    e = fields_from_json(read, fields, count, values, why);
+    if (e == ERR_OK) e = read_plan_fill(plan, values, why);
     return e;
 }
 

@@ -1,4 +1,4 @@
-/* reads.c -- get, sumRange, series, list.
+/* reads.c -- get, sumRange and series, of direct counters and of those kept by rules.
  *
  * A `get` that memory can answer is answered on the loop thread; everything that may touch the disk
  * goes to a reader. The same plans serve the many-reads call of query.c. */
@@ -6,6 +6,7 @@
 
 #include "api/call.h"
 #include "api/endpoints.h"
+#include "api/present.h"
 #include "core/bucket.h"
 #include "core/name.h"
 #include "core/timefmt.h"
@@ -19,6 +20,12 @@ static const struct field get_fields[GET_FIELDS] = {
     [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = true},
 };
 
+/* Of rule counters that have no buckets. */
+static const struct field now_fields[GET_FIELDS] = {
+    [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .max = INT32_MAX},
+    [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME},
+};
+
 enum { START = 1, END, SUM_FIELDS, FILL = SUM_FIELDS, LIMIT, SERIES_FIELDS };
 static const struct field range_fields[SERIES_FIELDS] = {
     [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
@@ -29,22 +36,60 @@ static const struct field range_fields[SERIES_FIELDS] = {
                .fallback = SERIES_LIMIT_DEFAULT},
 };
 
-const struct field *read_fields(enum read_kind kind, unsigned *count_out)
+static bool has_buckets(const struct read_plan *plan)
 {
+    return !plan->definition || plan->definition->mode == MODE_SERIES;
+}
+
+const struct field *read_fields(const struct read_plan *plan, unsigned *count_out)
+{
+    enum read_kind kind = plan->kind;
     *count_out = kind == READ_GET ? GET_FIELDS : kind == READ_SUM ? SUM_FIELDS : SERIES_FIELDS;
+    if (!has_buckets(plan)) return now_fields;
     return kind == READ_GET ? get_fields : range_fields;
 }
 
-enum err read_plan_fill(struct read_plan *plan, struct call *call, struct bytes name,
-                        const struct field_value *values, struct sentence *why)
+static enum err address_direct(struct read_plan *plan, struct call *call, struct bytes name,
+                               const struct dims *dims)
 {
     char key[COUNTER_KEY_SIZE_MAX];
-    int32_t duration = (int32_t)values[DURATION].integer;
+    if (dims->count) return ERR_UNKNOWN_DIMENSIONS;
     plan->ref.counter = arena_copy(&call->exchange->arena, counter_key(key, call->tenant, name));
     plan->ref.print = fingerprint_of(&call->api->config.store->secret, plan->ref.counter);
+    return ERR_OK;
+}
+
+enum err read_plan_address(struct read_plan *plan, struct call *call, struct bytes name,
+                           const struct dims *dims)
+{
+    struct arena *arena = &call->exchange->arena;
+    const struct definition *definition = call_definition(call, name);
+    plan->definition = definition;
+    plan->now_ms = clock_wall_ms(call->api->config.clock);
+    if (!definition) return address_direct(plan, call, name, dims);
+    if (!has_buckets(plan) && plan->kind != READ_GET) return ERR_NOT_A_SERIES;
+    if (!dims_kept(dims, definition)) return ERR_UNKNOWN_DIMENSIONS;
+    plan->ref =
+        dims_ref(call->api->config.store, arena, call->tenant, definition, dims_json(dims, arena));
+    return ERR_OK;
+}
+
+/* A window has one value whatever time is asked for, and a persistent counter has none but that of
+ * all time: other durations find nothing and read as zeros. */
+static void fill_get(struct read_plan *plan, int64_t time_ms)
+{
+    bool windowed = plan->definition && plan->definition->mode == MODE_WINDOWED;
+    if (windowed) plan->ref.duration = WINDOW_DURATION;
+    plan->from = windowed ? 0 : bucket_start(time_ms, plan->ref.duration);
+}
+
+enum err read_plan_fill(struct read_plan *plan, const struct field_value *values,
+                        struct sentence *why)
+{
+    int32_t duration = (int32_t)values[DURATION].integer;
     plan->ref.duration = duration;
     if (plan->kind == READ_GET) {
-        plan->from = bucket_start(values[TIMESTAMP].integer, duration);
+        fill_get(plan, values[TIMESTAMP].integer);
         return ERR_OK;
     }
     if (values[START].integer > values[END].integer) {
@@ -59,11 +104,16 @@ enum err read_plan_fill(struct read_plan *plan, struct call *call, struct bytes 
     return ERR_OK;
 }
 
+/* An absent cell of a defined counter is zeros, of a direct one 404. */
 static enum err answer_get(struct store *store, const struct read_plan *plan, enum read_how how,
                            struct buf *body)
 {
     struct cell cell;
-    enum err e = store->ops->get(store, &plan->ref, plan->from, how, &cell);
+    enum err e;
+    if (plan->definition)
+        e = present_read(store, plan->definition, &plan->ref, plan->from, plan->now_ms, how, &cell);
+    else
+        e = store->ops->get(store, &plan->ref, plan->from, how, &cell);
     if (e != ERR_OK) return e;
     reply_triple(body, (__int128)cell.added - cell.subbed, cell.added, cell.subbed);
     return ERR_OK;
@@ -177,35 +227,27 @@ static void run_plan(struct call *call)
     if (e != ERR_OK) exchange_error(call->exchange, e, why);
 }
 
-/* On counters without dimensions any dim. parameter is a mistake (SPEC 7). */
-static bool has_dimension(const struct params *params)
-{
-    for (unsigned i = 0; i < params->count; i++)
-        if (bytes_starts(params->items[i].name, BYTES("dim."))) return true;
-    return false;
-}
-
 /* False after refusing. */
 static bool read_plan(struct call *call, enum read_kind kind, enum request_verdict *verdict_out)
 {
     struct params params;
     struct field_value values[FIELDS_MAX];
-    struct sentence why;
-    unsigned count;
-    const struct field *fields = read_fields(kind, &count);
+    struct sentence why = {""};
+    struct arena *arena = &call->exchange->arena;
     if (!call_name(call, verdict_out) || !call_params(call, &params, verdict_out)) return false;
-    struct read_plan *plan = arena_zalloc(&call->exchange->arena, sizeof *plan);
+    struct dims dims = dims_from_params(&params, arena);
+    struct read_plan *plan = arena_zalloc(arena, sizeof *plan);
     plan->kind = kind;
     call->plan = plan;
-    enum err e = has_dimension(&params) ? ERR_UNKNOWN_DIMENSIONS : ERR_OK;
-    if (e != ERR_OK) {
-        *verdict_out = call_refuse(call, e, NULL);
-        return false;
+    enum err e = read_plan_address(plan, call, call->name, &dims);
+    if (e == ERR_OK) {
+        unsigned count;
+        const struct field *fields = read_fields(plan, &count);
+        e = fields_from_params(&params, fields, count, values, &why);
     }
-    e = fields_from_params(&params, fields, count, values, &why);
-    if (e == ERR_OK) e = read_plan_fill(plan, call, call->name, values, &why);
+    if (e == ERR_OK) e = read_plan_fill(plan, values, &why);
     if (e == ERR_OK) return true;
-    *verdict_out = call_refuse(call, e, why.text);
+    *verdict_out = call_refuse(call, e, e == ERR_INVALID ? why.text : NULL);
     return false;
 }
 

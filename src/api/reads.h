@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "api/dims.h"
 #include "api/params.h"
 #include "store/store.h"
 
@@ -13,6 +14,8 @@ enum read_kind { READ_GET, READ_SUM, READ_SERIES };
 
 struct read_plan {
     enum read_kind kind;
+    const struct definition *definition; /* NULL: a direct counter */
+    int64_t now_ms;                      /* what a window is judged by */
     struct cell_ref ref;
     int64_t from; /* bucket starts; `get` has only this one */
     int64_t to;
@@ -20,12 +23,17 @@ struct read_plan {
     bool fill; /* show absent buckets as zeros */
 };
 
-/* The parameters of a kind of read, the same in a query string and in a JSON object. */
-const struct field *read_fields(enum read_kind kind, unsigned *count_out);
+/* Says which counter a plan whose `kind` is set is about: the rules' one of that name, or else the
+ * direct one, which has no dimensions. ERR_UNKNOWN_DIMENSIONS, ERR_NOT_A_SERIES. */
+MUST_USE enum err read_plan_address(struct read_plan *plan, struct call *call, struct bytes name,
+                                    const struct dims *dims);
 
-/* Completes a plan whose `kind` is set from the values of read_fields. */
-MUST_USE enum err read_plan_fill(struct read_plan *plan, struct call *call, struct bytes name,
-                                 const struct field_value *values, struct sentence *why);
+/* The parameters that such a plan takes, the same in a query string and in a JSON object. */
+const struct field *read_fields(const struct read_plan *plan, unsigned *count_out);
+
+/* Completes it from the values of read_fields. */
+MUST_USE enum err read_plan_fill(struct read_plan *plan, const struct field_value *values,
+                                 struct sentence *why);
 
 /* Appends the answer's fields, without braces. On an error what was appended is worthless, and
  * `*why_out` may have a better sentence than the table's. May read the disk. */

@@ -9,6 +9,7 @@
 
 #define COUNTERS "/api/counters/{tenant}"
 #define ONE COUNTERS "/{name}"
+#define EVENTS "/api/events/{tenant}"
 
 static const struct route routes[] = {
     /* name, method, path, scope, flags, function, detail */
@@ -30,6 +31,20 @@ static const struct route routes[] = {
     {"query", HTTP_POST, COUNTERS "/query", SCOPE_READ, ROUTE_READ, query_post, 0},
     {"list", HTTP_GET, COUNTERS, SCOPE_READ, ROUTE_READ, read_list, 0},
     {"delete", HTTP_DELETE, ONE, SCOPE_WRITE, 0, change_delete, 0},
+    {"events", HTTP_POST, EVENTS, SCOPE_WRITE, 0, events_post, 0},
+    {"eventList", HTTP_GET, EVENTS, SCOPE_READ, ROUTE_READ, history_events, 0},
+    {"event", HTTP_GET, EVENTS "/{id}", SCOPE_READ, ROUTE_READ, history_event, 0},
+    {"duplicates", HTTP_GET, "/api/duplicates/{tenant}", SCOPE_READ, ROUTE_READ, history_duplicates,
+     0},
+    {"cells", HTTP_GET, ONE "/cells", SCOPE_READ, ROUTE_READ, cells_page, 0},
+    {"windows", HTTP_GET, "/api/windows/{tenant}", SCOPE_READ, ROUTE_READ, windows_get, 0},
+    {"usage", HTTP_GET, "/api/usage/{tenant}", SCOPE_READ, ROUTE_READ, usage_get, 0},
+    {"usageHealth", HTTP_GET, "/api/usage/{tenant}/health", SCOPE_READ, ROUTE_READ, usage_health,
+     0},
+    {"tenants", HTTP_GET, "/api/admin/tenants", SCOPE_ADMIN, ROUTE_READ, admin_tenants, 0},
+    {"reload", HTTP_POST, "/api/admin/reload", SCOPE_ADMIN, 0, admin_reload, 0},
+    {"rebuild", HTTP_POST, "/api/admin/counters/{name}/rebuild", SCOPE_ADMIN, 0, jobs_rebuild, 0},
+    {"job", HTTP_GET, "/api/admin/jobs/{id}", SCOPE_ADMIN, ROUTE_READ, jobs_get, 0},
 };
 
 static const char *const method_names[] = {
@@ -57,8 +72,9 @@ __attribute__((constructor)) static void cut_patterns(void)
         for (unsigned p = 0; p < pattern->count; p++) {
             if (bytes_equal(pattern->words[p], BYTES("{tenant}")))
                 pattern->parts[p] = PART_TENANT;
-            else if (bytes_equal(pattern->words[p], BYTES("{name}")))
-                pattern->parts[p] = PART_NAME;
+            else if (bytes_equal(pattern->words[p], BYTES("{name}")) ||
+                     bytes_equal(pattern->words[p], BYTES("{id}")))
+                pattern->parts[p] = PART_NAME; /* what it may be is its endpoint's to check */
         }
     }
 }

@@ -18,7 +18,7 @@ enum route_flags {
 struct route {
     const char *name; /* in metrics */
     enum http_method method;
-    const char *path; /* {tenant} and {name} stand for one segment each */
+    const char *path; /* {tenant}, {name} and {id} stand for one segment each */
     enum scope scope;
     unsigned flags;
     enum request_verdict (*handle)(struct call *call);
@@ -30,7 +30,7 @@ struct route_match {
     enum err err;              /* ERR_NOT_FOUND, or ERR_METHOD with `allow` filled */
     char allow[64];
     struct bytes tenant; /* raw */
-    struct bytes name;   /* raw */
+    struct bytes name;   /* raw; {name} or {id} */
 };
 
 void route_find(enum http_method method, struct bytes path, struct route_match *match_out);

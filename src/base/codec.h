@@ -55,6 +55,17 @@ static inline uint64_t get_ordered_u64(const void *at)
 {
     return __builtin_bswap64(get_u64(at));
 }
+static inline void put_ordered_u32(void *at, uint32_t value)
+{
+    value = __builtin_bswap32(value);
+    memcpy(at, &value, sizeof value);
+}
+static inline uint32_t get_ordered_u32(const void *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return __builtin_bswap32(value);
+}
 static inline void put_ordered_i64(void *at, int64_t value)
 {
     put_ordered_u64(at, (uint64_t)value ^ (1ull << 63));

@@ -8,8 +8,8 @@ static const char help[] =
     "usage: tally check-config [--set key=value]... FILE\n"
     "\n"
     "Reads the config as `tally serve --config FILE` would, environment included. If it is good,\n"
-    "prints every setting in force and exits 0; secrets are shown as \"(set)\". Else prints what is\n"
-    "wrong, with line and column, and exits 1.\n";
+    "prints every setting in force and what was understood of the rules, and exits 0; secrets are\n"
+    "shown as \"(set)\". Else prints what is wrong, with line and column, and exits 1.\n";
 
 /* What only shows when the rules are built: the public key's file. */
 static int check_auth(const struct config *config)
@@ -25,7 +25,7 @@ static int check_auth(const struct config *config)
 static void print_config(const struct config *config)
 {
     struct buf text;
-    buf_init(&text, 4u << 20);
+    buf_init(&text, CONFIG_TEXT_SIZE_MAX);
     config_write(config, &text);
     must(!text.failed);
     fwrite(text.data, 1, text.size, stdout);

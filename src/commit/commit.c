@@ -27,6 +27,7 @@
 
 #include "base/crash.h"
 #include "base/metrics.h"
+#include "core/event.h"
 
 #define BATCH_ARENA_CHUNK (1u << 20)
 #define LINGER_NS_MIN 5000
@@ -36,6 +37,7 @@ struct batch {
     struct arena arena;
     struct slice *slices;
     struct apply apply;
+    struct rules *rules; /* held */
     int64_t started_ns;
     struct batch *next;
 };
@@ -51,7 +53,8 @@ struct commit {
     uint64_t reported;  /* batches the store has answered */
     bool closed;
     struct batch *batches;
-    int64_t lag_ns; /* atomic */
+    int64_t lag_ns;             /* atomic */
+    struct json_parser *parser; /* the commit thread's */
 
     /* The commit thread's own: how it lingers, see commit_linger. */
     uint32_t expected; /* ops that were unanswered when the last batch was */
@@ -79,6 +82,7 @@ struct commit *commit_new(const struct commit_config *config)
         batch->next = commit->free_batches;
         commit->free_batches = batch;
     }
+    commit->parser = json_parser_new(EVENT_SIZE_MAX);
     config->store->durable = commit_durable;
     config->store->durable_context = commit;
     return commit;
@@ -92,6 +96,7 @@ void commit_free(struct commit *commit)
         free(commit->batches[i].slices);
     }
     free(commit->batches);
+    json_parser_free(commit->parser);
     pthread_cond_destroy(&commit->submitted_more);
     pthread_cond_destroy(&commit->batch_freed);
     pthread_mutex_destroy(&commit->lock);
@@ -115,6 +120,8 @@ static struct batch *batch_take(struct commit *commit)
 static void batch_give(struct commit *commit, struct batch *batch)
 {
     arena_reset(&batch->arena);
+    rules_release(batch->rules);
+    batch->rules = NULL;
     pthread_mutex_lock(&commit->lock);
     batch->next = commit->free_batches;
     commit->free_batches = batch;
@@ -132,6 +139,16 @@ static void answer_slice(struct commit *commit, const struct slice *slice, enum 
     if (answered < job->count) return;
     queue_done(commit->config.queue, job);
     job->done(job);
+}
+
+/* New rules come into force for everybody with the batch that carried them. */
+static void settle_rules(struct commit *commit, const struct batch *batch, enum err e)
+{
+    for (uint32_t s = 0; s < batch->apply.slices_count; s++) {
+        const struct job *job = batch->slices[s].job;
+        if (job->rules && job->err == ERR_OK)
+            rulebook_settled(commit->config.rulebook, e == ERR_OK);
+    }
 }
 
 static void answer_batch(struct commit *commit, struct batch *batch, enum err e)
@@ -164,6 +181,7 @@ static void commit_durable(void *context, void *batch_pointer, enum err e)
     int64_t now_ns = clock_mono_ns(commit->config.clock);
     metric_observe(METRIC_COMMIT_SECONDS, (double)(now_ns - batch->started_ns) * 1e-9);
     __atomic_store_n(&commit->lag_ns, batch_lag_ns(batch, now_ns), __ATOMIC_RELAXED);
+    settle_rules(commit, batch, e);
     answer_batch(commit, batch, e);
     batch_give(commit, batch);
 }
@@ -215,15 +233,66 @@ static void batch_submit(struct commit *commit, struct batch *batch)
 }
 
 /* Time and numbers go on where the store's last batch left them. */
-static void batch_decide(struct commit *commit, struct batch *batch)
+static void batch_begin(struct commit *commit, struct batch *batch, uint32_t slices_count)
 {
     const struct store_position *position = &commit->config.store->position;
     int64_t now_ms = clock_wall_ms(commit->config.clock);
-    batch->apply.time_ms = now_ms > position->time_ms ? now_ms : position->time_ms;
-    batch->apply.sequence = position->last_sequence;
-    batch->apply.next_series = position->next_series;
+    if (commit->config.rulebook) batch->rules = rulebook_next(commit->config.rulebook);
+    batch->apply =
+        (struct apply){.arena = &batch->arena,
+                       .limits = &commit->config.limits,
+                       .slices = batch->slices,
+                       .slices_count = slices_count,
+                       .rules = batch->rules,
+                       .secret = &commit->config.store->secret,
+                       .parser = commit->parser,
+                       .time_ms = now_ms > position->time_ms ? now_ms : position->time_ms,
+                       .sequence = position->last_sequence,
+                       .next_series = position->next_series};
+}
+
+/* Both steps of core/apply.h; most batches have nothing to look up in the first. */
+static enum err batch_load(struct commit *commit, struct batch *batch)
+{
+    struct store *store = commit->config.store;
+    struct apply *apply = &batch->apply;
+    enum err e = ERR_OK;
+    apply_identify(apply);
+    if (apply->reads.keys_count || apply->reads.objects_count)
+        e = store->ops->load(store, &apply->reads, &batch->arena);
+    if (e != ERR_OK) return e;
+    apply_needs(apply);
+    return store->ops->load(store, &apply->reads, &batch->arena);
+}
+
+static void batch_decide(struct commit *commit, struct batch *batch)
+{
     apply_decide(&batch->apply);
     crash_point("commit.decided");
+    for (uint32_t s = 0; s < batch->apply.slices_count; s++) {
+        struct job *job = batch->slices[s].job;
+        if (job->rules && job->err == ERR_OK) rulebook_decided(commit->config.rulebook, job->rules);
+    }
+}
+
+static bool commit_in_flight(struct commit *commit)
+{
+    pthread_mutex_lock(&commit->lock);
+    bool in_flight = commit->submitted > commit->reported;
+    pthread_mutex_unlock(&commit->lock);
+    return in_flight;
+}
+
+/* A job that has to see everything before it: waits until all of it is durable, and lets it make
+ * its ops. The queue gives such a job alone. */
+static void batch_prepare(struct commit *commit, struct batch *batch)
+{
+    struct job *job = batch->slices[0].job;
+    if (!job->prepare) return;
+    while (commit_in_flight(commit))
+        commit_sync_now(commit);
+    job->prepare(job);
+    batch->slices[0].count = job->count;
 }
 
 bool commit_turn(struct commit *commit)
@@ -236,14 +305,18 @@ bool commit_turn(struct commit *commit)
         return false;
     }
     batch->started_ns = clock_mono_ns(commit->config.clock);
-    batch->apply = (struct apply){.arena = &batch->arena,
-                                  .limits = &commit->config.limits,
-                                  .slices = batch->slices,
-                                  .slices_count = count};
-    apply_needs(&batch->apply);
+    batch_prepare(commit, batch);
     struct store *store = commit->config.store;
-    enum err e = store->ops->load(store, &batch->apply.reads, &batch->arena);
+    batch->apply = (struct apply){.slices = batch->slices, .slices_count = count};
+    enum err e = store->ops->begin(store);
     if (e != ERR_OK) {
+        batch_refuse(commit, batch, e);
+        return true;
+    }
+    batch_begin(commit, batch, count);
+    e = batch_load(commit, batch);
+    if (e != ERR_OK) {
+        store->ops->abandon(store, &batch->apply.reads);
         batch_refuse(commit, batch, e);
         return true;
     }

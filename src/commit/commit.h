@@ -13,13 +13,15 @@
 
 #include "base/clock.h"
 #include "commit/queue.h"
+#include "commit/rulebook.h"
 #include "store/store.h"
 
 struct commit;
 
 struct commit_config {
     struct queue *queue;
-    struct store *store; /* commit_new takes its `durable` hook */
+    struct store *store;       /* commit_new takes its `durable` hook */
+    struct rulebook *rulebook; /* NULL: there are no rules */
     const struct clock *clock;
     struct apply_limits limits;
     uint32_t batch_ops_max;

@@ -47,6 +47,8 @@ struct queue {
     size_t bytes;
     uint32_t waiting_ops; /* not yet taken, per lane */
     uint32_t waiting_sync_ops;
+    size_t weight; /* of the batch being taken */
+    bool alone;    /* its first job is the only one, or comes alone in the next one */
     uint32_t owed; /* ops that the first tenant of the ring is to find room for in this batch */
     struct fifo sync;
     struct tenant *ring_first;
@@ -150,6 +152,7 @@ static bool fits(uint64_t used, uint64_t more, uint64_t max)
 
 static enum err push_sync(struct queue *queue, struct job *job)
 {
+    must(!job->prepare || job->count == 1);
     if (queue->sync_ops > 0 && !fits(queue->sync_ops, job->count, queue->limits.sync_ops_max))
         return ERR_BUSY;
     queue->sync_ops += job->count;
@@ -219,14 +222,34 @@ enum err queue_push(struct queue *queue, struct job *job)
     return e;
 }
 
-/* Moves up to `ops_max` ops of the fifo's first job into a slice. False: a whole job that does not
- * fit into what is left of this batch. */
-static bool take_first(struct fifo *fifo, struct slice *slice, uint32_t ops_max)
+/* How many of the job's next `count` ops fit by weight. The first op of a batch always does. */
+static uint32_t fit_weight(struct queue *queue, const struct job *job, uint32_t count)
+{
+    size_t most = queue->limits.batch_weight_max;
+    size_t weight = queue->weight;
+    uint32_t fits = 0;
+    for (; fits < count; fits++) {
+        size_t more = job->ops[job->taken + fits].weight;
+        bool first = weight == 0 || (job->whole && queue->weight == 0);
+        if (most && weight + more > most && !first) break;
+        weight += more;
+    }
+    if (job->whole && fits < count) return 0;
+    queue->weight = weight;
+    return fits;
+}
+
+/* Moves up to `ops_max` ops of the fifo's first job into a slice. False: nothing of it, or not the
+ * whole of a job that has to stay whole, fits into what is left of this batch. */
+static bool take_first(struct queue *queue, struct fifo *fifo, struct slice *slice,
+                       uint32_t ops_max)
 {
     struct job *job = fifo->first;
     uint32_t left = job->count - job->taken;
     if (job->whole && left > ops_max) return false;
     uint32_t count = left < ops_max ? left : ops_max;
+    if (job->weighty) count = fit_weight(queue, job, count);
+    if (count == 0) return false;
     *slice = (struct slice){job, job->taken, count};
     job->taken += count;
     if (job->taken == job->count) fifo_drop_first(fifo);
@@ -242,6 +265,13 @@ static uint32_t sync_share(const struct queue *queue, uint32_t ops_max)
     return share < left ? share : left;
 }
 
+/* New rules and jobs that look at everything before them; of any size, for nobody waits with them.
+ */
+static bool goes_alone(const struct job *job)
+{
+    return job->prepare || job->rules;
+}
+
 /* A whole job larger than the lane's share goes first into an empty batch, or it would wait for
  * ever; unless the other lane was passed over last time. */
 static uint32_t take_sync(struct queue *queue, struct slice *slices, uint32_t ops_max,
@@ -249,10 +279,12 @@ static uint32_t take_sync(struct queue *queue, struct slice *slices, uint32_t op
 {
     uint32_t share = sync_share(queue, ops_max);
     uint32_t count = 0;
-    while (queue->sync.first && *ops_out < share) {
+    while (queue->sync.first && *ops_out < share && !queue->alone) {
+        queue->alone = goes_alone(queue->sync.first);
+        if (queue->alone && count > 0) break;
         bool first_whole = *ops_out == 0 && queue->sync.first->whole && !queue->owed;
-        uint32_t room = first_whole ? ops_max : share - *ops_out;
-        if (!take_first(&queue->sync, &slices[count], room)) break;
+        uint32_t room = queue->alone ? UINT32_MAX : first_whole ? ops_max : share - *ops_out;
+        if (!take_first(queue, &queue->sync, &slices[count], room)) break;
         *ops_out += slices[count].count;
         queue->waiting_sync_ops -= slices[count].count;
         count++;
@@ -269,7 +301,7 @@ static uint32_t take_turn(struct queue *queue, struct tenant *tenant, struct sli
     uint32_t count = 0;
     while (tenant->waiting.first && taken < quantum) {
         uint32_t most = tenant->waiting.first->whole ? room - taken : quantum - taken;
-        if (!take_first(&tenant->waiting, &slices[count], most)) break;
+        if (!take_first(queue, &tenant->waiting, &slices[count], most)) break;
         taken += slices[count].count;
         count++;
     }
@@ -316,10 +348,12 @@ uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max)
 {
     uint32_t ops = 0;
     pthread_mutex_lock(&queue->lock);
+    queue->weight = 0;
+    queue->alone = false;
     uint32_t count = take_sync(queue, slices, ops_max, &ops);
-    count += take_batched(queue, slices + count, ops_max, &ops);
+    if (!queue->alone) count += take_batched(queue, slices + count, ops_max, &ops);
     pthread_mutex_unlock(&queue->lock);
-    must(ops <= ops_max);
+    must(ops <= ops_max || queue->alone);
     queue->taken = ops;
     return count;
 }
@@ -342,7 +376,7 @@ void queue_done(struct queue *queue, struct job *job)
     pthread_mutex_lock(&queue->lock);
     queue->bytes -= job->bytes;
     if (job->lane == LANE_SYNC) {
-        queue->sync_ops -= job->count;
+        queue->sync_ops -= job->prepare ? 1 : job->count; /* which it may have changed */
     } else {
         queue->ops -= job->count;
         release_tenant(queue, job);

@@ -1,14 +1,21 @@
 /* apply.h -- gather, decide, write: the whole decision about a batch, without I/O.
  *
- *     apply_needs(apply)      lists every object the batch could touch in apply->reads
+ *     apply_identify(apply)   lists ids, keys and objects in apply->reads
+ *     (the store fills them)
+ *     apply_needs(apply)      lists the counters and cells that, knowing these, it could touch
  *     (the store fills them)
  *     apply_decide(apply)     one outcome per op, after-images in apply->reads, apply->writes
+ *
+ * Two steps, because an entity's state says under which dimensions it was switched on, and because
+ * a duplicate needs no cells.
  *
  * Pure: the same slices, values, time and numbers in give the same out, so live traffic, rebuild
  * and the simulator run the very same decision. */
 #ifndef TALLY_CORE_APPLY_H
 #define TALLY_CORE_APPLY_H
 
+#include "base/json.h"
+#include "core/rules.h"
 #include "core/sets.h"
 
 /* Part of a job that goes into one batch. */
@@ -22,6 +29,8 @@ struct apply_limits {
     int64_t tenant_cells;   /* a new cell past it: ERR_CELL_LIMIT */
     uint32_t granularities; /* of one counter */
     int64_t key_keep_ms;    /* how long an idempotency key is remembered */
+    int64_t id_keep_ms;     /* how long an event id is; 0: for ever */
+    bool ids_shared;        /* event ids are unique over all tenants */
 };
 
 struct undo;
@@ -32,9 +41,12 @@ struct apply {
     const struct apply_limits *limits;
     struct slice *slices; /* in the order in which they are to be judged */
     uint32_t slices_count;
-    int64_t time_ms;      /* batch time */
-    uint64_t sequence;    /* the last one given out; advanced */
-    uint64_t next_series; /* the next free id; advanced */
+    const struct rules *rules;        /* in force for this batch; NULL: none */
+    const struct hash_secret *secret; /* the store's */
+    struct json_parser *parser;       /* for events that came by other rules; may be NULL without */
+    int64_t time_ms;                  /* batch time */
+    uint64_t sequence;                /* the last one given out; advanced */
+    uint64_t next_series;             /* the next free id; advanced */
 
     /* The work and its result. */
     struct read_set reads;
@@ -42,12 +54,14 @@ struct apply {
 
     /* apply's own. */
     uint32_t ops_count;
+    uint32_t causes_max;
     uint32_t dead_count;
     uint64_t *dead;
     uint32_t part; /* grows with each all-or-nothing part, see read_counter.owner */
     struct undo *undo;
 };
 
+void apply_identify(struct apply *apply);
 void apply_needs(struct apply *apply);
 void apply_decide(struct apply *apply);
 

@@ -1,7 +1,8 @@
 /* cell.c -- the arithmetic of one cell.
  *
  * Invariant of every existing cell of a direct counter: 0 <= subbed <= added <= INT64_MAX, hence
- * 0 <= net <= INT64_MAX. `added` and `subbed` never fall. */
+ * 0 <= net <= INT64_MAX. A rule without a floor may take `subbed` past `added`; both stay from 0 to
+ * INT64_MAX, so net cannot leave 64 bits. `added` and `subbed` never fall. */
 #include "core/cell.h"
 
 static void cell_check(const struct cell *cell)
@@ -12,7 +13,7 @@ static void cell_check(const struct cell *cell)
 
 struct cell cell_absent(void)
 {
-    return (struct cell){.expires_ms = TIME_NONE};
+    return (struct cell){.expires_ms = TIME_NONE, .start_ms = TIME_NONE};
 }
 
 enum err cell_increment(struct cell *cell, int64_t amount, int64_t max)
@@ -51,6 +52,31 @@ enum err cell_set(struct cell *cell, int64_t target)
     return ERR_OK;
 }
 
+enum err cell_raise(struct cell *cell, int64_t amount)
+{
+    must(amount > 0);
+    int64_t added;
+    if (__builtin_add_overflow(cell->added, amount, &added)) return ERR_OVERFLOW;
+    cell->added = added;
+    cell->exists = true;
+    return ERR_OK;
+}
+
+enum err cell_lower(struct cell *cell, int64_t amount, bool floor_at_zero, int64_t *removed_out)
+{
+    must(amount > 0);
+    int64_t net = cell->added - cell->subbed;
+    int64_t most = net > 0 ? net : 0;
+    int64_t removed = floor_at_zero && amount > most ? most : amount;
+    int64_t subbed;
+    *removed_out = removed;
+    if (removed == 0) return ERR_OK;
+    if (__builtin_add_overflow(cell->subbed, removed, &subbed)) return ERR_OVERFLOW;
+    cell->subbed = subbed;
+    cell->exists = true;
+    return ERR_OK;
+}
+
 void cell_extend(struct cell *cell, int64_t expires_ms)
 {
     if (expires_ms == TIME_NONE) return;
@@ -61,5 +87,5 @@ void cell_extend(struct cell *cell, int64_t expires_ms)
 bool cell_equal(const struct cell *a, const struct cell *b)
 {
     return a->exists == b->exists && a->added == b->added && a->subbed == b->subbed &&
-           a->expires_ms == b->expires_ms;
+           a->expires_ms == b->expires_ms && a->start_ms == b->start_ms;
 }

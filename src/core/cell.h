@@ -13,6 +13,13 @@ MUST_USE enum err cell_increment(struct cell *cell, int64_t amount, int64_t max)
 MUST_USE enum err cell_decrement(struct cell *cell, int64_t amount);
 MUST_USE enum err cell_set(struct cell *cell, int64_t target);
 
+/* The same for counters kept by rules. Raising by any positive amount; lowering clamped at zero or
+ * not. `*removed_out` is what was taken away: less than `amount` where it was clamped, and then
+ * only that much is added to `subbed`. A clamped lowering of nothing leaves the cell untouched. */
+MUST_USE enum err cell_raise(struct cell *cell, int64_t amount);
+MUST_USE enum err cell_lower(struct cell *cell, int64_t amount, bool floor_at_zero,
+                             int64_t *removed_out);
+
 /* Keeps the later of the old and the new expiry; TIME_NONE as the new one changes nothing. */
 void cell_extend(struct cell *cell, int64_t expires_ms);
 

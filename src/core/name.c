@@ -1,6 +1,8 @@
 /* name.c -- tenant ids and counter names, and the keys made of them. */
 #include "core/name.h"
 
+#include "base/codec.h"
+
 static const bool name_byte[256] = {
     ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['_'] = true,
     ['.'] = true,         ['~'] = true,         ['-'] = true,
@@ -35,8 +37,9 @@ struct bytes counter_key(char out[static COUNTER_KEY_SIZE_MAX], struct bytes ten
     return bytes_of(out, key.size + 1);
 }
 
-bool counter_key_split(struct bytes key, struct bytes *tenant_out, char *kind_out,
-                       struct bytes *name_out)
+/* Tenant, kind and name; `*rest_out` is what follows the name's NUL. */
+static bool split(struct bytes key, struct bytes *tenant_out, char *kind_out,
+                  struct bytes *name_out, struct bytes *rest_out)
 {
     struct bytes rest = key;
     struct bytes tenant = bytes_split(&rest, '\0');
@@ -46,11 +49,53 @@ bool counter_key_split(struct bytes key, struct bytes *tenant_out, char *kind_ou
 
     rest = bytes_of(rest.data + 1, rest.size - 1);
     struct bytes name = bytes_split(&rest, '\0');
-    bool closed = rest.data != NULL && rest.size == 0;
-    if (!closed || !name_valid(name)) return false;
+    if (!rest.data || !name_valid(name)) return false;
 
     *tenant_out = tenant;
     *kind_out = kind;
     *name_out = name;
+    *rest_out = rest;
     return true;
+}
+
+struct bytes rule_key_prefix(struct arena *arena, struct bytes tenant, struct bytes name,
+                             uint32_t generation)
+{
+    return rule_key(arena, tenant, name, generation, BYTES_NONE);
+}
+
+struct bytes rule_key(struct arena *arena, struct bytes tenant, struct bytes name,
+                      uint32_t generation, struct bytes dimensions_json)
+{
+    size_t size = tenant.size + 2 + name.size + 1 + sizeof generation + dimensions_json.size;
+    char *out = arena_alloc(arena, size);
+    char *at = mempcpy(out, tenant.data, tenant.size);
+    *at++ = '\0';
+    *at++ = COUNTER_KIND_RULE;
+    at = mempcpy(at, name.data, name.size);
+    *at++ = '\0';
+    put_ordered_u32(at, generation);
+    if (dimensions_json.size)
+        memcpy(at + sizeof generation, dimensions_json.data, dimensions_json.size);
+    return bytes_of(out, size);
+}
+
+bool rule_key_split(struct bytes key, struct bytes *tenant_out, struct bytes *name_out,
+                    uint32_t *generation_out, struct bytes *dimensions_json_out)
+{
+    char kind;
+    struct bytes rest;
+    if (!split(key, tenant_out, &kind, name_out, &rest)) return false;
+    if (kind != COUNTER_KIND_RULE || rest.size < sizeof(uint32_t)) return false;
+    *generation_out = get_ordered_u32(rest.data);
+    *dimensions_json_out = bytes_of(rest.data + sizeof(uint32_t), rest.size - sizeof(uint32_t));
+    return true;
+}
+
+bool counter_key_split(struct bytes key, struct bytes *tenant_out, char *kind_out,
+                       struct bytes *name_out)
+{
+    struct bytes rest;
+    if (!split(key, tenant_out, kind_out, name_out, &rest)) return false;
+    return *kind_out == COUNTER_KIND_RULE ? rest.size >= sizeof(uint32_t) : rest.size == 0;
 }

@@ -5,6 +5,7 @@
 #ifndef TALLY_CORE_NAME_H
 #define TALLY_CORE_NAME_H
 
+#include "base/arena.h"
 #include "base/bytes.h"
 #include "core/op.h"
 
@@ -20,6 +21,19 @@ struct bytes counter_key(char out[static COUNTER_KEY_SIZE_MAX], struct bytes ten
  * `tenant` is valid; `prefix` is empty or valid. */
 struct bytes counter_key_prefix(char out[static COUNTER_KEY_SIZE_MAX], struct bytes tenant,
                                 struct bytes prefix);
+
+/* The key of one dimension set of a rule counter: tenant, NUL, 'r', name, NUL, generation (4 bytes,
+ * big-endian), canonical JSON of the dimensions. Made in `arena`. */
+struct bytes rule_key(struct arena *arena, struct bytes tenant, struct bytes name,
+                      uint32_t generation, struct bytes dimensions_json);
+
+/* What the keys of all its dimension sets start with. */
+struct bytes rule_key_prefix(struct arena *arena, struct bytes tenant, struct bytes name,
+                             uint32_t generation);
+
+/* Takes the key of a rule counter apart. False: it is none. */
+MUST_USE bool rule_key_split(struct bytes key, struct bytes *tenant_out, struct bytes *name_out,
+                             uint32_t *generation_out, struct bytes *dimensions_json_out);
 
 /* Takes a key apart into views of it. False: these bytes are not a key, whatever their source. The
  * kind is some lower-case letter; which ones it knows is the caller's to say. */

@@ -4,6 +4,8 @@
  * entries through small open-addressing tables. The tables live in the batch's arena and are as
  * large as the batch: a lone increment pays for a handful of slots, not for five thousand. */
 #include "core/apply.h"
+#include "core/apply_event.h"
+#include "core/bucket.h"
 
 struct index {
     uint32_t *slots; /* entry number + 1; 0: free */
@@ -18,13 +20,28 @@ static struct index index_new(struct arena *arena, uint32_t entries_max)
     return (struct index){arena_zalloc(arena, size * sizeof(uint32_t)), size - 1};
 }
 
+static void *entries_new(struct arena *arena, uint32_t count, size_t size)
+{
+    return count ? arena_alloc(arena, count * size) : NULL;
+}
+
 struct needs {
     struct apply *apply;
     struct index counters;
     struct index cells;
     struct index tenants;
     struct index keys;
+    struct index objects;
 };
+
+/* One cell of one counter. */
+struct place {
+    uint32_t counter;
+    int32_t duration;
+    int64_t bucket;
+};
+
+/* -- Each kind of object, once ----------------------------------------------------------------- */
 
 static uint32_t need_tenant(struct needs *needs, struct bytes tenant)
 {
@@ -39,38 +56,37 @@ static uint32_t need_tenant(struct needs *needs, struct bytes tenant)
     return reads->tenants_count - 1;
 }
 
-static uint32_t need_counter(struct needs *needs, const struct op *op)
+static uint32_t need_counter(struct needs *needs, struct bytes tenant, struct bytes key,
+                             struct fingerprint print)
 {
     struct read_set *reads = &needs->apply->reads;
-    uint32_t at = (uint32_t)op->counter_print.low & needs->counters.mask;
+    uint32_t at = (uint32_t)print.low & needs->counters.mask;
     for (; needs->counters.slots[at]; at = (at + 1) & needs->counters.mask) {
         uint32_t found = needs->counters.slots[at] - 1;
-        if (fingerprint_equal(reads->counters[found].print, op->counter_print)) return found;
+        if (fingerprint_equal(reads->counters[found].print, print)) return found;
     }
     needs->counters.slots[at] = ++reads->counters_count;
-    reads->counters[reads->counters_count - 1] =
-        (struct read_counter){.print = op->counter_print,
-                              .key = op->counter,
-                              .tenant_index = need_tenant(needs, op->tenant)};
+    reads->counters[reads->counters_count - 1] = (struct read_counter){
+        .print = print, .key = key, .tenant_index = need_tenant(needs, tenant)};
     return reads->counters_count - 1;
 }
 
-static uint32_t need_cell(struct needs *needs, const struct op *op)
+static uint32_t need_cell(struct needs *needs, const struct place *place)
 {
     struct read_set *reads = &needs->apply->reads;
-    uint64_t hash = hash_mix((uint64_t)op->bucket ^ ((uint64_t)op->duration << 40) ^
-                             ((uint64_t)op->counter_index * 0x9e3779b97f4a7c15u));
+    uint64_t hash = hash_mix((uint64_t)place->bucket ^ ((uint64_t)place->duration << 40) ^
+                             ((uint64_t)place->counter * 0x9e3779b97f4a7c15u));
     uint32_t at = (uint32_t)hash & needs->cells.mask;
     for (; needs->cells.slots[at]; at = (at + 1) & needs->cells.mask) {
         uint32_t found = needs->cells.slots[at] - 1;
         const struct read_cell *cell = &reads->cells[found];
-        if (cell->counter_index == op->counter_index && cell->duration == op->duration &&
-            cell->bucket == op->bucket)
+        if (cell->counter_index == place->counter && cell->duration == place->duration &&
+            cell->bucket == place->bucket)
             return found;
     }
     needs->cells.slots[at] = ++reads->cells_count;
     reads->cells[reads->cells_count - 1] = (struct read_cell){
-        .counter_index = op->counter_index, .duration = op->duration, .bucket = op->bucket};
+        .counter_index = place->counter, .duration = place->duration, .bucket = place->bucket};
     return reads->cells_count - 1;
 }
 
@@ -87,58 +103,212 @@ static uint32_t need_key(struct needs *needs, struct fingerprint print)
     return reads->keys_count - 1;
 }
 
-static void need_op(struct needs *needs, struct op *op)
+static uint32_t need_object(struct needs *needs, struct bytes key, struct fingerprint print)
 {
-    op->counter_index = need_counter(needs, op);
-    if (op->kind != OP_DELETE) op->cell_index = need_cell(needs, op);
-    if (op->keyed) op->key_index = need_key(needs, op->key);
+    struct read_set *reads = &needs->apply->reads;
+    uint32_t at = (uint32_t)print.low & needs->objects.mask;
+    for (; needs->objects.slots[at]; at = (at + 1) & needs->objects.mask) {
+        uint32_t found = needs->objects.slots[at] - 1;
+        if (fingerprint_equal(reads->objects[found].print, print)) return found;
+    }
+    needs->objects.slots[at] = ++reads->objects_count;
+    reads->objects[reads->objects_count - 1] = (struct read_object){.print = print, .key = key};
+    return reads->objects_count - 1;
 }
 
-static uint32_t keys_max(const struct apply *apply)
+/* -- Walking the batch ------------------------------------------------------------------------- */
+
+typedef void op_fn(struct needs *needs, struct job *job, struct op *op);
+
+/* Every op that came to be judged; those with an error already set are left alone. */
+static void each_op(struct needs *needs, op_fn *visit)
 {
-    uint32_t count = 0;
+    const struct apply *apply = needs->apply;
     for (uint32_t s = 0; s < apply->slices_count; s++) {
         const struct slice *slice = &apply->slices[s];
-        count += slice->job->keyed;
-        for (uint32_t i = 0; i < slice->count; i++)
-            count += slice->job->ops[slice->first + i].keyed;
+        must(slice->first + slice->count <= slice->job->count);
+        for (uint32_t i = 0; i < slice->count; i++) {
+            struct op *op = &slice->job->ops[slice->first + i];
+            if (op->err == ERR_OK) visit(needs, slice->job, op);
+        }
     }
+}
+
+static bool has_event(const struct op *op)
+{
+    return op->kind == OP_EVENT || op->kind == OP_REPLAY;
+}
+
+/* -- Step 1: ids, keys and objects ------------------------------------------------------------- */
+
+struct first_counts {
+    uint32_t ops;
+    uint32_t keys;
+    uint32_t objects;
+};
+
+static uint32_t event_objects(const struct projection *projection)
+{
+    uint32_t count = projection->row.size > 0;
+    for (uint32_t i = 0; i < projection->changes_count; i++)
+        count += projection->changes[i].entity.size > 0;
     return count;
 }
 
-static void needs_init(struct needs *needs, struct apply *apply)
+static struct first_counts count_first(struct apply *apply)
 {
-    uint32_t ops = 0;
-    for (uint32_t s = 0; s < apply->slices_count; s++)
-        ops += apply->slices[s].count;
-    uint32_t keys = keys_max(apply);
+    struct first_counts counts = {0};
+    for (uint32_t s = 0; s < apply->slices_count; s++) {
+        const struct slice *slice = &apply->slices[s];
+        counts.ops += slice->count;
+        counts.keys += slice->job->keyed;
+        for (uint32_t i = 0; i < slice->count; i++) {
+            struct op *op = &slice->job->ops[slice->first + i];
+            if (op->err != ERR_OK) continue;
+            if (op->kind == OP_EVENT) event_project_again(apply, op);
+            if (op->err != ERR_OK) continue;
+            counts.keys += op->keyed || op->kind == OP_EVENT;
+            if (op->kind == OP_OBJECT) counts.objects++;
+            if (has_event(op)) counts.objects += event_objects(op->event->projection);
+        }
+    }
+    return counts;
+}
+
+static void identify_event(struct needs *needs, struct event *event)
+{
+    struct projection *projection = event->projection;
+    if (projection->row.size)
+        projection->row_index = need_object(needs, projection->row, projection->row_print);
+    for (uint32_t i = 0; i < projection->changes_count; i++) {
+        struct change *change = &projection->changes[i];
+        if (change->entity.size)
+            change->entity_index = need_object(needs, change->entity, change->entity_print);
+    }
+}
+
+static void identify_op(struct needs *needs, struct job *job, struct op *op)
+{
+    (void)job;
+    if (op->keyed || op->kind == OP_EVENT) op->key_index = need_key(needs, op->key);
+    if (op->kind == OP_OBJECT)
+        op->object->index = need_object(needs, op->object->key, op->object->print);
+    if (has_event(op)) identify_event(needs, op->event);
+}
+
+void apply_identify(struct apply *apply)
+{
+    struct first_counts counts = count_first(apply);
     struct arena *arena = apply->arena;
-    apply->ops_count = ops;
+    apply->ops_count = counts.ops;
     apply->reads = (struct read_set){
-        .counters = arena_alloc(arena, ops * sizeof(struct read_counter)),
-        .cells = arena_alloc(arena, ops * sizeof(struct read_cell)),
-        .tenants = arena_alloc(arena, ops * sizeof(struct read_tenant)),
-        .keys = keys ? arena_alloc(arena, keys * sizeof(struct read_key)) : NULL,
+        .keys = entries_new(arena, counts.keys, sizeof(struct read_key)),
+        .objects = entries_new(arena, counts.objects, sizeof(struct read_object)),
     };
-    *needs = (struct needs){.apply = apply,
-                            .counters = index_new(arena, ops),
-                            .cells = index_new(arena, ops),
-                            .tenants = index_new(arena, ops),
-                            .keys = index_new(arena, keys)};
+    struct needs needs = {.apply = apply,
+                          .keys = index_new(arena, counts.keys),
+                          .objects = index_new(arena, counts.objects)};
+    for (uint32_t s = 0; s < apply->slices_count; s++) {
+        struct job *job = apply->slices[s].job;
+        if (job->keyed) job->key_index = need_key(&needs, job->key);
+    }
+    each_op(&needs, identify_op);
+}
+
+/* -- Step 2: counters and cells ---------------------------------------------------------------- */
+
+struct second_counts {
+    uint32_t counters;
+    uint32_t cells;
+};
+
+/* A duplicate changes no counter. That the first one came in this very batch is not known yet. */
+static bool is_known(const struct apply *apply, const struct op *op)
+{
+    return op->kind == OP_EVENT && event_id_known(apply, op);
+}
+
+static struct second_counts count_event(struct apply *apply, const struct op *op)
+{
+    struct second_counts counts = {0};
+    struct projection *projection = op->event->projection;
+    for (uint32_t i = 0; i < projection->changes_count; i++) {
+        struct change *change = &projection->changes[i];
+        change_recall(apply, op->tenant, change);
+        uint32_t targets = change->targets_count + change->former_count;
+        counts.counters += targets;
+        counts.cells += targets * definition_cells(change->definition);
+    }
+    return counts;
+}
+
+static struct second_counts count_second(struct apply *apply)
+{
+    struct second_counts counts = {0};
+    for (uint32_t s = 0; s < apply->slices_count; s++) {
+        const struct slice *slice = &apply->slices[s];
+        for (uint32_t i = 0; i < slice->count; i++) {
+            struct op *op = &slice->job->ops[slice->first + i];
+            if (op->err != ERR_OK || op->kind == OP_OBJECT || is_known(apply, op)) continue;
+            struct second_counts one = {1, 1};
+            if (has_event(op)) one = count_event(apply, op);
+            counts.counters += one.counters;
+            counts.cells += one.cells;
+        }
+    }
+    return counts;
+}
+
+static void need_target(struct needs *needs, const struct op *op,
+                        const struct definition *definition, struct target *target)
+{
+    target->counter_index = need_counter(needs, op->tenant, target->key, target->print);
+    unsigned count = definition_cells(definition);
+    int64_t now_ms = event_time(needs->apply, op);
+    for (unsigned i = 0; i < count; i++) {
+        struct place place = {.counter = target->counter_index};
+        place.duration = event_cell(definition, i, op->event, now_ms, &place.bucket);
+        target->cells[i] = need_cell(needs, &place);
+    }
+}
+
+static void need_event(struct needs *needs, const struct op *op)
+{
+    struct projection *projection = op->event->projection;
+    for (uint32_t i = 0; i < projection->changes_count; i++) {
+        struct change *change = &projection->changes[i];
+        for (uint32_t t = 0; t < change->targets_count; t++)
+            need_target(needs, op, change->definition, &change->targets[t]);
+        for (uint32_t t = 0; t < change->former_count; t++)
+            need_target(needs, op, change->definition, &change->former[t]);
+    }
+}
+
+static void need_op(struct needs *needs, struct job *job, struct op *op)
+{
+    (void)job;
+    if (op->kind == OP_OBJECT || is_known(needs->apply, op)) return;
+    if (has_event(op)) {
+        need_event(needs, op);
+        return;
+    }
+    op->counter_index = need_counter(needs, op->tenant, op->counter, op->counter_print);
+    if (op->kind == OP_DELETE) return;
+    struct place place = {op->counter_index, op->duration, op->bucket};
+    op->cell_index = need_cell(needs, &place);
 }
 
 void apply_needs(struct apply *apply)
 {
-    struct needs needs;
-    needs_init(&needs, apply);
-    for (uint32_t s = 0; s < apply->slices_count; s++) {
-        const struct slice *slice = &apply->slices[s];
-        struct job *job = slice->job;
-        must(slice->first + slice->count <= job->count);
-        if (job->keyed) job->key_index = need_key(&needs, job->key);
-        for (uint32_t i = 0; i < slice->count; i++) {
-            struct op *op = &job->ops[slice->first + i];
-            if (op->err == ERR_OK) need_op(&needs, op);
-        }
-    }
+    struct second_counts counts = count_second(apply);
+    struct arena *arena = apply->arena;
+    struct read_set *reads = &apply->reads;
+    reads->counters = entries_new(arena, counts.counters, sizeof *reads->counters);
+    reads->cells = entries_new(arena, counts.cells, sizeof *reads->cells);
+    reads->tenants = entries_new(arena, counts.counters, sizeof *reads->tenants);
+    struct needs needs = {.apply = apply,
+                          .counters = index_new(arena, counts.counters),
+                          .cells = index_new(arena, counts.cells),
+                          .tenants = index_new(arena, counts.counters)};
+    each_op(&needs, need_op);
 }

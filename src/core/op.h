@@ -14,11 +14,13 @@
 #define TIME_NONE INT64_MIN /* no expiry; no valid time is this small */
 #define MAX_NONE (-1)       /* an increment without a cap */
 
-/* One bucket of one counter. `net` is always added - subbed. */
+/* One bucket of one counter, or its current window. `net` is always added - subbed; below zero it
+ * is only where a rule allows it. */
 struct cell {
     int64_t added;
     int64_t subbed;
-    int64_t expires_ms; /* TIME_NONE: never */
+    int64_t expires_ms; /* TIME_NONE: never. A window ends WINDOW_IDLE_MS (core/rules.h) before */
+    int64_t start_ms;   /* of a window; TIME_NONE: not a window */
     int64_t updated_ms;
     bool exists;
 };
@@ -47,10 +49,12 @@ struct counter {
     struct series series[];
 };
 
-/* A counter's key as stored: tenant, NUL, kind, name, NUL. Tenant and name cannot contain NUL, so
- * memcmp orders by tenant, then name. */
-#define COUNTER_KEY_SIZE_MAX (2 * NAME_SIZE_MAX + 3)
+/* A counter's key as stored: tenant, NUL, kind, name, NUL; of a rule counter then generation and
+ * dimensions (core/name.h). Tenant and name cannot contain NUL, so memcmp orders by tenant, then
+ * kind, then name. */
+#define COUNTER_KEY_SIZE_MAX (2 * NAME_SIZE_MAX + 3) /* of a direct one */
 #define COUNTER_KIND_DIRECT 'd'
+#define COUNTER_KIND_RULE 'r'
 
 enum op_kind {
     OP_INCREMENT,
@@ -58,6 +62,21 @@ enum op_kind {
     OP_SET,
     OP_DELETE, /* all cells of a counter, at once */
     OP_EXPIRE, /* proposed by the sweep; the cell goes if it is still due */
+    OP_EVENT,  /* registers an id, keeps the event, changes what the rules say */
+    OP_REPLAY, /* an event of the past, counted again into another generation: no id, no record */
+    OP_OBJECT, /* puts or removes an object, if it still is what the proposer took it for */
+};
+
+struct event;
+
+/* Of an OP_OBJECT. A value of size 0 is an absent object. */
+struct object_change {
+    struct bytes key;
+    struct fingerprint print;
+    bool checked; /* refuse with ERR_CONFLICT unless it is `expected` */
+    struct bytes expected;
+    struct bytes value;
+    uint32_t index; /* apply's own */
 };
 
 struct op {
@@ -75,6 +94,9 @@ struct op {
     bool replayed;          /* out: answered from the key's record */
     struct fingerprint key; /* of (namespace, tenant, key) */
     uint64_t key_check;     /* hash of the request the key came with */
+    struct event *event;    /* of OP_EVENT and OP_REPLAY */
+    struct object_change *object;
+    size_t weight; /* bytes it adds to a journal block beyond what any direct op may */
 
     uint64_t sequence;   /* out: in the journal; for refusals, of the last change before it */
     struct triple after; /* out: the cell right after this op; for ERR_LIMIT, as it stands */
@@ -97,6 +119,7 @@ struct job {
     uint32_t answered; /* the commit layer's own: ops already durable */
     enum lane lane;
     bool whole;    /* all ops in one batch: atomic or keyed jobs */
+    bool weighty;  /* some op has a weight */
     bool atomic;   /* all or nothing */
     bool keyed;    /* the job itself carries a key: its outcome is stored as one */
     bool replayed; /* out */
@@ -112,6 +135,11 @@ struct job {
 
     /* Called once, from the sync thread, when every op is decided and durable. */
     void (*done)(struct job *job);
+    struct rules *rules; /* of a job that puts new rules in force; else NULL */
+    /* Of a job of the sync lane whose ops can be made only when nothing else is under way: pushed
+     * with one op, called by the commit thread, alone in its turn, once every earlier batch is
+     * durable; it sets `ops` and `count`. */
+    void (*prepare)(struct job *job);
     void *owner;
     struct job *next; /* the holder's list */
 };

@@ -8,12 +8,14 @@
 #include "base/arena.h"
 #include "core/op.h"
 
-/* What an idempotency key led to. `outcome` is encoded by core/outcome.c. */
+/* What an idempotency key or an event id led to. A key's `outcome` is encoded by core/outcome.c;
+ * an event id has none, or where ids are unique over the installation, whose it is. */
 struct key_record {
     uint64_t sequence;
     int64_t first_seen_ms;
     uint64_t check;
     struct bytes outcome;
+    bool event; /* an event id: never forgotten */
     bool exists;
 };
 
@@ -54,15 +56,38 @@ struct read_key {
     void *handle;
 };
 
+struct change;
+
+struct read_object {
+    struct fingerprint print;
+    struct bytes key;
+    struct bytes value;            /* size 0: absent */
+    const struct change *switched; /* apply's own: what in this batch switched the entity on */
+    bool changed;
+    void *handle;
+};
+
+/* What was loaded so far: the store's own. */
+struct loaded {
+    uint32_t counters;
+    uint32_t cells;
+    uint32_t tenants;
+    uint32_t keys;
+    uint32_t objects;
+};
+
 struct read_set {
+    struct loaded loaded;
     struct read_counter *counters;
     struct read_cell *cells;
     struct read_tenant *tenants;
     struct read_key *keys;
+    struct read_object *objects;
     uint32_t counters_count;
     uint32_t cells_count;
     uint32_t tenants_count;
     uint32_t keys_count;
+    uint32_t objects_count;
 };
 
 /* A decided batch. The changed entries of `reads` are its after-images, `causes` what was asked.

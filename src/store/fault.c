@@ -32,15 +32,22 @@ static bool fails(struct fault *fault, enum fault_call call)
     return now;
 }
 
-/* The commit layer looks at `position` between load and submit: the turn is its lock, and a failed
+/* The commit layer looks at `position` between begin and submit: the turn is its lock, and a failed
  * sync, which winds it back, takes the turn as well. So this is the place to copy it. */
+static enum err fault_begin(struct store *store)
+{
+    struct fault *fault = FAULT_OF(store);
+    if (fails(fault, FAULT_BEGIN)) return ERR_STORAGE;
+    enum err e = fault->inner->ops->begin(fault->inner);
+    if (e == ERR_OK) store->position = fault->inner->position;
+    return e;
+}
+
 static enum err fault_load(struct store *store, struct read_set *reads, struct arena *arena)
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_LOAD)) return ERR_STORAGE;
-    enum err e = fault->inner->ops->load(fault->inner, reads, arena);
-    if (e == ERR_OK) store->position = fault->inner->position;
-    return e;
+    return fault->inner->ops->load(fault->inner, reads, arena);
 }
 
 static void fault_submit(struct store *store, struct write_set *writes)
@@ -99,6 +106,49 @@ static enum err fault_list(struct store *store, struct bytes prefix, struct byte
     return fault->inner->ops->list(fault->inner, prefix, after, visit, context);
 }
 
+static enum err fault_object(struct store *store, struct bytes key, struct buf *value_out)
+{
+    struct fault *fault = FAULT_OF(store);
+    if (fails(fault, FAULT_OBJECT)) return ERR_STORAGE;
+    return fault->inner->ops->object(fault->inner, key, value_out);
+}
+
+static enum err fault_objects(struct store *store, struct bytes prefix, struct bytes after,
+                              store_object_fn *visit, void *context)
+{
+    struct fault *fault = FAULT_OF(store);
+    if (fails(fault, FAULT_OBJECT)) return ERR_STORAGE;
+    return fault->inner->ops->objects(fault->inner, prefix, after, visit, context);
+}
+
+static void fault_instant(struct store *store, void (*read)(void *context), void *context)
+{
+    struct fault *fault = FAULT_OF(store);
+    fault->inner->ops->instant(fault->inner, read, context);
+}
+
+static enum err fault_events(struct store *store, const struct event_query *query,
+                             store_event_fn *visit, void *context, uint64_t *next_out)
+{
+    struct fault *fault = FAULT_OF(store);
+    if (fails(fault, FAULT_EVENTS)) return ERR_STORAGE;
+    return fault->inner->ops->events(fault->inner, query, visit, context, next_out);
+}
+
+static enum err fault_lookup(struct store *store, struct fingerprint print,
+                             struct key_record *record_out)
+{
+    struct fault *fault = FAULT_OF(store);
+    if (fails(fault, FAULT_EVENTS)) return ERR_STORAGE;
+    return fault->inner->ops->lookup(fault->inner, print, record_out);
+}
+
+static void fault_forget(struct store *store, int64_t before_ms)
+{
+    struct fault *fault = FAULT_OF(store);
+    fault->inner->ops->forget(fault->inner, before_ms);
+}
+
 static enum err fault_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
 {
     struct fault *fault = FAULT_OF(store);
@@ -128,6 +178,7 @@ static void fault_close(struct store *store)
 
 static const struct store_ops fault_ops = {
     .name = "fault",
+    .begin = fault_begin,
     .load = fault_load,
     .submit = fault_submit,
     .abandon = fault_abandon,
@@ -135,6 +186,12 @@ static const struct store_ops fault_ops = {
     .get = fault_get,
     .range = fault_range,
     .list = fault_list,
+    .object = fault_object,
+    .objects = fault_objects,
+    .instant = fault_instant,
+    .events = fault_events,
+    .lookup = fault_lookup,
+    .forget = fault_forget,
     .due = fault_due,
     .tend = fault_tend,
     .stats = fault_stats,

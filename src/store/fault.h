@@ -18,8 +18,11 @@ enum fault_call {
     FAULT_LIST = 8,
     FAULT_DUE = 16,
     FAULT_SYNC = 32, /* counted only if a batch was submitted since the last one */
-    FAULT_READS = FAULT_GET | FAULT_RANGE | FAULT_LIST | FAULT_DUE,
-    FAULT_ALL = 63,
+    FAULT_BEGIN = 64,
+    FAULT_OBJECT = 128,
+    FAULT_EVENTS = 256,
+    FAULT_READS = FAULT_GET | FAULT_RANGE | FAULT_LIST | FAULT_DUE | FAULT_OBJECT | FAULT_EVENTS,
+    FAULT_ALL = 511,
 };
 
 /* Makes the sync that follows fail underneath, once: memory_break_sync for a memory store, the disk

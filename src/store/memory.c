@@ -1,4 +1,4 @@
-/* memory.c -- two worlds of plain tables: `head` has everything submitted, `shown` what is durable.
+/* memory.c -- two sets of plain tables: `head` has everything submitted, `shown` what is durable.
  *
  * Speed is no aim here; being obviously right is. A failed sync copies `shown` over `head`. */
 #include "store/memory.h"
@@ -6,30 +6,18 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/table.h"
+#include "core/cell.h"
 #include "core/counter.h"
-
-/* One object of any kind, under a key of bytes. */
-struct object {
-    struct table_node node;
-    size_t key_size;
-    size_t value_size;
-    char *value;
-    char key[];
-};
-
-enum kind { COUNTERS, CELLS, TENANTS, KEYS, KINDS };
-
-struct world {
-    struct table tables[KINDS];
-};
+#include "store/memory_history.h"
+#include "store/memory_tables.h"
 
 struct memory {
     struct store store;
     pthread_mutex_t turn;
     pthread_mutex_t lock; /* of everything below */
-    struct world head;
-    struct world shown;
+    struct tables head;
+    struct tables shown;
+    struct history history; /* shown events */
     struct store_position shown_position;
     struct write_set *submitted_first;
     struct write_set *submitted_last;
@@ -40,189 +28,30 @@ struct memory {
 };
 
 #define MEMORY_OF(pointer) CONTAINER_OF(pointer, struct memory, store)
-#define OBJECT_OF(pointer) CONTAINER_OF(pointer, struct object, node)
-
-struct cell_place {
-    uint64_t series;
-    int64_t bucket;
-};
-
-static void world_init(struct world *world)
-{
-    for (unsigned k = 0; k < KINDS; k++)
-        table_init(&world->tables[k]);
-}
-
-static struct object *world_find(struct world *world, enum kind kind, struct bytes key)
-{
-    uint64_t hash = hash_checksum(key);
-    TABLE_EACH_MATCH(&world->tables[kind], hash, node)
-    {
-        struct object *object = OBJECT_OF(node);
-        if (bytes_equal(bytes_of(object->key, object->key_size), key)) return object;
-    }
-    return NULL;
-}
-
-static void world_remove(struct world *world, enum kind kind, struct bytes key)
-{
-    struct object *object = world_find(world, kind, key);
-    if (!object) return;
-    table_remove(&world->tables[kind], &object->node);
-    free(object->value);
-    free(object);
-}
-
-static void world_put(struct world *world, enum kind kind, struct bytes key, struct bytes value)
-{
-    world_remove(world, kind, key);
-    struct object *object = must_calloc(1, sizeof *object + key.size);
-    object->node.hash = hash_checksum(key);
-    object->key_size = key.size;
-    memcpy(object->key, key.data, key.size);
-    object->value = must_alloc(value.size);
-    if (value.size) memcpy(object->value, value.data, value.size);
-    object->value_size = value.size;
-    table_insert(&world->tables[kind], &object->node);
-}
-
-typedef void object_fn(void *context, enum kind kind, const struct object *object);
-
-static void world_each(const struct world *world, enum kind kind, object_fn *visit, void *context)
-{
-    const struct table *table = &world->tables[kind];
-    for (size_t b = 0; b <= table->mask; b++)
-        for (struct table_node *node = table->buckets[b], *next; node; node = next) {
-            next = node->next;
-            visit(context, kind, OBJECT_OF(node));
-        }
-}
-
-static void object_free(void *context, enum kind kind, const struct object *object)
-{
-    (void)context;
-    (void)kind;
-    free(object->value);
-    free((struct object *)object);
-}
-
-static void world_release(struct world *world)
-{
-    for (unsigned k = 0; k < KINDS; k++) {
-        world_each(world, k, object_free, NULL);
-        table_release(&world->tables[k]);
-    }
-}
-
-static void object_copy(void *context, enum kind kind, const struct object *object)
-{
-    world_put(context, kind, bytes_of(object->key, object->key_size),
-              bytes_of(object->value, object->value_size));
-}
-
-static void world_copy(struct world *to, const struct world *from)
-{
-    world_release(to);
-    world_init(to);
-    for (unsigned k = 0; k < KINDS; k++)
-        world_each(from, k, object_copy, to);
-}
-
-/* -- Applying a write set ---------------------------------------------------------------------- */
-
-struct grave {
-    struct world *world;
-    uint64_t series;
-};
-
-static void bury_cell(void *context, enum kind kind, const struct object *object)
-{
-    struct grave *grave = context;
-    (void)kind;
-    struct cell_place place;
-    memcpy(&place, object->key, sizeof place);
-    if (place.series == grave->series)
-        world_remove(grave->world, CELLS, bytes_of(object->key, object->key_size));
-}
-
-static void apply_counters(struct world *world, const struct read_set *reads)
-{
-    for (uint32_t i = 0; i < reads->counters_count; i++) {
-        const struct read_counter *read = &reads->counters[i];
-        if (!read->changed) continue;
-        if (read->value)
-            world_put(world, COUNTERS, read->key,
-                      bytes_of(read->value, counter_size(read->value->count)));
-        else
-            world_remove(world, COUNTERS, read->key);
-    }
-}
-
-static void apply_cells(struct world *world, const struct read_set *reads)
-{
-    for (uint32_t i = 0; i < reads->cells_count; i++) {
-        const struct read_cell *read = &reads->cells[i];
-        if (!read->changed) continue;
-        struct cell_place place = {read->series, read->bucket};
-        if (read->value.exists)
-            world_put(world, CELLS, bytes_of(&place, sizeof place),
-                      bytes_of(&read->value, sizeof read->value));
-        else
-            world_remove(world, CELLS, bytes_of(&place, sizeof place));
-    }
-}
-
-/* A key record is stored as its fixed part followed by its outcome. */
-static void put_key(struct world *world, const struct read_key *read)
-{
-    struct buf value;
-    buf_init(&value, SIZE_MAX / 2);
-    buf_add(&value, bytes_of(&read->value, sizeof read->value));
-    buf_add(&value, read->value.outcome);
-    world_put(world, KEYS, bytes_of(&read->print, sizeof read->print), buf_bytes(&value));
-    buf_release(&value);
-}
-
-static void world_apply(struct world *world, const struct write_set *writes)
-{
-    const struct read_set *reads = writes->reads;
-    apply_counters(world, reads);
-    apply_cells(world, reads);
-    for (uint32_t i = 0; i < reads->tenants_count; i++)
-        if (reads->tenants[i].changed)
-            world_put(world, TENANTS, reads->tenants[i].tenant,
-                      bytes_of(&reads->tenants[i].cells, sizeof reads->tenants[i].cells));
-    for (uint32_t i = 0; i < reads->keys_count; i++)
-        if (reads->keys[i].changed) put_key(world, &reads->keys[i]);
-    for (uint32_t i = 0; i < writes->dead_count; i++) {
-        struct grave grave = {world, writes->dead[i]};
-        world_each(world, CELLS, bury_cell, &grave);
-    }
-}
 
 /* -- The turn ---------------------------------------------------------------------------------- */
 
-static void load_counter(struct world *world, struct read_counter *read, struct arena *arena)
+static void load_counter(struct tables *tables, struct read_counter *read, struct arena *arena)
 {
-    struct object *object = world_find(world, COUNTERS, read->key);
+    struct object *object = tables_find(tables, COUNTERS, read->key);
     read->value =
         object ? counter_copy(arena, (const struct counter *)(void *)object->value) : NULL;
 }
 
-static void load_cell(struct world *world, const struct read_set *reads, struct read_cell *read)
+static void load_cell(struct tables *tables, const struct read_set *reads, struct read_cell *read)
 {
     const struct series *series =
         counter_find(reads->counters[read->counter_index].value, read->duration);
-    read->value = (struct cell){.expires_ms = TIME_NONE};
+    read->value = cell_absent();
     read->series = series ? series->id : 0;
     struct cell_place place = {read->series, read->bucket};
-    struct object *object = world_find(world, CELLS, bytes_of(&place, sizeof place));
+    struct object *object = tables_find(tables, CELLS, bytes_of(&place, sizeof place));
     if (series && object) memcpy(&read->value, object->value, sizeof read->value);
 }
 
-static void load_key(struct world *world, struct read_key *read, struct arena *arena)
+static void load_key(struct tables *tables, struct read_key *read, struct arena *arena)
 {
-    struct object *object = world_find(world, KEYS, bytes_of(&read->print, sizeof read->print));
+    struct object *object = tables_find(tables, KEYS, bytes_of(&read->print, sizeof read->print));
     read->value = (struct key_record){0};
     if (!object) return;
     memcpy(&read->value, object->value, sizeof read->value);
@@ -230,22 +59,37 @@ static void load_key(struct world *world, struct read_key *read, struct arena *a
                                                      object->value_size - sizeof read->value));
 }
 
+static enum err memory_begin(struct store *store)
+{
+    pthread_mutex_lock(&MEMORY_OF(store)->turn);
+    return ERR_OK;
+}
+
+static void load_object(struct tables *tables, struct read_object *read, struct arena *arena)
+{
+    struct object *object = tables_find(tables, OBJECTS, read->key);
+    read->value = object ? arena_copy(arena, object_value(object)) : BYTES_NONE;
+}
+
 static enum err memory_load(struct store *store, struct read_set *reads, struct arena *arena)
 {
     struct memory *memory = MEMORY_OF(store);
-    pthread_mutex_lock(&memory->turn);
     pthread_mutex_lock(&memory->lock);
-    for (uint32_t i = 0; i < reads->counters_count; i++)
+    for (uint32_t i = reads->loaded.objects; i < reads->objects_count; i++)
+        load_object(&memory->head, &reads->objects[i], arena);
+    for (uint32_t i = reads->loaded.counters; i < reads->counters_count; i++)
         load_counter(&memory->head, &reads->counters[i], arena);
-    for (uint32_t i = 0; i < reads->cells_count; i++)
+    for (uint32_t i = reads->loaded.cells; i < reads->cells_count; i++)
         load_cell(&memory->head, reads, &reads->cells[i]);
-    for (uint32_t i = 0; i < reads->tenants_count; i++) {
-        struct object *object = world_find(&memory->head, TENANTS, reads->tenants[i].tenant);
+    for (uint32_t i = reads->loaded.tenants; i < reads->tenants_count; i++) {
+        struct object *object = tables_find(&memory->head, TENANTS, reads->tenants[i].tenant);
         reads->tenants[i].cells = 0;
         if (object) memcpy(&reads->tenants[i].cells, object->value, sizeof(int64_t));
     }
-    for (uint32_t i = 0; i < reads->keys_count; i++)
+    for (uint32_t i = reads->loaded.keys; i < reads->keys_count; i++)
         load_key(&memory->head, &reads->keys[i], arena);
+    reads->loaded = (struct loaded){reads->counters_count, reads->cells_count, reads->tenants_count,
+                                    reads->keys_count, reads->objects_count};
     pthread_mutex_unlock(&memory->lock);
     return ERR_OK;
 }
@@ -262,7 +106,7 @@ static void memory_submit(struct store *store, struct write_set *writes)
     pthread_mutex_lock(&memory->lock);
     if (writes->count > 0) {
         must(writes->first_sequence == store->position.last_sequence + 1);
-        world_apply(&memory->head, writes);
+        tables_apply(&memory->head, writes);
         store->position = (struct store_position){writes->first_sequence + writes->count - 1,
                                                   writes->next_series, writes->time_ms};
     }
@@ -286,7 +130,8 @@ static void show(struct memory *memory, const struct write_set *list)
 {
     for (const struct write_set *writes = list; writes; writes = writes->next) {
         if (writes->count == 0) continue;
-        world_apply(&memory->shown, writes);
+        tables_apply(&memory->shown, writes);
+        history_take(&memory->history, writes);
         memory->shown_position = (struct store_position){writes->first_sequence + writes->count - 1,
                                                          writes->next_series, writes->time_ms};
     }
@@ -294,7 +139,7 @@ static void show(struct memory *memory, const struct write_set *list)
 
 static void wind_back(struct memory *memory)
 {
-    world_copy(&memory->head, &memory->shown);
+    tables_copy(&memory->head, &memory->shown);
     memory->store.position = memory->shown_position;
 }
 
@@ -345,7 +190,7 @@ void memory_crash(struct store *store)
 
 static const struct counter *shown_counter(struct memory *memory, struct bytes key)
 {
-    struct object *object = world_find(&memory->shown, COUNTERS, key);
+    struct object *object = tables_find(&memory->shown, COUNTERS, key);
     return object ? (const struct counter *)(void *)object->value : NULL;
 }
 
@@ -357,7 +202,7 @@ static enum err memory_get(struct store *store, const struct cell_ref *ref, int6
     pthread_mutex_lock(&memory->lock);
     const struct series *series = counter_find(shown_counter(memory, ref->counter), ref->duration);
     struct cell_place place = {series ? series->id : 0, bucket};
-    struct object *object = world_find(&memory->shown, CELLS, bytes_of(&place, sizeof place));
+    struct object *object = tables_find(&memory->shown, CELLS, bytes_of(&place, sizeof place));
     bool found = series && object;
     if (found) memcpy(cell_out, object->value, sizeof *cell_out);
     pthread_mutex_unlock(&memory->lock);
@@ -366,7 +211,7 @@ static enum err memory_get(struct store *store, const struct cell_ref *ref, int6
 
 /* Copies of matching objects, sorted by key, so that visitors run without the lock. */
 struct gathering {
-    struct world *world;
+    struct tables *tables;
     bool (*wanted)(struct gathering *gathering, const struct object *object);
     struct object **objects;
     size_t count;
@@ -404,7 +249,7 @@ static void gather(struct memory *memory, enum kind kind, struct gathering *gath
                    int (*compare)(const void *, const void *))
 {
     pthread_mutex_lock(&memory->lock);
-    world_each(&memory->shown, kind, gather_object, gathering);
+    tables_each(&memory->shown, kind, gather_object, gathering);
     pthread_mutex_unlock(&memory->lock);
     if (gathering->count)
         qsort(gathering->objects, gathering->count, sizeof(struct object *), compare);
@@ -486,6 +331,69 @@ static enum err memory_list(struct store *store, struct bytes prefix, struct byt
     return ERR_OK;
 }
 
+static enum err memory_object(struct store *store, struct bytes key, struct buf *value_out)
+{
+    struct memory *memory = MEMORY_OF(store);
+    buf_reset(value_out);
+    pthread_mutex_lock(&memory->lock);
+    struct object *object = tables_find(&memory->shown, OBJECTS, key);
+    if (object) buf_add(value_out, object_value(object));
+    pthread_mutex_unlock(&memory->lock);
+    return object ? ERR_OK : ERR_NOT_FOUND;
+}
+
+static enum err memory_objects(struct store *store, struct bytes prefix, struct bytes after,
+                               store_object_fn *visit, void *context)
+{
+    struct gathering gathering = {.wanted = counter_wanted, .prefix = prefix, .after = after};
+    gather(MEMORY_OF(store), OBJECTS, &gathering, compare_keys);
+    for (size_t i = 0; i < gathering.count; i++) {
+        const struct object *object = gathering.objects[i];
+        if (!visit(context, bytes_of(object->key, object->key_size), object_value(object))) break;
+    }
+    gathering_release(&gathering);
+    return ERR_OK;
+}
+
+/* The lock is recursive: reads inside take it again. */
+static void memory_instant(struct store *store, void (*read)(void *context), void *context)
+{
+    struct memory *memory = MEMORY_OF(store);
+    pthread_mutex_lock(&memory->lock);
+    read(context);
+    pthread_mutex_unlock(&memory->lock);
+}
+
+static enum err memory_events(struct store *store, const struct event_query *query,
+                              store_event_fn *visit, void *context, uint64_t *next_out)
+{
+    struct memory *memory = MEMORY_OF(store);
+    pthread_mutex_lock(&memory->lock);
+    history_read(&memory->history, query, visit, context, next_out);
+    pthread_mutex_unlock(&memory->lock);
+    return ERR_OK;
+}
+
+static enum err memory_lookup(struct store *store, struct fingerprint print,
+                              struct key_record *record_out)
+{
+    struct memory *memory = MEMORY_OF(store);
+    pthread_mutex_lock(&memory->lock);
+    struct object *object = tables_find(&memory->shown, KEYS, bytes_of(&print, sizeof print));
+    if (object) memcpy(record_out, object->value, sizeof *record_out);
+    pthread_mutex_unlock(&memory->lock);
+    record_out->outcome = BYTES_NONE;
+    return object ? ERR_OK : ERR_NOT_FOUND;
+}
+
+static void memory_forget(struct store *store, int64_t before_ms)
+{
+    struct memory *memory = MEMORY_OF(store);
+    pthread_mutex_lock(&memory->lock);
+    history_forget(&memory->history, before_ms);
+    pthread_mutex_unlock(&memory->lock);
+}
+
 struct due_context {
     struct memory *memory;
     int64_t now_ms;
@@ -538,8 +446,9 @@ static void memory_stats(struct store *store, struct store_stats *stats_out)
     pthread_mutex_lock(&memory->lock);
     *stats_out = (struct store_stats){.writable = true,
                                       .durable_sequence = memory->shown_position.last_sequence,
-                                      .cache_cells = memory->shown.tables[CELLS].count,
-                                      .registry_ids = memory->shown.tables[KEYS].count,
+                                      .cache_cells = memory->shown.of[CELLS].count,
+                                      .registry_ids = memory->shown.of[KEYS].count,
+                                      .oldest_event_ms = history_oldest(&memory->history),
                                       .storage_errors = memory->errors,
                                       .syncs = memory->syncs};
     pthread_mutex_unlock(&memory->lock);
@@ -548,8 +457,9 @@ static void memory_stats(struct store *store, struct store_stats *stats_out)
 static void memory_close(struct store *store)
 {
     struct memory *memory = MEMORY_OF(store);
-    world_release(&memory->head);
-    world_release(&memory->shown);
+    tables_release(&memory->head);
+    tables_release(&memory->shown);
+    history_release(&memory->history);
     pthread_mutex_destroy(&memory->lock);
     pthread_mutex_destroy(&memory->turn);
     free(memory);
@@ -557,6 +467,7 @@ static void memory_close(struct store *store)
 
 static const struct store_ops memory_ops = {
     .name = "memory",
+    .begin = memory_begin,
     .load = memory_load,
     .submit = memory_submit,
     .abandon = memory_abandon,
@@ -564,6 +475,12 @@ static const struct store_ops memory_ops = {
     .get = memory_get,
     .range = memory_range,
     .list = memory_list,
+    .object = memory_object,
+    .objects = memory_objects,
+    .instant = memory_instant,
+    .events = memory_events,
+    .lookup = memory_lookup,
+    .forget = memory_forget,
     .due = memory_due,
     .tend = memory_tend,
     .stats = memory_stats,
@@ -578,10 +495,14 @@ enum err memory_open(struct store **store_out)
     memory->shown_position = memory->store.position;
     for (size_t i = 0; i < HASH_SECRET_SIZE; i++)
         memory->store.secret.bytes[i] = (unsigned char)hash_mix(i + 1);
-    world_init(&memory->head);
-    world_init(&memory->shown);
+    tables_init(&memory->head);
+    tables_init(&memory->shown);
     pthread_mutex_init(&memory->turn, NULL);
-    pthread_mutex_init(&memory->lock, NULL);
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&memory->lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
     *store_out = &memory->store;
     return ERR_OK;
 }

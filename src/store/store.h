@@ -2,7 +2,8 @@
  *
  * A batch's way through a store:
  *
- *     store_load(store, reads);        commit thread: newest values, durable or not
+ *     store_begin(store);              commit thread: its turn begins
+ *     store_load(store, reads);        newest values, durable or not; again for what was added
  *     apply_decide(...)                pure; fills reads' `changed` entries and `writes`
  *     store_submit(store, writes);     commit thread: staged, on its way to disk
  *     ...the next batch may be loaded and decided now...
@@ -14,14 +15,15 @@
  * (2) Readers (`get`, `range`, `list`) see a batch whole once its `durable` ran, and nothing of it
  *     before it is durable. What `durable` has reported survives a crash.
  * (3) A failed sync fails every batch submitted so far, in order, and drops what they staged. The
- *     store then recovers by itself; until it has, `load` answers ERR_STORAGE.
- * (4) `load` to `submit` is one turn. There is one turn at a time and it always ends with `submit`
- *     or `abandon`.
+ *     store then recovers by itself; until it has, `begin` answers ERR_STORAGE.
+ * (4) `begin` to `submit` is one turn. There is one turn at a time and it always ends with `submit`
+ *     or `abandon`; a `begin` that failed began nothing, a `load` that failed is to be abandoned.
  * Every call may be made from any thread unless it says otherwise. */
 #ifndef TALLY_STORE_STORE_H
 #define TALLY_STORE_STORE_H
 
 #include "base/arena.h"
+#include "core/event.h"
 #include "core/sets.h"
 
 struct store;
@@ -47,9 +49,22 @@ struct cell_ref {
     int32_t duration;
 };
 
+/* What to read of the retained history, in order of arrival. */
+struct event_query {
+    struct bytes tenant;  /* size 0: every tenant's */
+    uint64_t after;       /* only later sequences */
+    uint64_t upto;        /* and none after this one */
+    int64_t arrived_from; /* only what arrived at this time or later */
+    bool events;          /* applied events */
+    bool duplicates;      /* dropped deliveries */
+    size_t budget;        /* bytes to look through at most, roughly */
+};
+
 /* Return false to stop early. A visitor makes no call of the store. */
 typedef bool store_cell_fn(void *context, int64_t bucket, const struct cell *cell);
 typedef bool store_counter_fn(void *context, struct bytes key, const struct counter *counter);
+typedef bool store_object_fn(void *context, struct bytes key, struct bytes value);
+typedef bool store_event_fn(void *context, const struct stored_event *event);
 typedef bool store_due_fn(void *context, struct bytes counter, int32_t duration, int64_t bucket);
 
 struct store_stats {
@@ -64,6 +79,10 @@ struct store_stats {
     uint64_t dirty_cells;
     uint64_t registry_ids;
     uint64_t registry_filter_bytes;
+    uint64_t archive_bytes;
+    uint64_t archive_files;
+    uint64_t archived_sequence;
+    int64_t oldest_event_ms; /* arrival of the oldest one that `forget` could drop; 0: none */
     uint64_t checkpoints;
     uint64_t syncs;
     uint64_t storage_errors;
@@ -73,7 +92,9 @@ struct store_stats {
 struct store_ops {
     const char *name;
 
-    /* Commit thread. ERR_STORAGE: cannot write now; the turn is over. */
+    /* Commit thread. ERR_STORAGE: cannot write, or read, now. Each load fills what was added to
+     * `reads` since the one before. */
+    enum err (*begin)(struct store *store);
     enum err (*load)(struct store *store, struct read_set *reads, struct arena *arena);
     void (*submit)(struct store *store, struct write_set *writes);
     void (*abandon)(struct store *store, struct read_set *reads);
@@ -90,6 +111,26 @@ struct store_ops {
     /* Counters whose key starts with `prefix` and is after `after`, in key order. */
     enum err (*list)(struct store *store, struct bytes prefix, struct bytes after,
                      store_counter_fn *visit, void *context);
+    /* One object (core/object.h), copied into `value_out`. ERR_NOT_FOUND: there is none. */
+    enum err (*object)(struct store *store, struct bytes key, struct buf *value_out);
+    /* Objects whose key starts with `prefix` and is after `after`, in key order. */
+    enum err (*objects)(struct store *store, struct bytes prefix, struct bytes after,
+                        store_object_fn *visit, void *context);
+    /* Runs `read` so that everything it reads with `get` and `object` shows one instant: no batch
+     * becomes visible meanwhile. `read` may be run again from its start. */
+    void (*instant)(struct store *store, void (*read)(void *context), void *context);
+
+    /* Retained events and dropped duplicates that are durable. `*next_out` is the `after` to go on
+     * with; 0: nothing is left up to `upto`. May read the disk. */
+    enum err (*events)(struct store *store, const struct event_query *query, store_event_fn *visit,
+                       void *context, uint64_t *next_out);
+    /* What an event id or a key led to, if that is durable; without its `outcome`. ERR_NOT_FOUND.
+     */
+    enum err (*lookup)(struct store *store, struct fingerprint print,
+                       struct key_record *record_out);
+    /* Lets go of history that arrived before `before_ms`. By the thread that tends. */
+    void (*forget)(struct store *store, int64_t before_ms);
+
     /* Cells that may be due at `now_ms`; candidates only, the commit thread decides again. Called
      * by the thread that tends. */
     enum err (*due)(struct store *store, int64_t now_ms, store_due_fn *visit, void *context);

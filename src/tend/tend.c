@@ -7,13 +7,18 @@
 
 #include "base/log.h"
 #include "tend/expire.h"
+#include "tend/retain.h"
 
-#define ROUND_MS 20           /* between two rounds while nothing presses */
+#define ROUND_MS 20 /* between two rounds while nothing presses */
+#define RETAIN_MS_MIN 200
+#define RETAIN_MS_MAX (600 * 1000)
 #define JUMP_MS (3600 * 1000) /* of the wall clock against the monotonic one */
 
 struct tend {
     struct tend_config config;
     struct sweep *sweep;
+    struct retain *retain;
+    int64_t retain_at_ns;
     int64_t sweep_at_ns;
     int64_t drift_ms; /* wall minus monotonic, as last believed */
     bool clock_suspect;
@@ -32,6 +37,7 @@ struct tend *tend_new(const struct tend_config *config)
     struct tend *tend = must_calloc(1, sizeof *tend);
     tend->config = *config;
     tend->sweep = sweep_new(config);
+    tend->retain = retain_new(config);
     tend->drift_ms = drift_now(tend);
     tend->sweep_at_ns = clock_mono_ns(config->clock) + config->sweep_ms * 1000000;
     pthread_mutex_init(&tend->lock, NULL);
@@ -42,6 +48,7 @@ struct tend *tend_new(const struct tend_config *config)
 void tend_free(struct tend *tend)
 {
     sweep_free(tend->sweep);
+    retain_free(tend->retain);
     pthread_cond_destroy(&tend->stopping);
     pthread_mutex_destroy(&tend->lock);
     free(tend);
@@ -89,10 +96,27 @@ static void sweep_if_due(struct tend *tend)
     if (!more) tend->sweep_at_ns = now_ns + tend->config.sweep_ms * 1000000;
 }
 
+/* Often enough that an event is gone soon after its time, and never more than a few times an hour
+ * for one that is kept for years. */
+static int64_t retain_pause_ms(const struct tend *tend)
+{
+    int64_t pause = tend->config.retention_ms / 8;
+    return pause < RETAIN_MS_MIN ? RETAIN_MS_MIN : pause > RETAIN_MS_MAX ? RETAIN_MS_MAX : pause;
+}
+
+static void retain_if_due(struct tend *tend)
+{
+    int64_t now_ns = clock_mono_ns(tend->config.clock);
+    if (now_ns < tend->retain_at_ns || tend_clock_suspect(tend)) return;
+    retain_step(tend->retain, clock_wall_ms(tend->config.clock));
+    tend->retain_at_ns = now_ns + retain_pause_ms(tend) * 1000000;
+}
+
 static bool round_once(struct tend *tend)
 {
     watch_clock(tend);
     sweep_if_due(tend);
+    retain_if_due(tend);
     return tend->config.store->ops->tend(tend->config.store);
 }
 
@@ -120,7 +144,7 @@ void tend_run(struct tend *tend)
 {
     while (!pause_round(tend, round_once(tend)))
         ;
-    while (sweep_busy(tend->sweep))
+    while (sweep_busy(tend->sweep) || retain_busy(tend->retain))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 

@@ -16,8 +16,9 @@ struct tend_config {
     struct store *store;
     struct queue *queue;
     const struct clock *clock;
-    int64_t sweep_ms;   /* between two looks for expired cells */
-    uint32_t sweep_ops; /* proposed at once */
+    int64_t sweep_ms;     /* between two looks for expired cells */
+    int64_t retention_ms; /* of events */
+    uint32_t sweep_ops;   /* proposed at once */
 };
 
 struct tend *tend_new(const struct tend_config *config);

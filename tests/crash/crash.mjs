@@ -29,7 +29,7 @@ const SETTINGS = {
     'checkpoint.journalBytes': 1048576,
     'store.cacheBytes': 1048576,
     'limits.counterGranularities': 4,
-    'limits.batchOps': 450,
+    'limits.batchOps': 240,
 };
 
 const { values: flags } = parseArgs({ options: { rounds: { type: 'string', default: '25' }, seed: { type: 'string', default: String(Date.now() % 1000000) } } });

@@ -23,7 +23,7 @@ describe('a full disk', { skip: reason }, () => {
         data: path.join(mountPoint, 'data'),
         settings: {
             'journal.segmentBytes': 1048576, 'journal.keep': '0s', 'checkpoint.every': '200ms', 'checkpoint.journalBytes': 1048576,
-            'limits.counterGranularities': 4, 'limits.batchOps': 450, // what such a segment has room for
+            'limits.counterGranularities': 4, 'limits.batchOps': 240, // what such a segment has room for
         },
     };
     const server = new Server(options);
@@ -61,7 +61,7 @@ describe('a full disk', { skip: reason }, () => {
         const undecided = await eventually('a refused write', async () => {
             fillDisk();
             const key = `${round}-${acknowledged.length}`;
-            const ops = Array.from({ length: 400 }, (_, i) => ({ op: 'increment', name: `filling-${round}-${i}-${'x'.repeat(100)}`, durationSeconds: 60, timestamp: acknowledged.length * 60 }));
+            const ops = Array.from({ length: 200 }, (_, i) => ({ op: 'increment', name: `filling-${round}-${i}-${'x'.repeat(100)}`, durationSeconds: 60, timestamp: acknowledged.length * 60 }));
             ops.push({ op: 'increment', name: `batches-${round}`, ...TOTAL });
             const reply = await send(t, { key, ops });
             if (reply?.status === 200) {

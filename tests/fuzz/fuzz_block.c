@@ -75,8 +75,12 @@ static void saw_dead(void *context, uint64_t series)
 
 static void fuzz_body(struct bytes bytes, struct arena *arena)
 {
-    static const struct block_visitor visitor = {saw_counter, saw_cell, saw_tenant,
-                                                 saw_key,     saw_dead, NULL};
+    static const struct block_visitor visitor = {.counter = saw_counter,
+                                                 .cell = saw_cell,
+                                                 .tenant = saw_tenant,
+                                                 .key = saw_key,
+                                                 .object = saw_object,
+                                                 .dead = saw_dead};
     enum err e = block_visit(bytes, 1, arena, &visitor);
     must(e == ERR_OK || e == ERR_CORRUPT);
 }

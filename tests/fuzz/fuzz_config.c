@@ -11,7 +11,7 @@ static void print_and_read_again(const struct config *config)
     struct buf text;
     struct config again;
     struct config_report report;
-    buf_init(&text, 16u << 20);
+    buf_init(&text, CONFIG_TEXT_SIZE_MAX);
     config_report_init(&report);
     config_write(config, &text);
     must(!text.failed);

@@ -42,7 +42,7 @@ static void free_parts(struct sim *sim)
 {
     while (commit_sync_now(sim->commit))
         ;
-    while (commit_turn(sim->commit))
+    while (step_turn_now(sim))
         ;
     commit_close(sim->commit);
     commit_free(sim->commit);

@@ -1,9 +1,9 @@
 /* probe.c -- the store between the commit layer and the real one.
  *
- * Every batch passes here three times: loaded, submitted, reported. When it is submitted the model
- * decides the same operations in the same order; what it says is kept until the answers go out.
- * Checked here: numbers and time of each batch, that reports come in order and each once, that a
- * failure has a reason, and that after one nothing is left under way. */
+ * Every batch passes here as it is begun, loaded, submitted and reported. When it is submitted the
+ * model decides the same operations in the same order; what it says is kept until the answers go
+ * out. Checked here: numbers and time of each batch, that reports come in order and each once, that
+ * a failure has a reason, and that after one nothing is left under way. */
 #include "sim.h"
 
 #include "base/table.h"
@@ -71,6 +71,36 @@ static void fail_slices(const struct apply *apply)
     }
 }
 
+/* One of the next calls fails, in whichever step of the turn. */
+static bool fails_now(struct sim *sim)
+{
+    if (sim->probe.fail_loads == 0 || dice_chance(&sim->dice, 30)) return false;
+    sim->probe.fail_loads--;
+    return true;
+}
+
+static enum err begin_real(struct sim *sim)
+{
+    struct store *real = sim->probe.real;
+    enum err e = real->ops->begin(real);
+    if (e != ERR_OK && life_writable(sim) && !sim->state_faulty)
+        sim_fail(sim, "a turn could not begin for no reason");
+    return e;
+}
+
+static enum err probe_begin(struct store *store)
+{
+    struct sim *sim = SIM_OF(store);
+    bool fails = sim->probe.dead || fails_now(sim);
+    enum err e = fails ? ERR_STORAGE : begin_real(sim);
+    sim->probe.loads = 0;
+    if (e == ERR_OK)
+        store->position = sim->probe.real->position;
+    else
+        traffic_refused(sim);
+    return e;
+}
+
 static enum err load_real(struct sim *sim, struct read_set *reads, struct arena *arena)
 {
     struct store *real = sim->probe.real;
@@ -80,14 +110,12 @@ static enum err load_real(struct sim *sim, struct read_set *reads, struct arena 
     return e;
 }
 
-/* A failure comes before the store is asked or after it has answered. */
+/* A failure comes before the store is asked or after it has answered. The turn is then abandoned.
+ */
 static enum err load_or_fail(struct sim *sim, struct read_set *reads, struct arena *arena)
 {
-    struct store *real = sim->probe.real;
-    if (sim->probe.fail_loads == 0) return load_real(sim, reads, arena);
-    sim->probe.fail_loads--;
-    if (dice_chance(&sim->dice, 70) && load_real(sim, reads, arena) == ERR_OK)
-        real->ops->abandon(real, reads);
+    if (!fails_now(sim)) return load_real(sim, reads, arena);
+    if (dice_chance(&sim->dice, 70)) (void)!load_real(sim, reads, arena);
     return ERR_STORAGE;
 }
 
@@ -95,11 +123,9 @@ static enum err probe_load(struct store *store, struct read_set *reads, struct a
 {
     struct sim *sim = SIM_OF(store);
     const struct apply *apply = CONTAINER_OF(reads, struct apply, reads);
-    traffic_taken(sim, apply);
-    enum err e = sim->probe.dead ? ERR_STORAGE : load_or_fail(sim, reads, arena);
-    if (e == ERR_OK) {
-        store->position = sim->probe.real->position;
-    } else {
+    if (sim->probe.loads++ == 0) traffic_taken(sim, apply);
+    enum err e = load_or_fail(sim, reads, arena);
+    if (e != ERR_OK) {
         fail_slices(apply);
         traffic_swept(sim, apply);
     }
@@ -224,6 +250,33 @@ static enum err probe_due(struct store *store, int64_t now_ms, store_due_fn *vis
     return real_of(store)->ops->due(real_of(store), now_ms, visit, context);
 }
 
+static enum err probe_object(struct store *store, struct bytes key, struct buf *value_out)
+{
+    return real_of(store)->ops->object(real_of(store), key, value_out);
+}
+
+static enum err probe_objects(struct store *store, struct bytes prefix, struct bytes after,
+                              store_object_fn *visit, void *context)
+{
+    return real_of(store)->ops->objects(real_of(store), prefix, after, visit, context);
+}
+
+static void probe_instant(struct store *store, void (*read)(void *context), void *context)
+{
+    real_of(store)->ops->instant(real_of(store), read, context);
+}
+
+static enum err probe_events(struct store *store, const struct event_query *query,
+                             store_event_fn *visit, void *context, uint64_t *next_out)
+{
+    return real_of(store)->ops->events(real_of(store), query, visit, context, next_out);
+}
+
+static void probe_forget(struct store *store, int64_t before_ms)
+{
+    real_of(store)->ops->forget(real_of(store), before_ms);
+}
+
 static bool probe_tend(struct store *store)
 {
     return real_of(store)->ops->tend(real_of(store));
@@ -241,6 +294,7 @@ static void probe_close(struct store *store)
 
 static const struct store_ops probe_ops = {
     .name = "probe",
+    .begin = probe_begin,
     .load = probe_load,
     .submit = probe_submit,
     .abandon = probe_abandon,
@@ -248,6 +302,11 @@ static const struct store_ops probe_ops = {
     .get = probe_get,
     .range = probe_range,
     .list = probe_list,
+    .object = probe_object,
+    .objects = probe_objects,
+    .instant = probe_instant,
+    .events = probe_events,
+    .forget = probe_forget,
     .due = probe_due,
     .tend = probe_tend,
     .stats = probe_stats,

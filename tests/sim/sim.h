@@ -89,7 +89,8 @@ struct probe {
     const struct apply *applies[CHAIN_MAX];
     unsigned batches_count;
     bool dead;           /* crashed: fails whatever is left */
-    unsigned fail_loads; /* so many more loads fail */
+    unsigned loads;      /* of this turn */
+    unsigned fail_loads; /* so many more begins or loads fail */
 };
 
 struct sim {
@@ -129,6 +130,7 @@ struct sim {
     uint32_t sync_ops;
     uint32_t sweep_ops;
     uint32_t sweep_answered;
+    uint32_t waiting; /* ops that waited when the turn began */
     size_t queue_bytes;
 
     uint64_t checks;                       /* given out; each request has its own */
@@ -180,6 +182,7 @@ void traffic_retry(struct sim *sim); /* something unheard, if there is any */
 void traffic_ask_keys(struct sim *sim);
 struct flight *traffic_flight(struct job *job); /* NULL: the sweep's */
 void traffic_taken(struct sim *sim, const struct apply *apply);
+void traffic_refused(struct sim *sim); /* what this turn took; it did not even begin */
 void traffic_swept(struct sim *sim, const struct apply *apply); /* answered, either way */
 bool traffic_idle(const struct sim *sim);
 void traffic_check_depth(struct sim *sim);
@@ -190,8 +193,9 @@ void compare_some(struct sim *sim);
 
 /* steps.c */
 void steps_run(struct sim *sim);
-bool step_turn(struct sim *sim); /* false: nothing was waiting */
-bool step_sync(struct sim *sim); /* false: nothing was under way */
+bool step_turn(struct sim *sim);     /* false: nothing was waiting */
+bool step_turn_now(struct sim *sim); /* even if it would wait */
+bool step_sync(struct sim *sim);     /* false: nothing was under way */
 void step_tend(struct sim *sim);
 
 #endif

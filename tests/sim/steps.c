@@ -15,14 +15,19 @@ static bool turn_would_wait(struct sim *sim)
     return flying && queue_waiting(sim->queue) < sim->plan.inline_ops;
 }
 
+bool step_turn_now(struct sim *sim)
+{
+    sim->waiting = queue_waiting(sim->queue);
+    sim_say(sim, "turn, %u waiting", sim->waiting);
+    bool any = commit_turn(sim->commit);
+    if (any != (sim->waiting > 0))
+        sim_fail(sim, "a turn with %u waiting took nothing", sim->waiting);
+    return any;
+}
+
 bool step_turn(struct sim *sim)
 {
-    if (turn_would_wait(sim)) return false;
-    uint32_t waiting = queue_waiting(sim->queue);
-    sim_say(sim, "turn, %u waiting", waiting);
-    bool any = commit_turn(sim->commit);
-    if (any != (waiting > 0)) sim_fail(sim, "a turn with %u waiting took nothing", waiting);
-    return any;
+    return !turn_would_wait(sim) && step_turn_now(sim);
 }
 
 bool step_sync(struct sim *sim)

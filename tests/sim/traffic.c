@@ -495,13 +495,34 @@ void traffic_taken(struct sim *sim, const struct apply *apply)
 }
 
 /* The sweep's jobs are not ours; it has one at a time. */
-void traffic_swept(struct sim *sim, const struct apply *apply)
+static void note_swept(struct sim *sim, uint32_t answered)
 {
-    for (uint32_t s = 0; s < apply->slices_count; s++)
-        if (!traffic_flight(apply->slices[s].job)) sim->sweep_answered += apply->slices[s].count;
+    sim->sweep_answered += answered;
     if (sim->sweep_ops == 0 || sim->sweep_answered < sim->sweep_ops) return;
     sim->sync_ops -= sim->sweep_ops;
     sim->sweep_ops = sim->sweep_answered = 0;
+}
+
+void traffic_swept(struct sim *sim, const struct apply *apply)
+{
+    uint32_t answered = 0;
+    for (uint32_t s = 0; s < apply->slices_count; s++)
+        if (!traffic_flight(apply->slices[s].job)) answered += apply->slices[s].count;
+    note_swept(sim, answered);
+}
+
+/* Only the queue knows what it gave; what it gave of no flight was the sweep's. */
+void traffic_refused(struct sim *sim)
+{
+    uint32_t taken = sim->waiting - queue_waiting(sim->queue);
+    for (struct flight *flight = sim->flights; flight; flight = flight->next) {
+        if (flight->job.taken == flight->taken) continue;
+        flight->failed = true;
+        taken -= flight->job.taken - flight->taken;
+        flight->taken = flight->job.taken;
+        flight->passed_over = 0;
+    }
+    note_swept(sim, taken);
 }
 
 bool traffic_idle(const struct sim *sim)

@@ -8,6 +8,8 @@ void asks_init(struct asks *asks, const struct hash_secret *secret)
     arena_init(&asks->arena, 4096);
     asks->secret = secret;
     asks->tenant = "acme";
+    asks->ids_shared = false;
+    asks->occurred_ms = 0;
 }
 
 void asks_release(struct asks *asks)
@@ -38,6 +40,67 @@ struct fingerprint ask_key(struct asks *asks, const char *key)
     struct fingerprint print = fingerprint_of(asks->secret, buf_bytes(&buf));
     buf_release(&buf);
     return print;
+}
+
+static struct bytes keep(struct asks *asks, const char *text)
+{
+    return arena_copy(&asks->arena, bytes_str(text));
+}
+
+static void read_dimensions(struct asks *asks, struct event *event, const char *text)
+{
+    event->dimensions = arena_alloc(&asks->arena, EVENT_DIMENSIONS_MAX * sizeof *event->dimensions);
+    for (struct bytes rest = keep(asks, text); rest.size;) {
+        struct bytes value = bytes_split(&rest, ' ');
+        struct bytes key = bytes_split(&value, '=');
+        event->dimensions[event->dimensions_count++] = (struct dimension){key, value};
+    }
+    struct buf json;
+    buf_init(&json, EVENT_SIZE_MAX);
+    dimensions_write(&json, event->dimensions, event->dimensions_count);
+    event->dimensions_json = arena_copy(&asks->arena, buf_bytes(&json));
+    buf_release(&json);
+}
+
+static struct fingerprint ask_id(struct asks *asks, const char *id)
+{
+    struct buf buf;
+    buf_init(&buf, 1024);
+    buf_addf(&buf, "id %s %s", asks->ids_shared ? "" : asks->tenant, id);
+    struct fingerprint print = fingerprint_of(asks->secret, buf_bytes(&buf));
+    buf_release(&buf);
+    return print;
+}
+
+struct op ask_event(struct asks *asks, const char *id, const char *type, const char *dimensions,
+                    const char *payload)
+{
+    struct event *event = arena_zalloc(&asks->arena, sizeof *event);
+    event->id = keep(asks, id);
+    event->type = keep(asks, type);
+    event->occurred_ms = asks->occurred_ms;
+    if (payload) event->payload = keep(asks, payload);
+    read_dimensions(asks, event, dimensions);
+    event->check = event_check(event);
+    return (struct op){.kind = OP_EVENT,
+                       .tenant = keep(asks, asks->tenant),
+                       .key = ask_id(asks, id),
+                       .event = event,
+                       .max = MAX_NONE,
+                       .expires_ms = TIME_NONE};
+}
+
+struct op ask_object(struct asks *asks, const char *key, const char *value)
+{
+    struct object_change *change = arena_zalloc(&asks->arena, sizeof *change);
+    change->key = keep(asks, key);
+    change->print = fingerprint_of(asks->secret, change->key);
+    if (value) change->value = keep(asks, value);
+    return (struct op){.kind = OP_OBJECT,
+                       .tenant = keep(asks, asks->tenant),
+                       .object = change,
+                       .max = MAX_NONE,
+                       .expires_ms = TIME_NONE};
 }
 
 struct op ask_keyed(struct asks *asks, struct op op, const char *key, uint64_t check)

@@ -19,6 +19,7 @@ void decider_init(struct decider *decider)
     decider->store->durable = ignore_durable;
     asks_init(&decider->asks, &decider->store->secret);
     arena_init(&decider->arena, 4096);
+    decider->parser = json_parser_new(EVENT_SIZE_MAX);
 }
 
 void decider_release(struct decider *decider)
@@ -26,6 +27,7 @@ void decider_release(struct decider *decider)
     if (decider->decided) decider_give_up(decider);
     decider->store->ops->close(decider->store);
     arena_release(&decider->arena);
+    json_parser_free(decider->parser);
     asks_release(&decider->asks);
 }
 
@@ -60,12 +62,20 @@ void decider_decide(struct decider *decider)
                             .limits = &decider->limits,
                             .slices = decider->slices,
                             .slices_count = decider->jobs_count,
-                            .time_ms = decider->now_ms};
-    apply_needs(apply);
-    enum err e = store->ops->load(store, &apply->reads, &decider->arena);
+                            .rules = decider->rules,
+                            .secret = &store->secret,
+                            .parser = decider->parser,
+                            .time_ms = decider->now_ms,
+                            .sequence = store->position.last_sequence,
+                            .next_series = store->position.next_series};
+    enum err e = store->ops->begin(store);
     must(e == ERR_OK);
-    apply->sequence = store->position.last_sequence;
-    apply->next_series = store->position.next_series;
+    apply_identify(apply);
+    e = store->ops->load(store, &apply->reads, &decider->arena);
+    must(e == ERR_OK);
+    apply_needs(apply);
+    e = store->ops->load(store, &apply->reads, &decider->arena);
+    must(e == ERR_OK);
     apply_decide(apply);
     decider->decided = true;
 }

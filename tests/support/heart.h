@@ -26,6 +26,7 @@ struct heart_config {
     size_t cache_bytes;  /* 0 here and below: as large as no test notices */
     uint64_t segment_bytes;
     uint64_t checkpoint_bytes;
+    int64_t archive_ms; /* 0: with every tending */
     uint32_t batch_ops;
     uint32_t batches;
     uint32_t inline_ops; /* 0: commit_turn leaves the sync to the test */
@@ -52,6 +53,7 @@ struct heart {
     struct store *store;
     struct store *inner; /* the wrapped one; else the same */
     struct queue *queue;
+    struct rulebook *rulebook; /* empty at first; what it holds outlives a crash of the heart */
     struct commit *commit;
     struct heart_time *time; /* a test moves it */
     struct asks asks;

@@ -482,6 +482,8 @@ static enum err model_judge(struct model *model, const struct op *op)
     case OP_SET:
         e = model_raise(&after, op->amount, op->amount >= net);
         break;
+    default:
+        unreachable_state(op->kind);
     }
     if (e != ERR_OK) return e;
     after.exists = true;

@@ -122,9 +122,10 @@ static void etc_tally_yaml_is_the_manual_and_loads_as_the_defaults(void **state)
     struct config defaults = {0};
     for (unsigned i = 0; i < SETTING_COUNT; i++) {
         char error[SETTING_ERROR_SIZE];
-        if (settings[i].kind == SETTING_KEYS) continue;
+        if (setting_is_list(&settings[i])) continue;
         assert_true(setting_set(&settings[i], &defaults, bytes_str(settings[i].standard), error));
     }
+    defaults.rules = rules_hold(config.rules);
     defaults.threads = config.threads; /* 0 in the file: these are worked out */
     defaults.limits_tenant_queue_ops = 400000;
     defaults.limits_tenant_connections = 16000;
@@ -220,7 +221,7 @@ static void errors_name_file_line_and_column(void **state)
         {"limits:\n  queueops: 5\n",
          "x.yaml:2:3: unknown setting limits.queueops; did you mean limits.queueOps?\n"},
         {"limitz:\n  queueOps: 5\n", "x.yaml:1:1: unknown setting limitz; did you mean limits?\n"},
-        {"counters: []\n", "x.yaml:1:1: unknown setting counters\n"},
+        {"counter: []\n", "x.yaml:1:1: unknown setting counter; did you mean counters?\n"},
         {"a: 1\n", "x.yaml:1:1: unknown setting a\n"},
         {"threads: x\n", "x.yaml:1:10: threads must be a whole number, not \"x\"\n"},
         {"threads: -1\n", "x.yaml:1:10: threads must be a whole number, not \"-1\"\n"},
@@ -357,7 +358,7 @@ static void every_setting_has_its_own_name_in_the_environment(void **state)
         assert_int_equal(load(&(struct config_source){.environment = environment}), ERR_INVALID);
         assert_int_equal(report.count, 1);
         assert_non_null(strstr(report.text.data, "TALLY_"));
-        if (settings[i].kind != SETTING_KEYS)
+        if (!setting_is_list(&settings[i]))
             assert_non_null(strstr(report.text.data, settings[i].path));
     }
 }
@@ -470,7 +471,7 @@ static void settings_that_contradict_each_other_are_refused(void **state)
          "journal.segmentBytes (1000000) must be a multiple of 4096\n"},
         {"journal: { segmentBytes: 1MiB }\nlimits: { queueOps: 9000, batchOps: 200 }",
          "limits.batchOps (200) is too many for one journal segment of 1MiB with "
-         "limits.counterGranularities (256): at most 127, or raise journal.segmentBytes\n"},
+         "limits.counterGranularities (256): at most 63, or raise journal.segmentBytes\n"},
         {"auth: { jwtSecret: 0123456789abcdef0123456789abcde }",
          "auth.jwtSecret must have 32 bytes or more, not 31\n"},
     };

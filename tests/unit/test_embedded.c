@@ -230,7 +230,7 @@ static void a_block_of_an_unknown_format_is_refused(void **state)
 {
     do_ok(increment("n", 0, 0, 1));
     heart_close(heart);
-    append_body(BYTES("\x02\0\0\0\0"));
+    append_body(BYTES("\x03\0\0\0\0"));
     expect_refused(ERR_CORRUPT, "");
     assert_true(strlen(heart->error) > 10);
 }
@@ -239,7 +239,7 @@ static void a_block_of_a_known_format_is_installed(void **state)
 {
     do_ok(increment("n", 0, 0, 1));
     heart_close(heart);
-    append_body(BYTES("\x01\0\0\0\0C\x01\0\x54\0")); /* series 1, bucket 0, added 42 */
+    append_body(BYTES("\x02\0\0\0\0C\x01\0\x54\0")); /* series 1, bucket 0, added 42 */
     assert_int_equal(heart_open(heart), ERR_OK);
     assert_int_equal(heart_net(heart, "n"), 42);
     assert_int_equal(heart_do(heart, increment("m", 0, 0, 1)).sequence, 3);

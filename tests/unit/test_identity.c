@@ -138,6 +138,18 @@ static void damage_is_refused_byte_by_byte(void **state)
     identity_release(&identity);
 }
 
+/* Fingerprints of ids are on disk: with another scope every id would look new. */
+static void another_scope_of_ids_is_refused(void **state)
+{
+    struct identity identity = {.ids_shared = true, .lock_fd = -1};
+    assert_int_equal(identity_open(&identity, dir.path, error, sizeof error), ERR_OK);
+    identity_release(&identity);
+    expect_refused(ERR_INVALID, "events.idScope is tenant");
+    identity = (struct identity){.ids_shared = true, .lock_fd = -1};
+    assert_int_equal(identity_open(&identity, dir.path, error, sizeof error), ERR_OK);
+    identity_release(&identity);
+}
+
 /* A crash while it was being made leaves a file of another name. */
 static void a_half_made_one_is_made_anew(void **state)
 {
@@ -169,6 +181,7 @@ int main(void)
         FILE_TEST(a_second_opener_is_refused_until_the_first_is_done),
         FILE_TEST(a_newer_format_is_refused_and_named),
         FILE_TEST(damage_is_refused_byte_by_byte),
+        FILE_TEST(another_scope_of_ids_is_refused),
         FILE_TEST(a_half_made_one_is_made_anew),
         FILE_TEST(a_place_that_cannot_be_is_refused),
     };

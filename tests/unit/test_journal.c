@@ -356,6 +356,55 @@ static void a_spare_by_a_name_that_is_not_safe_does_not_become_two_segments(void
     }
 }
 
+/* ---- places ---- */
+
+/* What lies before the place is not even read. */
+static void a_scan_begins_at_the_place_noted_before_its_block(void **state)
+{
+    write_blocks(7);
+    damage(0, 1, 60, 0xff);
+    assert_int_equal(world_scan(&world, 1), ERR_CORRUPT);
+    assert_int_equal(world_scan(&world, 5), ERR_OK);
+    assert_null(world.broken);
+}
+
+static void expect_scans(void)
+{
+    for (uint64_t from = 1; from <= world.acked; from++) {
+        assert_int_equal(world_scan(&world, from), ERR_OK);
+        if (world.broken) fail_msg("from %llu: %s", (unsigned long long)from, world.broken);
+    }
+}
+
+static void scans_from_anywhere_read_the_same(void **state)
+{
+    for (unsigned i = 0; i < 30; i++) {
+        assert_int_equal(world_append(&world, i % 5 ? SMALL : BIG, 1 + i % 3), ERR_OK);
+        if (i % 2) assert_int_equal(world_sync(&world), ERR_OK);
+    }
+    assert_int_equal(world_sync(&world), ERR_OK);
+    expect_scans();
+    world_kill(&world);
+    expect_reopen(0);
+    expect_scans(); /* by the places that recovery noted */
+}
+
+/* Places of blocks that became void must lead nobody there. */
+static void a_place_of_a_void_block_is_not_used(void **state)
+{
+    static const enum io_sim_loss ways[] = {IO_SIM_LOST, IO_SIM_KEPT};
+    for (unsigned i = 0; i < 6; i++) {
+        write_blocks(2);
+        append_blocks(2, SMALL);
+        io_sim_fail_sync(world.sim, 1, ways[i % 2]);
+        assert_int_equal(world_sync(&world), ERR_STORAGE);
+        assert_int_equal(world_restart(&world), ERR_OK);
+        expect_scans();
+        write_blocks(3);
+        expect_scans();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +428,9 @@ int main(void)
         LAW(a_file_that_took_no_header_is_not_kept),
         LAW(a_recycled_segment_never_shows_its_old_blocks),
         LAW(void_blocks_in_a_recycled_segment_do_not_continue_the_new_chain),
+        LAW(a_scan_begins_at_the_place_noted_before_its_block),
+        LAW(scans_from_anywhere_read_the_same),
+        LAW(a_place_of_a_void_block_is_not_used),
         LAW(a_spare_by_a_name_that_is_not_safe_does_not_become_two_segments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

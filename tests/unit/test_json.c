@@ -1,4 +1,5 @@
-/* test_json.c -- the JSON shim: what is a document, what is picked, what is walked. */
+/* test_json.c -- the JSON shim: what is a document, what is picked, what is walked, what is
+ * written again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "wire/json.h"
+#include "base/json.h"
 
 #define TEXT_MAX (1u << 20)
 
@@ -376,6 +377,114 @@ static void a_long_document_is_parsed_up_to_the_limit_and_small_ones_after_it(vo
     }
 }
 
+static void assert_text(const char *text, const char *want)
+{
+    struct json_value root;
+    if (!parse(text, &root)) fail_msg("refused: %s", text);
+    struct bytes got = json_text(parser, &root);
+    if (!bytes_equal(got, bytes_str(want)))
+        fail_msg("%s: %.*s, not %s", text, (int)got.size, got.data, want);
+}
+
+static void text_is_the_document_without_its_white_space(void **state)
+{
+    assert_text(" { \"b\" : [ 1 , { } , [ ] , null ] ,\n\"a\":{\"x\":true,\"y\":false} } ",
+                "{\"b\":[1,{},[],null],\"a\":{\"x\":true,\"y\":false}}");
+    assert_text("{\"a\":1,\"a\" :2}", "{\"a\":1,\"a\":2}");
+    assert_text(" \"x\" ", "\"x\"");
+    assert_text("[]", "[]");
+    assert_text("{}", "{}");
+    assert_text("null", "null");
+}
+
+/* A-18: what is an integer stays exact, what is none does not become one. */
+static void A_18_text_keeps_numbers_as_they_are(void **state)
+{
+    static const char *const cases[][2] = {
+        {"-9223372036854775808", "-9223372036854775808"},
+        {"9223372036854775807", "9223372036854775807"},
+        {"9223372036854775808", "9223372036854775808"},
+        {"18446744073709551615", "18446744073709551615"},
+        {"9007199254740993", "9007199254740993"},
+        {"-0", "0"},
+        {"1.0", "1.0"},
+        {"-0.0", "-0.0"},
+        {"0.1", "0.1"},
+        {"1e2", "100.0"},
+        {"1E5", "1e+05"},
+        {"12345678901234567890.0", "12345678901234567168.0"},
+        {"1.7976931348623157e308", "1.7976931348623157e+308"},
+        {"5e-324", "5e-324"},
+        {"0.30000000000000004", "0.30000000000000004"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct json_value before, after;
+        assert_text(cases[i][0], cases[i][1]);
+        assert_true(parse(cases[i][0], &before));
+        assert_true(parse(cases[i][1], &after));
+        assert_int_equal(before.type, after.type);
+        assert_text(cases[i][1], cases[i][1]);
+    }
+}
+
+static void text_escapes_what_JSON_demands_and_nothing_else(void **state)
+{
+    assert_text("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\\"\\\\/\\b\\f\\n\\r\\t\"");
+    assert_text("\"\\u0000\\u0001\\u000B\\u001F\\u007f\"", "\"\\u0000\\u0001\\u000b\\u001f\x7f\"");
+    assert_text("{\"\\u0022k\":\"\\u00e9\\ud83d\\ude00\"}", "{\"\\\"k\":\"\u00e9\U0001F600\"}");
+}
+
+/* Each byte at each place of the eight that are looked at together, and in what is left over. */
+static void text_finds_every_byte_to_escape_wherever_it_stands(void **state)
+{
+    for (unsigned byte = 0; byte < 0x80; byte++) {
+        for (size_t at = 0; at < 19; at++) {
+            char text[64] = "\"", *end = text + 1;
+            for (size_t i = 0; i < 19; i++)
+                end += i == at ? sprintf(end, "\\u%04x", byte) : sprintf(end, "x");
+            memcpy(end, "\"", 2);
+            struct json_value root, again;
+            assert_true(parse(text, &root));
+            char copy[64 + JSON_PADDING] = {0};
+            char want[64];
+            struct bytes once = json_text(parser, &root);
+            size_t want_size = root.string.size;
+            memcpy(want, root.string.data, want_size);
+            memcpy(copy, once.data, once.size);
+            if (!json_parse(parser, bytes_of(copy, once.size), &again))
+                fail_msg("byte %u at %zu gave no JSON", byte, at);
+            assert_bytes(again.string, bytes_of(want, want_size));
+        }
+    }
+}
+
+static void text_of_one_part_and_of_none(void **state)
+{
+    struct json_value value =
+        pick_one("{\"a\":1,\"payload\":{ \"x\":[1.5, 2] },\"b\":2}", "payload");
+    assert_bytes(json_text(parser, &value), BYTES("{\"x\":[1.5,2]}"));
+    assert_bytes(json_text(parser, &value), BYTES("{\"x\":[1.5,2]}"));
+    value = pick_one("{\"a\": 0.5}", "a");
+    assert_bytes(json_text(parser, &value), BYTES("0.5"));
+    assert_int_equal(json_text(parser, &(struct json_value){.type = JSON_ABSENT}).size, 0);
+}
+
+static void text_of_a_long_document_is_whole_and_its_memory_goes(void **state)
+{
+    size_t size = TEXT_MAX / 2;
+    char *text = malloc(size + JSON_PADDING);
+    assert_non_null(text);
+    memset(text, 'x', size);
+    for (size_t at = 1; at + 2 < size; at += 1000)
+        memcpy(text + at, "\\n", 2);
+    text[0] = text[size - 1] = '"';
+    struct json_value root;
+    assert_true(json_parse(parser, bytes_of(text, size), &root));
+    assert_bytes(json_text(parser, &root), bytes_of(text, size));
+    free(text);
+    assert_text("[1]", "[1]");
+}
+
 static int setup(void **state)
 {
     parser = json_parser_new(TEXT_MAX);
@@ -409,6 +518,12 @@ int main(void)
         cmocka_unit_test(what_has_no_parts_is_walked_in_no_steps),
         cmocka_unit_test(lines_are_parsed_where_they_stand),
         cmocka_unit_test(a_long_document_is_parsed_up_to_the_limit_and_small_ones_after_it),
+        cmocka_unit_test(text_is_the_document_without_its_white_space),
+        cmocka_unit_test(A_18_text_keeps_numbers_as_they_are),
+        cmocka_unit_test(text_escapes_what_JSON_demands_and_nothing_else),
+        cmocka_unit_test(text_finds_every_byte_to_escape_wherever_it_stands),
+        cmocka_unit_test(text_of_one_part_and_of_none),
+        cmocka_unit_test(text_of_a_long_document_is_whole_and_its_memory_goes),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

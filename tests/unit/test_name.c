@@ -124,6 +124,62 @@ static void a_key_with_a_part_too_long_is_refused(void **state)
     assert_true(counter_key_split(bytes_of(key + 1, 300), &tenant, &kind, &name));
 }
 
+static void a_rule_counter_s_key_goes_on_with_generation_and_dimensions(void **state)
+{
+    struct arena arena;
+    arena_init(&arena, 4096);
+    struct bytes prefix = rule_key_prefix(&arena, BYTES("t1"), BYTES("logins"), 258);
+    struct bytes key = rule_key(&arena, BYTES("t1"), BYTES("logins"), 258, BYTES("{\"a\":\"1\"}"));
+    assert_bytes(prefix, BYTES("t1\0rlogins\0\0\0\1\2"));
+    assert_bytes(key, BYTES("t1\0rlogins\0\0\0\1\2{\"a\":\"1\"}"));
+
+    struct bytes tenant, name, dimensions;
+    uint32_t generation;
+    char kind;
+    assert_true(rule_key_split(key, &tenant, &name, &generation, &dimensions));
+    assert_bytes(tenant, BYTES("t1"));
+    assert_bytes(name, BYTES("logins"));
+    assert_int_equal(generation, 258);
+    assert_bytes(dimensions, BYTES("{\"a\":\"1\"}"));
+    assert_true(counter_key_split(key, &tenant, &kind, &name));
+    assert_int_equal(kind, COUNTER_KIND_RULE);
+    arena_release(&arena);
+}
+
+static void what_is_no_rule_counter_s_key_is_refused(void **state)
+{
+    static const struct bytes bad[] = {
+        {NULL, 0},
+        BYTES("t\0dname\0"),         /* a direct counter */
+        BYTES("t\0dname\0\0\0\0\1"), /* and one that goes on */
+        BYTES("t\0rname\0"),         /* no generation */
+        BYTES("t\0rname\0\0\0\1"),   /* half a generation */
+        BYTES("t\0rname"),
+        BYTES("t\0r\0\0\0\0\1{}"),
+        BYTES("\0rname\0\0\0\0\1{}"),
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
+        struct bytes tenant, name, dimensions;
+        uint32_t generation;
+        if (rule_key_split(bad[i], &tenant, &name, &generation, &dimensions))
+            fail_msg("accepted %zu", i);
+    }
+}
+
+/* A scan by prefix finds one generation of one counter and nothing else. */
+static void generations_of_a_counter_order_by_number(void **state)
+{
+    struct arena arena;
+    arena_init(&arena, 4096);
+    struct bytes t = BYTES("t"), n = BYTES("n"), json = BYTES("{\"z\":\"1\"}");
+    struct bytes low = rule_key(&arena, t, n, 255, json);
+    struct bytes high = rule_key(&arena, t, n, 256, BYTES("{}"));
+    assert_true(bytes_compare(low, high) < 0);
+    assert_true(bytes_starts(low, rule_key_prefix(&arena, t, n, 255)));
+    assert_false(bytes_starts(high, rule_key_prefix(&arena, t, n, 255)));
+    arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +191,9 @@ int main(void)
         cmocka_unit_test(keys_order_by_tenant_then_name),
         cmocka_unit_test(what_is_no_key_is_refused),
         cmocka_unit_test(a_key_with_a_part_too_long_is_refused),
+        cmocka_unit_test(a_rule_counter_s_key_goes_on_with_generation_and_dimensions),
+        cmocka_unit_test(what_is_no_rule_counter_s_key_is_refused),
+        cmocka_unit_test(generations_of_a_counter_order_by_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

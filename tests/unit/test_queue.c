@@ -90,6 +90,107 @@ static int teardown(void **state)
     return 0;
 }
 
+/* ---- weights ---- */
+
+static struct job *push_heavy(const char *tenant, char name, uint32_t count, size_t weight)
+{
+    static struct op ops[16][16];
+    struct op *own = ops[jobs_count % ARRAY_COUNT(ops)];
+    struct job *job = job_new(tenant, name, count);
+    must(count <= ARRAY_COUNT(ops[0]));
+    for (uint32_t i = 0; i < count; i++)
+        own[i] = (struct op){.kind = OP_EVENT, .weight = weight};
+    job->ops = own;
+    job->weighty = true;
+    assert_int_equal(queue_push(queue, job), ERR_OK);
+    return job;
+}
+
+static void start_weighing(size_t most)
+{
+    const struct queue_limits limits = {.ops_max = 1000,
+                                        .tenant_ops_max = 800,
+                                        .sync_ops_max = 100,
+                                        .bytes_max = 10000,
+                                        .batch_weight_max = most};
+    queue_free(queue);
+    queue = queue_new(&limits);
+}
+
+static void a_batch_holds_so_much_weight(void **state)
+{
+    start_weighing(100);
+    push_heavy("t", 'a', 5, 30);
+    push("t", 'b', 1);
+    push_heavy("u", 'c', 1, 20);
+    assert_string_equal(take(100), "a0+3"); /* 'c' would not fit beside it */
+    assert_string_equal(take(100), "c0+1 a3+2 b0+1");
+}
+
+static void what_is_heavier_than_a_batch_goes_first_in_one(void **state)
+{
+    start_weighing(100);
+    push("t", 'a', 1);
+    push_heavy("t", 'b', 3, 500);
+    assert_string_equal(take(100), "a0+1 b0+1");
+    assert_string_equal(take(100), "b1+1");
+    assert_string_equal(take(100), "b2+1");
+}
+
+static void a_whole_job_is_weighed_whole(void **state)
+{
+    start_weighing(100);
+    push_heavy("t", 'a', 2, 30);
+    push_heavy("t", 'b', 3, 30)->whole = true;
+    push_heavy("t", 'c', 4, 60)->whole = true; /* heavier than any batch */
+    assert_string_equal(take(100), "a0+2");
+    assert_string_equal(take(100), "b0+3");
+    assert_string_equal(take(100), "c0+4");
+}
+
+/* ---- jobs that go alone ---- */
+
+static void prepare_nothing(struct job *job)
+{
+    (void)job;
+}
+
+static void new_rules_go_alone(void **state)
+{
+    push("t", 'a', 3);
+    push_sync('b', 1, false);
+    struct job *rules = job_new("", 'r', 5);
+    static struct op ops[5];
+    rules->ops = ops;
+    rules->lane = LANE_SYNC;
+    rules->whole = rules->weighty = true;
+    rules->rules = (struct rules *)rules; /* any will do */
+    assert_int_equal(queue_push(queue, rules), ERR_OK);
+    push_sync('c', 1, false);
+    assert_string_equal(take(4), "b0+1");
+    assert_string_equal(take(4), "r0+5"); /* whatever its size */
+    assert_string_equal(take(4), "c0+1 a0+3");
+}
+
+static void a_job_that_is_prepared_goes_alone(void **state)
+{
+    push("t", 'a', 3);
+    struct job *job = job_new("", 'p', 1);
+    static struct op ops[7];
+    job->ops = ops;
+    job->lane = LANE_SYNC;
+    job->prepare = prepare_nothing;
+    assert_int_equal(queue_push(queue, job), ERR_OK);
+    struct slice slices[8];
+    assert_int_equal(queue_take(queue, slices, 8), 1);
+    assert_ptr_equal(slices[0].job, job);
+    job->count = 7; /* as the commit thread has it made */
+    queue_done(queue, job);
+    assert_int_equal(queue_depth(queue), 3);
+    assert_string_equal(take(8), "a0+3");
+    assert_int_equal(queue_depth(queue), 0);
+}
+
 /* ---- order and fairness ---- */
 
 static void one_tenants_jobs_keep_their_order(void **state)
@@ -447,6 +548,11 @@ static void gathering_ends_when_enough_came_or_in_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        FAIR(a_batch_holds_so_much_weight),
+        FAIR(what_is_heavier_than_a_batch_goes_first_in_one),
+        FAIR(a_whole_job_is_weighed_whole),
+        FAIR(new_rules_go_alone),
+        FAIR(a_job_that_is_prepared_goes_alone),
         FAIR(one_tenants_jobs_keep_their_order),
         FAIR(a_job_is_cut_over_batches_in_order),
         FAIR(tenants_take_turns_a_few_ops_at_a_time),

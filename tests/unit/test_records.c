@@ -118,9 +118,12 @@ static enum err decode_cell(struct bytes value)
 static void cells_come_back(void **state)
 {
     static const struct cell cells[] = {
-        {.added = 0, .subbed = 0, .expires_ms = TIME_NONE, .updated_ms = 0, .exists = true},
-        {INT64_MAX, INT64_MAX, -1, INT64_MAX, true},
-        {1000, 1, 1700000000000, -62135596800000, true},
+        {0, 0, TIME_NONE, TIME_NONE, 0, true},
+        {INT64_MAX, INT64_MAX, -1, TIME_NONE, INT64_MAX, true},
+        {1000, 1, 1700000000000, TIME_NONE, -62135596800000, true},
+        {1, 2, TIME_NONE, TIME_NONE, 1, true}, /* below zero: a rule may allow it */
+        {5, 0, 1700000900000, 1700000000000, 1700000000001, true}, /* a window */
+        {0, INT64_MAX, INT64_MAX, INT64_MIN + 1, INT64_MAX, true},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cells); i++) {
         cell_record(&buf, &cells[i]);
@@ -129,6 +132,7 @@ static void cells_come_back(void **state)
         assert_int_equal(cell_back.added, cells[i].added);
         assert_int_equal(cell_back.subbed, cells[i].subbed);
         assert_int_equal(cell_back.expires_ms, cells[i].expires_ms);
+        assert_int_equal(cell_back.start_ms, cells[i].start_ms);
         assert_int_equal(cell_back.updated_ms, cells[i].updated_ms);
         assert_true(cell_back.exists);
         expect_only_whole(decode_cell);
@@ -137,15 +141,15 @@ static void cells_come_back(void **state)
 
 static void a_cell_that_is_none_is_refused(void **state)
 {
-    struct cell cell = {.added = 1, .subbed = 2, .expires_ms = TIME_NONE, .exists = true};
-    cell_record(&buf, &cell);
-    assert_int_equal(decode_cell(buf_bytes(&buf)), ERR_CORRUPT);
-    buf_reset(&buf);
-    cell.subbed = -1;
-    cell_record(&buf, &cell);
-    assert_int_equal(decode_cell(buf_bytes(&buf)), ERR_CORRUPT);
-    static const char flag_2[] = {1, 2, 2, 2, 2, 2};
-    assert_int_equal(decode_cell(bytes_of(flag_2, sizeof flag_2)), ERR_CORRUPT);
+    static const struct cell cells[] = {{1, -1, TIME_NONE, TIME_NONE, 0, true},
+                                        {-1, 0, TIME_NONE, TIME_NONE, 0, true}};
+    for (size_t i = 0; i < ARRAY_COUNT(cells); i++) {
+        cell_record(&buf, &cells[i]);
+        assert_int_equal(decode_cell(buf_bytes(&buf)), ERR_CORRUPT);
+        buf_reset(&buf);
+    }
+    static const char flag_4[] = {1, 2, 2, 2, 4, 2};
+    assert_int_equal(decode_cell(bytes_of(flag_4, sizeof flag_4)), ERR_CORRUPT);
 }
 
 static const struct counter *counter_back;

@@ -43,6 +43,10 @@ static void every_call_of_the_contract_has_its_route(void **state)
         {HTTP_POST, "/api/counters/t/query", "query", SCOPE_READ},
         {HTTP_GET, "/api/counters/t", "list", SCOPE_READ},
         {HTTP_DELETE, "/api/counters/t/n", "delete", SCOPE_WRITE},
+        {HTTP_POST, "/api/events/t", "events", SCOPE_WRITE},
+        {HTTP_GET, "/api/events/t", "eventList", SCOPE_READ},
+        {HTTP_GET, "/api/events/t/E1", "event", SCOPE_READ},
+        {HTTP_GET, "/api/duplicates/t", "duplicates", SCOPE_READ},
     };
     for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
         expect_route(calls[i].method, calls[i].path, calls[i].name);
@@ -104,6 +108,8 @@ static void an_encoded_slash_is_part_of_its_segment_A_24(void **state)
     assert_true(bytes_equal(match.tenant, BYTES("t%2Fu")));
     assert_true(bytes_equal(match.name, BYTES("a%2Fb")));
     assert_null(find(HTTP_GET, "/api/counters/t%2Fn/get").route);
+    match = find(HTTP_GET, "/api/events/t/a%2Fb");
+    assert_true(bytes_equal(match.name, BYTES("a%2Fb")));
 }
 
 static void a_name_may_be_that_of_a_call(void **state)
@@ -131,6 +137,7 @@ static void another_method_is_told_which_are_allowed_S3_58(void **state)
     expect_allow(HTTP_GET, "/api/counters/t/batch", "POST, DELETE");
     expect_allow(HTTP_PATCH, "/api/counters/t/n", "DELETE");
     expect_allow(HTTP_HEAD, "/api/counters/t/n/increment", "POST");
+    expect_allow(HTTP_PUT, "/api/events/t", "POST, GET, HEAD");
 }
 
 static void head_is_get_without_a_body(void **state)

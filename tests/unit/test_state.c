@@ -286,10 +286,11 @@ static void unsorted_keys_are_an_error_and_leave_nothing(void **state)
 
 /* ---- expired ids ---- */
 
-static void put_records(struct world *world, uint64_t from, uint64_t to, int64_t seen_ms)
+static void put_records(struct world *world, uint64_t from, uint64_t to, int64_t seen_ms,
+                        bool event)
 {
     struct buf value;
-    struct key_record record = {.sequence = 1, .first_seen_ms = seen_ms};
+    struct key_record record = {.sequence = 1, .first_seen_ms = seen_ms, .event = event};
     buf_init(&value, 64);
     record_encode(&value, &record);
     for (uint64_t number = from; number < to; number++) {
@@ -319,10 +320,23 @@ static void compaction_drops_expired_ids_and_no_others(void **state)
     struct world *world = *state;
     world->expired_before = 1000;
     for (uint64_t run = 0; run < 20; run++)
-        put_records(world, run * 10, run * 10 + 10, run % 2 ? 1000 : 999);
+        put_records(world, run * 10, run * 10 + 10, run % 2 ? 1000 : 999, false);
     for (int i = 0; i < 100 && number_there(world, 0); i++)
         usleep(50 * 1000);
     assert_false(number_there(world, 0));
+    for (uint64_t run = 1; run < 20; run += 2)
+        assert_true(number_there(world, run * 10));
+}
+
+static void S1_14_event_ids_never_expire(void **state)
+{
+    struct world *world = *state;
+    world->expired_before = 1000;
+    for (uint64_t run = 0; run < 20; run++)
+        put_records(world, run * 10, run * 10 + 10, 1, run % 2);
+    for (int i = 0; i < 100 && number_there(world, 0); i++)
+        usleep(50 * 1000);
+    assert_false(number_there(world, 0)); /* keys do */
     for (uint64_t run = 1; run < 20; run += 2)
         assert_true(number_there(world, run * 10));
 }
@@ -331,7 +345,7 @@ static void S1_14_nothing_expires_when_nothing_is_to(void **state)
 {
     struct world *world = *state;
     for (uint64_t run = 0; run < 20; run++)
-        put_records(world, run * 10, run * 10 + 10, -5);
+        put_records(world, run * 10, run * 10 + 10, -5, false);
     usleep(300 * 1000);
     for (uint64_t number = 0; number < 200; number++)
         assert_true(number_there(world, number));
@@ -354,6 +368,7 @@ int main(void)
         TEST(leftovers_of_an_ingest_are_removed),
         TEST(unsorted_keys_are_an_error_and_leave_nothing),
         TEST(compaction_drops_expired_ids_and_no_others),
+        TEST(S1_14_event_ids_never_expire),
         TEST(S1_14_nothing_expires_when_nothing_is_to),
     };
     return cmocka_run_group_tests_name("state", tests, NULL, NULL);

@@ -57,6 +57,8 @@ static void an_abandoned_turn_leaves_what_others_submitted(void **state)
     struct arena arena;
     arena_init(&arena, 4096);
     struct apply apply = {.arena = &arena, .slices = &slice, .slices_count = 1};
+    assert_int_equal(heart->store->ops->begin(heart->store), ERR_OK);
+    apply_identify(&apply);
     apply_needs(&apply);
     assert_int_equal(heart->store->ops->load(heart->store, &apply.reads, &arena), ERR_OK);
     assert_int_equal(apply.reads.cells[0].value.added, 11);
@@ -286,14 +288,11 @@ struct second_turn {
 static void *take_second_turn(void *context)
 {
     struct second_turn *second = context;
-    struct arena arena;
     struct read_set reads = {0};
-    arena_init(&arena, 1024);
-    enum err e = second->store->ops->load(second->store, &reads, &arena);
+    enum err e = second->store->ops->begin(second->store);
     must(e == ERR_OK);
     second->began = true;
     second->store->ops->abandon(second->store, &reads);
-    arena_release(&arena);
     return NULL;
 }
 
@@ -301,18 +300,15 @@ static void a_turn_waits_for_the_one_before_it_to_end(void **state)
 {
     struct heart *heart = *state;
     struct second_turn second = {.store = heart->store};
-    struct arena arena;
     struct read_set reads = {0};
     pthread_t thread;
-    arena_init(&arena, 1024);
-    assert_int_equal(heart->store->ops->load(heart->store, &reads, &arena), ERR_OK);
+    assert_int_equal(heart->store->ops->begin(heart->store), ERR_OK);
     assert_int_equal(pthread_create(&thread, NULL, take_second_turn, &second), 0);
     usleep(50 * 1000);
     assert_false(second.began);
     heart->store->ops->abandon(heart->store, &reads);
     pthread_join(thread, NULL);
     assert_true(second.began);
-    arena_release(&arena);
 }
 
 static void sync_says_how_many_batches_it_reported(void **state)

@@ -4,7 +4,7 @@
 
 #include "core/counter.h"
 
-enum { BODY_FORMAT = 1 };
+enum { BODY_FORMAT = 2 };
 
 enum tag {
     TAG_COUNTER = 'N',
@@ -12,25 +12,45 @@ enum tag {
     TAG_CELL = 'C',
     TAG_CELL_EXPIRING = 'E',
     TAG_CELL_GONE = 'c',
+    TAG_WINDOW = 'W',
     TAG_TENANT = 'T',
     TAG_KEY = 'K',
+    TAG_ID = 'I',
+    TAG_OBJECT = 'O',
     TAG_DEAD = 'D',
 };
 
 enum { CAUSE_REFUSED = 0x80 }; /* remembered under a key, but it changed no cell */
+
+static void encode_event(struct buf *buf, const struct op *op)
+{
+    const struct stored_event stored = event_to_store(op->event);
+    buf_add_sized(buf, op->tenant);
+    stored_event_encode(buf, &stored);
+}
 
 static void encode_cause(struct buf *buf, const struct read_set *reads, const struct op *op)
 {
     bool refused = op->err != ERR_OK;
     buf_add_char(buf, (char)(op->kind | (refused ? CAUSE_REFUSED : 0)));
     if (refused) return;
-    if (op->kind == OP_DELETE) {
+    switch (op->kind) {
+    case OP_EVENT:
+        encode_event(buf, op);
+        return;
+    case OP_REPLAY: /* the event itself lies where it was replayed from */
+        return;
+    case OP_OBJECT:
+        buf_add_sized(buf, op->object->key);
+        return;
+    case OP_DELETE:
         buf_add_sized(buf, op->counter);
         return;
+    default:
+        buf_add_varint(buf, reads->cells[op->cell_index].series);
+        buf_add_signed(buf, op->bucket);
+        if (op->kind != OP_EXPIRE) buf_add_varint(buf, (uint64_t)op->amount);
     }
-    buf_add_varint(buf, reads->cells[op->cell_index].series);
-    buf_add_signed(buf, op->bucket);
-    if (op->kind != OP_EXPIRE) buf_add_varint(buf, (uint64_t)op->amount);
 }
 
 static void encode_causes(struct buf *buf, const struct write_set *writes)
@@ -57,13 +77,18 @@ static void encode_cell(struct buf *buf, const struct read_cell *cell)
 {
     const struct cell *value = &cell->value;
     bool expiring = value->exists && value->expires_ms != TIME_NONE;
-    buf_add_char(buf, !value->exists ? TAG_CELL_GONE : expiring ? TAG_CELL_EXPIRING : TAG_CELL);
+    bool window = expiring && value->start_ms != TIME_NONE;
+    buf_add_char(buf, !value->exists ? TAG_CELL_GONE
+                      : window       ? TAG_WINDOW
+                      : expiring     ? TAG_CELL_EXPIRING
+                                     : TAG_CELL);
     buf_add_varint(buf, cell->series);
     buf_add_signed(buf, cell->bucket);
     if (!value->exists) return;
     buf_add_signed(buf, value->added);
     buf_add_signed(buf, value->subbed);
     if (expiring) buf_add_signed(buf, value->expires_ms);
+    if (window) buf_add_signed(buf, value->start_ms);
 }
 
 static void encode_tenants(struct buf *buf, const struct read_set *reads)
@@ -76,15 +101,28 @@ static void encode_tenants(struct buf *buf, const struct read_set *reads)
     }
 }
 
+/* First seen in this very block, at its time. */
 static void encode_key(struct buf *buf, const struct read_key *key)
 {
-    buf_add_char(buf, TAG_KEY);
+    buf_add_char(buf, key->value.event ? TAG_ID : TAG_KEY);
     buf_add_fixed64(buf, key->print.low);
     buf_add_fixed64(buf, key->print.high);
     buf_add_varint(buf, key->value.sequence);
-    buf_add_signed(buf, key->value.first_seen_ms);
-    buf_add_fixed64(buf, key->value.check);
+    if (key->value.event)
+        buf_add_u32(buf, (uint32_t)key->value.check);
+    else
+        buf_add_fixed64(buf, key->value.check);
     buf_add_sized(buf, key->value.outcome);
+}
+
+static void encode_objects(struct buf *buf, const struct read_set *reads)
+{
+    for (uint32_t i = 0; i < reads->objects_count; i++) {
+        if (!reads->objects[i].changed) continue;
+        buf_add_char(buf, TAG_OBJECT);
+        buf_add_sized(buf, reads->objects[i].key);
+        buf_add_sized(buf, reads->objects[i].value);
+    }
 }
 
 void block_encode(struct buf *buf, const struct write_set *writes)
@@ -98,6 +136,7 @@ void block_encode(struct buf *buf, const struct write_set *writes)
     encode_tenants(buf, reads);
     for (uint32_t i = 0; i < reads->keys_count; i++)
         if (reads->keys[i].changed) encode_key(buf, &reads->keys[i]);
+    encode_objects(buf, reads);
     for (uint32_t i = 0; i < writes->dead_count; i++) {
         buf_add_char(buf, TAG_DEAD);
         buf_add_varint(buf, writes->dead[i]);
@@ -117,15 +156,16 @@ static void visit_cell(struct reader *reader, enum tag tag, int64_t time_ms,
 {
     uint64_t series = read_varint(reader);
     int64_t bucket = read_signed(reader);
-    struct cell cell = {.expires_ms = TIME_NONE};
+    struct cell cell = {.expires_ms = TIME_NONE, .start_ms = TIME_NONE};
     if (tag != TAG_CELL_GONE) {
         cell.exists = true;
         cell.updated_ms = time_ms;
         cell.added = read_signed(reader);
         cell.subbed = read_signed(reader);
-        if (cell.subbed < 0 || cell.added < cell.subbed) reader->failed = true;
+        if (cell.subbed < 0 || cell.added < 0) reader->failed = true;
     }
-    if (tag == TAG_CELL_EXPIRING) cell.expires_ms = read_signed(reader);
+    if (tag == TAG_CELL_EXPIRING || tag == TAG_WINDOW) cell.expires_ms = read_signed(reader);
+    if (tag == TAG_WINDOW) cell.start_ms = read_signed(reader);
     if (!reader->failed) visitor->cell(visitor->context, series, bucket, &cell);
 }
 
@@ -137,17 +177,24 @@ static void visit_tenant(struct reader *reader, const struct block_visitor *visi
     if (!reader->failed) visitor->tenant(visitor->context, tenant, (int64_t)cells);
 }
 
-static void visit_key(struct reader *reader, const struct block_visitor *visitor)
+static void visit_key(struct reader *reader, enum tag tag, int64_t time_ms,
+                      const struct block_visitor *visitor)
 {
     struct fingerprint print;
     print.low = read_fixed64(reader);
     print.high = read_fixed64(reader);
-    struct key_record record = {.exists = true};
+    struct key_record record = {.exists = true, .event = tag == TAG_ID, .first_seen_ms = time_ms};
     record.sequence = read_varint(reader);
-    record.first_seen_ms = read_signed(reader);
-    record.check = read_fixed64(reader);
+    record.check = record.event ? read_u32(reader) : read_fixed64(reader);
     record.outcome = read_sized(reader);
     if (!reader->failed) visitor->key(visitor->context, print, &record);
+}
+
+static void visit_object(struct reader *reader, const struct block_visitor *visitor)
+{
+    struct bytes key = read_sized(reader);
+    struct bytes value = read_sized(reader);
+    if (!reader->failed) visitor->object(visitor->context, key, value);
 }
 
 static void visit_dead(struct reader *reader, const struct block_visitor *visitor)
@@ -172,13 +219,18 @@ enum err block_visit(struct bytes body, int64_t time_ms, struct arena *arena,
         case TAG_CELL:
         case TAG_CELL_EXPIRING:
         case TAG_CELL_GONE:
+        case TAG_WINDOW:
             visit_cell(&reader, tag, time_ms, visitor);
             break;
         case TAG_TENANT:
             visit_tenant(&reader, visitor);
             break;
         case TAG_KEY:
-            visit_key(&reader, visitor);
+        case TAG_ID:
+            visit_key(&reader, tag, time_ms, visitor);
+            break;
+        case TAG_OBJECT:
+            visit_object(&reader, visitor);
             break;
         case TAG_DEAD:
             visit_dead(&reader, visitor);
@@ -188,4 +240,55 @@ enum err block_visit(struct bytes body, int64_t time_ms, struct arena *arena,
         }
     }
     return reader.failed ? ERR_CORRUPT : ERR_OK;
+}
+
+/* Steps over a cause that is no event. */
+static void skip_cause(struct reader *reader, enum op_kind kind)
+{
+    switch (kind) {
+    case OP_REPLAY:
+        return;
+    case OP_OBJECT:
+    case OP_DELETE:
+        read_sized(reader);
+        return;
+    case OP_INCREMENT:
+    case OP_DECREMENT:
+    case OP_SET:
+    case OP_EXPIRE:
+        read_varint(reader);
+        read_signed(reader);
+        if (kind != OP_EXPIRE) read_varint(reader);
+        return;
+    default:
+        reader->failed = true;
+    }
+}
+
+enum err block_events(const struct journal_block *block, store_event_fn *visit, void *context,
+                      bool *stopped_out)
+{
+    struct reader reader = reader_of(block->body);
+    *stopped_out = false;
+    if (read_u8(&reader) != BODY_FORMAT) return ERR_CORRUPT;
+    struct reader causes = reader_of(read_bytes(&reader, read_u32(&reader)));
+    if (reader.failed) return ERR_CORRUPT;
+    for (uint32_t i = 0; i < block->count && !causes.failed; i++) {
+        uint8_t kind = read_u8(&causes);
+        if (kind & CAUSE_REFUSED) continue;
+        if (kind != OP_EVENT) {
+            skip_cause(&causes, kind);
+            continue;
+        }
+        struct stored_event event = {0};
+        struct bytes tenant = read_sized(&causes);
+        stored_event_decode(&causes, &event);
+        if (causes.failed) break;
+        event.tenant = tenant;
+        event.sequence = block->first_sequence + i;
+        event.arrived_ms = block->time_ms;
+        *stopped_out = !visit(context, &event);
+        if (*stopped_out) return ERR_OK;
+    }
+    return causes.failed ? ERR_CORRUPT : ERR_OK;
 }

@@ -10,7 +10,8 @@
 #define TALLY_STORE_EMBEDDED_BLOCK_H
 
 #include "base/codec.h"
-#include "core/sets.h"
+#include "store/embedded/journal.h"
+#include "store/store.h"
 
 /* Appends the body of a decided batch. */
 void block_encode(struct buf *buf, const struct write_set *writes);
@@ -22,6 +23,7 @@ struct block_visitor {
     void (*cell)(void *context, uint64_t series, int64_t bucket, const struct cell *cell);
     void (*tenant)(void *context, struct bytes tenant, int64_t cells);
     void (*key)(void *context, struct fingerprint print, const struct key_record *record);
+    void (*object)(void *context, struct bytes key, struct bytes value); /* size 0: removed */
     void (*dead)(void *context, uint64_t series);
     void *context;
 };
@@ -30,5 +32,10 @@ struct block_visitor {
  * been visited by then. `time_ms` is the block's: the time its cells were updated. */
 MUST_USE enum err block_visit(struct bytes body, int64_t time_ms, struct arena *arena,
                               const struct block_visitor *visitor);
+
+/* Walks the causes and visits the events and dropped duplicates among them, in order. Views borrow
+ * from the body. `*stopped_out` if `visit` returned false. ERR_CORRUPT as above. */
+MUST_USE enum err block_events(const struct journal_block *block, store_event_fn *visit,
+                               void *context, bool *stopped_out);
 
 #endif

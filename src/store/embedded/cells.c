@@ -14,6 +14,7 @@ struct slot {
     int64_t subbed;
     int64_t expires_ms;
     int64_t updated_ms;
+    int64_t start_ms;
     bool exists;
     const struct read_cell *staged; /* the newest value, while its batch is in flight */
 };
@@ -63,8 +64,12 @@ static uint64_t slot_hash(uint64_t series, int64_t bucket)
 
 static struct cell slot_visible(const struct slot *slot)
 {
-    return (struct cell){slot->added, slot->subbed, slot->expires_ms, slot->updated_ms,
-                         slot->exists};
+    return (struct cell){.added = slot->added,
+                         .subbed = slot->subbed,
+                         .expires_ms = slot->expires_ms,
+                         .start_ms = slot->start_ms,
+                         .updated_ms = slot->updated_ms,
+                         .exists = slot->exists};
 }
 
 static void slot_show(struct slot *slot, const struct cell *cell)
@@ -73,6 +78,7 @@ static void slot_show(struct slot *slot, const struct cell *cell)
     slot->subbed = cell->subbed;
     slot->expires_ms = cell->expires_ms;
     slot->updated_ms = cell->updated_ms;
+    slot->start_ms = cell->start_ms;
     slot->exists = cell->exists;
 }
 
@@ -94,7 +100,7 @@ static struct slot *slot_make(struct cells *cells, struct cache_shard *shard, ui
     slot->entry.node.hash = hash;
     slot->series = series;
     slot->bucket = bucket;
-    slot->expires_ms = TIME_NONE;
+    slot->expires_ms = slot->start_ms = TIME_NONE;
     cache_insert(&cells->cache, shard, &slot->entry);
     return slot;
 }

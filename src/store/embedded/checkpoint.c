@@ -84,6 +84,16 @@ static void write_tenant(void *context, struct cache_entry *entry)
     state_batch_put(embedded->writes, STATE_TENANTS, tenant, buf_bytes(&value));
 }
 
+static void write_object(void *context, struct cache_entry *entry)
+{
+    struct embedded *embedded = context;
+    struct keyed_object object = objects_value(entry);
+    if (object.value.size)
+        state_batch_put(embedded->writes, STATE_OBJECTS, object.key, object.value);
+    else
+        state_batch_delete(embedded->writes, STATE_OBJECTS, object.key);
+}
+
 static enum err write_back_cache(struct embedded *embedded, struct cache *cache,
                                  cache_copy_fn *copy)
 {
@@ -138,6 +148,7 @@ static enum err write_dead(struct embedded *embedded, const uint64_t *dead, size
 static enum err write_back(struct embedded *embedded)
 {
     enum err e = write_back_cache(embedded, tenants_cache(embedded->tenants), write_tenant);
+    if (e == ERR_OK) e = write_back_cache(embedded, objects_cache(embedded->objects), write_object);
     if (e == ERR_OK)
         e = write_back_cache(embedded, counters_cache(embedded->counters), write_counter);
     if (e == ERR_OK) e = write_back_cache(embedded, cells_cache(embedded->cells), write_cell);
@@ -161,6 +172,7 @@ static enum err write_applied(struct embedded *embedded, const struct store_posi
 static void settle(struct embedded *embedded, bool ok)
 {
     cache_flushed(tenants_cache(embedded->tenants), ok);
+    cache_flushed(objects_cache(embedded->objects), ok);
     cache_flushed(counters_cache(embedded->counters), ok);
     cache_flushed(cells_cache(embedded->cells), ok);
 }
@@ -224,7 +236,7 @@ enum err checkpoint_run(struct embedded *embedded)
     atomic_store(&embedded->applied_sequence, position.last_sequence);
     atomic_fetch_add(&embedded->checkpoints, 1);
     crash_point("checkpoint.before_trim");
-    journal_trim(embedded->journal, position.last_sequence);
+    history_trim(embedded);
     return ERR_OK;
 }
 
@@ -232,11 +244,13 @@ bool checkpoint_has_room(struct embedded *embedded)
 {
     struct cache_stats cells;
     struct cache_stats counters;
+    struct cache_stats objects;
     struct registry_stats registry;
     cache_stats(cells_cache(embedded->cells), &cells);
     cache_stats(counters_cache(embedded->counters), &counters);
+    cache_stats(objects_cache(embedded->objects), &objects);
     registry_stats(embedded->registry, &registry);
-    uint64_t entries = cells.dirty + counters.dirty + registry.recent;
+    uint64_t entries = cells.dirty + counters.dirty + objects.dirty + registry.recent;
     bool room = reserve_make_room(&embedded->reserve, ROOM_BYTES + entries * DIRTY_BYTES_EACH);
     if (!room && !embedded->no_room)
         log_line(LOG_ERROR, "the disk is full: changes stay in the journal until there is room");
@@ -254,7 +268,8 @@ static bool checkpoint_is_due(struct embedded *embedded)
     if (journal.appended_bytes - embedded->applied_bytes >= embedded->config.checkpoint_bytes)
         return true;
     return cache_pressed(cells_cache(embedded->cells)) ||
-           cache_pressed(counters_cache(embedded->counters));
+           cache_pressed(counters_cache(embedded->counters)) ||
+           cache_pressed(objects_cache(embedded->objects));
 }
 
 /* RocksDB has no way to resume after an I/O error but to open it anew. What it had not flushed is
@@ -297,6 +312,7 @@ bool embedded_tend(struct store *store)
     pthread_mutex_unlock(&embedded->pipeline);
     if (down) restart_journal(embedded);
     bool more = tend_state(embedded);
+    more |= history_archive(embedded);
     return journal_prepare(embedded->journal) || more;
 }
 

@@ -19,7 +19,8 @@
 #include "store/embedded/internal.h"
 
 #define STATE_CACHE_SHARE 4u       /* of cacheBytes, for RocksDB's blocks */
-#define COUNTER_CACHE_SHARE 4u     /* of the rest, for counters; cells have what is left */
+#define COUNTER_CACHE_SHARE 4u     /* of the rest, for counters, */
+#define OBJECT_CACHE_SHARE 8u      /* and for objects; cells have what is left */
 #define SEAL_COUNT 262144u         /* ids in one sorted file */
 #define OPEN_ROOM_BYTES (4u << 20) /* RocksDB writes a little when it opens */
 #define FIRST_SERIES 1u            /* 0 means none */
@@ -116,6 +117,12 @@ static void replay_key(void *context, struct fingerprint print, const struct key
     registry_replay(embedded->registry, print, record);
 }
 
+static void replay_object(void *context, struct bytes key, struct bytes value)
+{
+    struct embedded *embedded = context;
+    objects_replay(embedded->objects, fingerprint_of(&embedded->store.secret, key), key, value);
+}
+
 static void replay_dead(void *context, uint64_t series)
 {
     embedded_bury(context, &series, 1);
@@ -125,8 +132,13 @@ static enum err replay_block(void *context, const struct journal_block *block)
 {
     struct embedded *embedded = context;
     struct arena arena;
-    const struct block_visitor visitor = {replay_counter, replay_cell, replay_tenant,
-                                          replay_key,     replay_dead, embedded};
+    const struct block_visitor visitor = {.counter = replay_counter,
+                                          .cell = replay_cell,
+                                          .tenant = replay_tenant,
+                                          .key = replay_key,
+                                          .object = replay_object,
+                                          .dead = replay_dead,
+                                          .context = embedded};
     arena_init(&arena, 64u << 10);
     enum err e = block_visit(block->body, block->time_ms, &arena, &visitor);
     arena_release(&arena);
@@ -152,6 +164,27 @@ static enum err open_journal(struct embedded *embedded, char *error_out, size_t 
                         embedded, error_out, error_size);
 }
 
+static enum err open_archive(struct embedded *embedded, char *error_out, size_t error_size)
+{
+    char path[4096];
+    const struct embedded_config *config = &embedded->config;
+    enum err e = make_dir(config->dir, "archive", path, sizeof path, error_out, error_size);
+    if (e != ERR_OK) return e;
+    struct archive_config archive = {
+        .dir = path, .io = config->io, .installation = embedded->identity.installation};
+    return archive_open(&embedded->archive, &archive, error_out, error_size);
+}
+
+/* Writers first: readers come and go all the time, and commits wait for a writer. */
+static void lock_init(pthread_rwlock_t *lock)
+{
+    pthread_rwlockattr_t attributes;
+    pthread_rwlockattr_init(&attributes);
+    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(lock, &attributes);
+    pthread_rwlockattr_destroy(&attributes);
+}
+
 static struct embedded *embedded_new(const struct embedded_config *config)
 {
     struct embedded *embedded = must_calloc(1, sizeof *embedded);
@@ -161,8 +194,12 @@ static struct embedded *embedded_new(const struct embedded_config *config)
     if (!embedded->config.io) embedded->config.io = &io_system;
     embedded->identity.lock_fd = -1;
     embedded->counters = counters_new(memory / COUNTER_CACHE_SHARE);
-    embedded->cells = cells_new(memory - memory / COUNTER_CACHE_SHARE);
+    embedded->objects = objects_new(memory / OBJECT_CACHE_SHARE);
+    embedded->cells =
+        cells_new(memory - memory / COUNTER_CACHE_SHARE - memory / OBJECT_CACHE_SHARE);
     embedded->tenants = tenants_new();
+    lock_init(&embedded->visible);
+    lock_init(&embedded->retained);
     pthread_mutex_init(&embedded->turn, NULL);
     pthread_mutex_init(&embedded->pipeline, NULL);
     return embedded;
@@ -170,6 +207,7 @@ static struct embedded *embedded_new(const struct embedded_config *config)
 
 static void embedded_free(struct embedded *embedded)
 {
+    if (embedded->archive) archive_close(embedded->archive);
     if (embedded->journal) journal_close(embedded->journal);
     if (embedded->registry) registry_free(embedded->registry);
     if (embedded->writes) state_batch_free(embedded->writes);
@@ -182,6 +220,9 @@ static void embedded_free(struct embedded *embedded)
     cells_free(embedded->cells);
     counters_free(embedded->counters);
     tenants_free(embedded->tenants);
+    objects_free(embedded->objects);
+    pthread_rwlock_destroy(&embedded->visible);
+    pthread_rwlock_destroy(&embedded->retained);
     identity_release(&embedded->identity);
     free(embedded->dead);
     pthread_mutex_destroy(&embedded->pipeline);
@@ -193,6 +234,7 @@ enum err embedded_open(struct store **store_out, const struct embedded_config *c
                        char *error_out, size_t error_size)
 {
     struct embedded *embedded = embedded_new(config);
+    embedded->identity.ids_shared = config->ids_shared;
     enum err e = identity_open(&embedded->identity, config->dir, error_out, error_size);
     if (e != ERR_OK) goto failed;
     embedded->store.secret = embedded->identity.secret;
@@ -204,6 +246,8 @@ enum err embedded_open(struct store **store_out, const struct embedded_config *c
     if (e != ERR_OK) goto failed;
     e = open_registry(embedded, error_out, error_size);
     if (e != ERR_OK) goto failed;
+    e = open_archive(embedded, error_out, error_size);
+    if (e != ERR_OK) goto failed;
     e = open_journal(embedded, error_out, error_size);
     if (e != ERR_OK) goto failed;
 
@@ -211,6 +255,7 @@ enum err embedded_open(struct store **store_out, const struct embedded_config *c
     atomic_store(&embedded->durable_sequence, embedded->durable.last_sequence);
     atomic_store(&embedded->applied_sequence, embedded->applied.last_sequence);
     embedded->checkpoint_ns = clock_mono_ns(config->clock);
+    history_open(embedded);
     *store_out = &embedded->store;
     return ERR_OK;
 failed:
@@ -246,10 +291,14 @@ static void embedded_stats(struct store *store, struct store_stats *stats_out)
     struct registry_stats registry;
     struct cache_stats cells;
     struct cache_stats counters;
+    struct cache_stats objects;
+    struct archive_stats archive;
     journal_stats(embedded->journal, &journal);
     registry_stats(embedded->registry, &registry);
     cache_stats(cells_cache(embedded->cells), &cells);
     cache_stats(counters_cache(embedded->counters), &counters);
+    cache_stats(objects_cache(embedded->objects), &objects);
+    archive_stats(embedded->archive, &archive);
     pthread_mutex_lock(&embedded->pipeline);
     bool writable = !embedded->down;
     pthread_mutex_unlock(&embedded->pipeline);
@@ -260,11 +309,15 @@ static void embedded_stats(struct store *store, struct store_stats *stats_out)
         .journal_bytes = journal.bytes,
         .journal_segments = journal.segments,
         .journal_appended_bytes = journal.appended_bytes,
-        .cache_bytes = cells.bytes + counters.bytes,
+        .cache_bytes = cells.bytes + counters.bytes + objects.bytes,
         .cache_cells = cells.entries,
         .dirty_cells = cells.dirty,
         .registry_ids = registry.ids,
         .registry_filter_bytes = registry.filter_bytes,
+        .archive_bytes = archive.bytes,
+        .archive_files = archive.files,
+        .oldest_event_ms = (int64_t)archive.first_arrived_ms,
+        .archived_sequence = atomic_load(&embedded->archived),
         .checkpoints = atomic_load(&embedded->checkpoints),
         .syncs = journal.syncs,
         .storage_errors = atomic_load(&embedded->storage_errors),
@@ -274,6 +327,7 @@ static void embedded_stats(struct store *store, struct store_stats *stats_out)
 
 static const struct store_ops embedded_ops = {
     .name = "embedded",
+    .begin = embedded_begin,
     .load = embedded_load,
     .submit = embedded_submit,
     .abandon = embedded_abandon,
@@ -281,6 +335,12 @@ static const struct store_ops embedded_ops = {
     .get = embedded_get,
     .range = embedded_range,
     .list = embedded_list,
+    .object = embedded_object,
+    .objects = embedded_objects,
+    .instant = embedded_instant,
+    .events = embedded_events,
+    .lookup = embedded_lookup,
+    .forget = embedded_forget,
     .due = embedded_due,
     .tend = embedded_tend,
     .stats = embedded_stats,

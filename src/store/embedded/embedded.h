@@ -17,6 +17,8 @@ struct embedded_config {
     unsigned spare_segments;
     int64_t checkpoint_ms;     /* at least this often while something is dirty */
     uint64_t checkpoint_bytes; /* or after this much journal: bounds the replay of a restart */
+    bool ids_shared;           /* event ids are unique over all tenants; fixed at first start */
+    int64_t archive_ms;        /* events are archived so long after they came at the latest */
     int64_t key_keep_ms;       /* idempotency keys older than this are dropped for good */
 };
 

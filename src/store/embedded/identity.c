@@ -23,6 +23,7 @@ enum {
     IDENTITY_FORMAT = 1,
     IDENTITY_SIZE = 224,
     AT_FORMAT = 8,
+    AT_SCOPE = 12,
     AT_INSTALLATION = 16,
     AT_SECRET = 24,
     AT_CHECKSUM = 216,
@@ -32,11 +33,12 @@ enum {
 
 _Static_assert(AT_SECRET + HASH_SECRET_SIZE == AT_CHECKSUM, "the secret fills its place");
 
-static bool identity_encode(char out[IDENTITY_SIZE])
+static bool identity_encode(char out[IDENTITY_SIZE], bool ids_shared)
 {
     memset(out, 0, IDENTITY_SIZE);
     memcpy(out, IDENTITY_MAGIC, 8);
     put_u32(out + AT_FORMAT, IDENTITY_FORMAT);
+    put_u32(out + AT_SCOPE, ids_shared);
     if (getrandom(out + AT_INSTALLATION, AT_CHECKSUM - AT_INSTALLATION, 0) < 0) return false;
     put_u64(out + AT_CHECKSUM, hash_checksum(bytes_of(out, AT_CHECKSUM)));
     return true;
@@ -57,6 +59,12 @@ static enum err identity_decode(struct identity *identity, const char in[IDENTIT
     if (get_u64(in + AT_CHECKSUM) != hash_checksum(bytes_of(in, AT_CHECKSUM))) {
         snprintf(error_out, error_size, "%s is damaged: its checksum does not match.", path);
         return ERR_CORRUPT;
+    }
+    if (get_u32(in + AT_SCOPE) != identity->ids_shared) {
+        snprintf(error_out, error_size,
+                 "events.idScope is %s, but %s was made with the other scope; it cannot change.",
+                 identity->ids_shared ? "installation" : "tenant", path);
+        return ERR_INVALID;
     }
     identity->installation = get_u64(in + AT_INSTALLATION);
     memcpy(identity->secret.bytes, in + AT_SECRET, HASH_SECRET_SIZE);
@@ -83,12 +91,12 @@ static bool sync_parent(const char *dir)
 
 /* Written beside its place and renamed, so that a crash leaves no half identity. Where there is one
  * the parent has been synced. */
-static bool identity_create(const char *dir, const char *path)
+static bool identity_create(const char *dir, const char *path, bool ids_shared)
 {
     char temporary[4096 + 8];
     char bytes[IDENTITY_SIZE];
     snprintf(temporary, sizeof temporary, "%s.new", path);
-    if (!identity_encode(bytes)) return false;
+    if (!identity_encode(bytes, ids_shared)) return false;
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) return false;
     bool ok = write(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes && fsync(fd) == 0;
@@ -144,7 +152,7 @@ enum err identity_open(struct identity *identity, const char *dir, char *error_o
     }
     enum err e = lock_dir(identity, dir, error_out, error_size);
     if (e != ERR_OK) return e;
-    if (access(path, F_OK) != 0 && !identity_create(dir, path)) {
+    if (access(path, F_OK) != 0 && !identity_create(dir, path, identity->ids_shared)) {
         snprintf(error_out, error_size, "cannot write %s: %s.", path, strerror(errno));
         e = ERR_STORAGE;
     }

@@ -12,11 +12,13 @@
 struct identity {
     struct hash_secret secret;
     uint64_t installation;
+    bool ids_shared; /* set by the caller: event ids are unique over all tenants */
     int lock_fd;
 };
 
 /* Makes the directory and the file if they are not there. On failure `error_out` has one sentence.
- * ERR_STORAGE, or ERR_CORRUPT for a file that is not ours or is damaged. */
+ * ERR_STORAGE, ERR_CORRUPT for a file that is not ours or is damaged, or ERR_INVALID for one that
+ * was made with another scope of event ids, which cannot be changed afterwards. */
 MUST_USE enum err identity_open(struct identity *identity, const char *dir, char *error_out,
                                 size_t error_size);
 void identity_release(struct identity *identity);

@@ -4,21 +4,25 @@
  *   publish.c     sync thread: append, sync, show to readers; or fail and wind back
  *   reads.c       readers: memory first, then a snapshot of the state
  *   checkpoint.c  tend thread: write back, flush, move `applied`, trim; recovery from errors
+ *   history.c     readers: retained events; tend thread: journal to archive
  *   embedded.c    open, recover, close
  *
- * Locks, outermost first: turn (one turn, or the winding back after a failure), pipeline (what is
- * submitted, and the flags), then a cache shard or the registry. */
+ * Locks, outermost first: turn (one turn, or the winding back after a failure), visible (a batch is
+ * shown whole), pipeline (what is submitted, and the flags), then a cache shard or the registry.
+ * `retained` (the journal's and archive's files stay) is taken by readers of history alone. */
 #ifndef TALLY_STORE_EMBEDDED_INTERNAL_H
 #define TALLY_STORE_EMBEDDED_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "store/embedded/archive.h"
 #include "store/embedded/cells.h"
 #include "store/embedded/counters.h"
 #include "store/embedded/embedded.h"
 #include "store/embedded/identity.h"
 #include "store/embedded/journal.h"
+#include "store/embedded/objects.h"
 #include "store/embedded/records.h"
 #include "store/embedded/registry.h"
 #include "store/embedded/reserve.h"
@@ -41,8 +45,12 @@ struct embedded {
     struct cells *cells;
     struct counters *counters;
     struct tenants *tenants;
+    struct objects *objects;
+    struct archive *archive;
+    pthread_rwlock_t retained; /* read while somebody reads the journal; written to trim it */
 
     pthread_mutex_t turn;
+    pthread_rwlock_t visible; /* written while a batch is being shown, read for embedded_instant */
 
     pthread_mutex_t pipeline;
     struct write_set *submitted_first;
@@ -58,6 +66,8 @@ struct embedded {
     struct reserve reserve;
     struct state_batch *writes; /* made anew with the state */
     bool state_failed;          /* has to be reopened before the next write */
+    int64_t archived_ns;        /* when the archive last caught up */
+    uint64_t archived_bytes;    /* journal bytes appended by then */
     bool no_room;               /* write-back waits for room; said once */
     int64_t checkpoint_ns;
     uint64_t applied_bytes; /* journal bytes appended when the last checkpoint began */
@@ -65,6 +75,7 @@ struct embedded {
 
     atomic_uint_fast64_t durable_sequence; /* copies for stats */
     atomic_uint_fast64_t applied_sequence;
+    atomic_uint_fast64_t archived; /* the journal was looked through for events up to here */
     atomic_uint_fast64_t checkpoints;
     atomic_uint_fast64_t storage_errors;
 };
@@ -75,6 +86,7 @@ static inline struct embedded *embedded_of(struct store *store)
 }
 
 /* turn.c */
+enum err embedded_begin(struct store *store);
 enum err embedded_load(struct store *store, struct read_set *reads, struct arena *arena);
 void embedded_submit(struct store *store, struct write_set *writes);
 void embedded_abandon(struct store *store, struct read_set *reads);
@@ -92,12 +104,29 @@ enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t
                         store_cell_fn *visit, void *context);
 enum err embedded_list(struct store *store, struct bytes prefix, struct bytes after,
                        store_counter_fn *visit, void *context);
+enum err embedded_object(struct store *store, struct bytes key, struct buf *value_out);
+enum err embedded_objects(struct store *store, struct bytes prefix, struct bytes after,
+                          store_object_fn *visit, void *context);
+void embedded_instant(struct store *store, void (*read)(void *context), void *context);
 /* The counter's series of that duration as readers see it; id 0 if there is none. */
 enum err embedded_series(struct embedded *embedded, struct bytes counter, int32_t duration,
                          struct series *series_out);
 /* The cell of a series as readers see it; ERR_OK with `exists` false if there is none. */
 enum err embedded_cell(struct embedded *embedded, uint64_t series, int64_t bucket,
                        struct cell *cell_out);
+
+/* history.c */
+enum err embedded_events(struct store *store, const struct event_query *query,
+                         store_event_fn *visit, void *context, uint64_t *next_out);
+enum err embedded_lookup(struct store *store, struct fingerprint print,
+                         struct key_record *record_out);
+void embedded_forget(struct store *store, int64_t before_ms);
+/* One run of the journal into the archive, if one is due. True: another one may be. */
+bool history_archive(struct embedded *embedded);
+/* Once journal and archive are open: where the archive goes on. */
+void history_open(struct embedded *embedded);
+/* Lets go of journal that neither the state nor the archive needs. */
+void history_trim(struct embedded *embedded);
 
 /* checkpoint.c */
 bool embedded_tend(struct store *store);

@@ -145,7 +145,6 @@ enum err journal_open(struct journal **journal_out, const struct journal_config 
     }
     /* Segments that ended up without a block, so that many starts in a row do not fill the disk. */
     journal_trim(journal, 0);
-    journal->applied = applied;
     *journal_out = journal;
     return ERR_OK;
 out:
@@ -281,6 +280,8 @@ enum err journal_append(struct journal *journal, const struct journal_block *blo
     if (!e) e = stage_room(journal, size);
     if (e) return e;
 
+    journal_note_place(journal, journal->number_next - 1, journal->offset + journal->stage_size,
+                       &journal->last);
     struct segment_link link = {
         .segment_key = journal->key,
         .epoch = journal->epoch,

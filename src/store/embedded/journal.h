@@ -2,8 +2,8 @@
  *
  * Segment files of blocks; a block is one batch. The journal knows nothing of what is inside a
  * block's body. One thread opens, appends, syncs, restarts and closes; `journal_prepare` and
- * `journal_trim` may run on one other; `journal_scan`, `journal_durable_sequence` and
- * `journal_stats` on any.
+ * `journal_trim` may run on one other; `journal_scan`, `journal_first_sequence`,
+ * `journal_durable_sequence` and `journal_stats` on any.
  *
  *     journal_open(..., applied, replay)       calls `replay` for every block after `applied`
  *     journal_append(block); journal_append(block); journal_sync();     both are durable now
@@ -60,7 +60,8 @@ MUST_USE enum err journal_open(struct journal **journal_out, const struct journa
 void journal_close(struct journal *journal);
 
 size_t journal_body_max(const struct journal *journal);
-uint64_t journal_last_sequence(const struct journal *journal);    /* appended, maybe not durable */
+uint64_t journal_first_sequence(struct journal *journal);      /* the first one it may still have */
+uint64_t journal_last_sequence(const struct journal *journal); /* appended, maybe not durable */
 uint64_t journal_durable_sequence(const struct journal *journal); /* survives any crash */
 int64_t journal_last_time(const struct journal *journal); /* of the last block; 0: none known */
 

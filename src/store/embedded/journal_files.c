@@ -36,6 +36,34 @@ void journal_add_segment(struct journal *journal, const struct segment *segment)
     pthread_mutex_unlock(&journal->mutex);
 }
 
+/* The last segment of that number: only the newest one grows. */
+void journal_note_place(struct journal *journal, uint64_t number, uint64_t offset,
+                        const struct chain_end *before)
+{
+    uint64_t step = journal->config.segment_size / SEGMENT_PLACES;
+    if (offset < journal->place_next && number == journal->place_segment) return;
+    pthread_mutex_lock(&journal->mutex);
+    for (size_t i = journal->segments_count; i-- > 0;) {
+        struct segment *segment = &journal->segments[i];
+        if (segment->number != number) continue;
+        if (segment->places_count < SEGMENT_PLACES)
+            segment->places[segment->places_count++] =
+                (struct segment_place){.offset = offset, .before = *before};
+        break;
+    }
+    pthread_mutex_unlock(&journal->mutex);
+    journal->place_segment = number;
+    journal->place_next = offset + step;
+}
+
+uint64_t journal_first_sequence(struct journal *journal)
+{
+    pthread_mutex_lock(&journal->mutex);
+    uint64_t before = journal->segments_count ? journal->segments[0].previous.sequence : 0;
+    pthread_mutex_unlock(&journal->mutex);
+    return before + 1;
+}
+
 struct segment *journal_copy_segments(struct journal *journal, size_t *count_out)
 {
     pthread_mutex_lock(&journal->mutex);

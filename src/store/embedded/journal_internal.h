@@ -9,6 +9,13 @@
 
 #define JOURNAL_PATH_MAX 4096
 
+/* Where a block begins, and what comes before it in the chain. */
+#define SEGMENT_PLACES 64u
+struct segment_place {
+    uint64_t offset;
+    struct chain_end before;
+};
+
 /* A live segment holds the chain's blocks from the one after `previous` to the one that the next
  * segment names as previous; what else is in the file is void. */
 struct segment {
@@ -17,6 +24,8 @@ struct segment {
     uint64_t size; /* of the file */
     uint64_t used; /* of it; `size` where nobody looked */
     bool zeroed;   /* every block of the file is known to have been written once */
+    unsigned places_count;
+    struct segment_place places[SEGMENT_PLACES]; /* in order */
 };
 
 struct journal {
@@ -36,6 +45,8 @@ struct journal {
     struct chain_end last;    /* appended */
     struct chain_end durable; /* synced */
     bool failed;
+    uint64_t place_segment; /* where the next place is noted */
+    uint64_t place_next;
 
     /* The preparing thread's: the spare under way. */
     int making_fd; /* -1: none */
@@ -80,6 +91,10 @@ bool journal_has_spare(struct journal *journal);
 /* The current segment has been written nearly to its end: as good as zero-written for its next use.
  */
 void journal_mark_zeroed(struct journal *journal);
+/* Notes now and then where a block begins, so that scans need not read a segment from its start. By
+ * the thread that appends or recovers. */
+void journal_note_place(struct journal *journal, uint64_t number, uint64_t offset,
+                        const struct chain_end *before);
 /* A copy of the list, to be freed. */
 struct segment *journal_copy_segments(struct journal *journal, size_t *count_out);
 

@@ -202,6 +202,8 @@ static enum err walk_blocks(struct walk *walk, struct segment_reader *reader,
     while (!walk_arrived(walk, reader, until)) {
         struct journal_block block;
         uint64_t offset = reader->offset;
+        if (walk->recovering)
+            journal_note_place(walk->journal, reader->header.number, offset, &reader->end);
         enum err e = segment_reader_next(reader, &block);
         if (e) return walk_judge(walk, reader, until, e, name);
         if (reader->end.sequence > walk->after) e = walk->visit(walk->context, &block);
@@ -221,6 +223,18 @@ static enum err walk_blocks(struct walk *walk, struct segment_reader *reader,
     return ERR_CORRUPT;
 }
 
+/* A scan need not read a segment from its start: the place before the first wanted block does. */
+static void skip_to_place(struct segment_reader *reader, const struct segment *segment,
+                          uint64_t after)
+{
+    for (unsigned i = segment->places_count; i-- > 0;) {
+        if (segment->places[i].before.sequence > after) continue;
+        reader->offset = segment->places[i].offset;
+        reader->end = segment->places[i].before;
+        return;
+    }
+}
+
 static enum err walk_segment(struct walk *walk, const struct segment *segment,
                              const struct chain_end *until)
 {
@@ -228,6 +242,7 @@ static enum err walk_segment(struct walk *walk, const struct segment *segment,
     segment_name(name, SEGMENT_LIVE, segment->number);
     struct segment_reader reader;
     enum err e = open_segment(&reader, walk->journal, segment->number, walk->error);
+    if (!e && !walk->recovering) skip_to_place(&reader, segment, walk->after);
     if (!e) e = walk_blocks(walk, &reader, until, name);
     walk->end = reader.end;
     walk->used = reader.offset;

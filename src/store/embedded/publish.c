@@ -60,6 +60,8 @@ static void publish(struct embedded *embedded, struct write_set *writes)
         counters_publish(embedded->counters, &reads->counters[i]);
     for (uint32_t i = 0; i < reads->tenants_count; i++)
         tenants_publish(embedded->tenants, &reads->tenants[i]);
+    for (uint32_t i = 0; i < reads->objects_count; i++)
+        objects_publish(embedded->objects, &reads->objects[i]);
     if (writes->dead_count) embedded_bury(embedded, writes->dead, writes->dead_count);
     if (writes->count == 0) return;
     struct store_position durable = {writes->first_sequence + writes->count - 1,
@@ -79,6 +81,8 @@ void embedded_drop(struct embedded *embedded, struct read_set *reads)
         counters_drop(embedded->counters, &reads->counters[i]);
     for (uint32_t i = 0; i < reads->tenants_count; i++)
         tenants_drop(embedded->tenants, &reads->tenants[i]);
+    for (uint32_t i = 0; i < reads->objects_count; i++)
+        objects_drop(embedded->objects, &reads->objects[i]);
 }
 
 static uint32_t report(struct embedded *embedded, struct write_set *list, enum err e)
@@ -120,8 +124,11 @@ static uint32_t fail(struct embedded *embedded, struct write_set *list)
 
 static uint32_t succeed(struct embedded *embedded, struct write_set *list)
 {
-    for (struct write_set *writes = list; writes; writes = writes->next)
+    for (struct write_set *writes = list; writes; writes = writes->next) {
+        pthread_rwlock_wrlock(&embedded->visible);
         publish(embedded, writes);
+        pthread_rwlock_unlock(&embedded->visible);
+    }
     return report(embedded, list, ERR_OK);
 }
 

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "core/cell.h"
+
 #define READ_ARENA_CHUNK (16u << 10)
 
 static enum err read_counter_row(struct embedded *embedded, struct bytes key, struct arena *arena,
@@ -60,7 +62,7 @@ enum err embedded_cell(struct embedded *embedded, uint64_t series, int64_t bucke
     char key[CELL_KEY_SIZE];
     struct buf value;
     buf_init(&value, 256);
-    *cell_out = (struct cell){.expires_ms = TIME_NONE};
+    *cell_out = cell_absent();
     enum err e = state_get(embedded->state, STATE_CELLS, cell_key(key, series, bucket), &value);
     if (e == ERR_OK) e = cell_record_decode(buf_bytes(&value), cell_out);
     if (e == ERR_NOT_FOUND) e = ERR_OK;
@@ -216,4 +218,85 @@ enum err embedded_list(struct store *store, struct bytes prefix, struct bytes af
     if (e == ERR_OK) list_newer_before(&merge, BYTES_NONE);
     arena_release(&arena);
     return e;
+}
+
+/* -- Objects ----------------------------------------------------------------------------------- */
+
+enum err embedded_object(struct store *store, struct bytes key, struct buf *value_out)
+{
+    struct embedded *embedded = embedded_of(store);
+    struct fingerprint print = fingerprint_of(&store->secret, key);
+    uint64_t stamp;
+    buf_reset(value_out);
+    if (!objects_get(embedded->objects, print, value_out, &stamp)) {
+        enum err e = state_get(embedded->state, STATE_OBJECTS, key, value_out);
+        if (e != ERR_OK && e != ERR_NOT_FOUND) return e;
+        objects_offer(embedded->objects, print, key, buf_bytes(value_out), stamp);
+    }
+    return value_out->size ? ERR_OK : ERR_NOT_FOUND;
+}
+
+struct object_merge {
+    struct bytes prefix;
+    struct bytes after;
+    const struct keyed_object *newer;
+    size_t newer_count;
+    size_t newer_at;
+    store_object_fn *visit;
+    void *context;
+    bool stopped;
+};
+
+static void object_visit(struct object_merge *merge, struct bytes key, struct bytes value)
+{
+    if (merge->stopped || value.size == 0) return;
+    merge->stopped = !merge->visit(merge->context, key, value);
+}
+
+static void objects_before(struct object_merge *merge, struct bytes key)
+{
+    while (merge->newer_at < merge->newer_count &&
+           (!key.data || bytes_compare(merge->newer[merge->newer_at].key, key) < 0)) {
+        const struct keyed_object *newer = &merge->newer[merge->newer_at++];
+        object_visit(merge, newer->key, newer->value);
+    }
+}
+
+static bool object_stored(void *context, struct bytes key, struct bytes value)
+{
+    struct object_merge *merge = context;
+    if (!bytes_starts(key, merge->prefix)) return false;
+    if (bytes_compare(key, merge->after) <= 0) return true;
+    objects_before(merge, key);
+    if (merge->newer_at < merge->newer_count && bytes_equal(merge->newer[merge->newer_at].key, key))
+        value = merge->newer[merge->newer_at++].value;
+    object_visit(merge, key, value);
+    return !merge->stopped;
+}
+
+enum err embedded_objects(struct store *store, struct bytes prefix, struct bytes after,
+                          store_object_fn *visit, void *context)
+{
+    struct embedded *embedded = embedded_of(store);
+    struct arena arena;
+    struct keyed_object *newer;
+    arena_init(&arena, READ_ARENA_CHUNK);
+    struct object_merge merge = {
+        .prefix = prefix, .after = after, .visit = visit, .context = context};
+    merge.newer_count = objects_newer(embedded->objects, prefix, after, &arena, &newer);
+    merge.newer = newer;
+    struct bytes from = bytes_compare(prefix, after) > 0 ? prefix : after;
+    enum err e =
+        state_scan(embedded->state, STATE_OBJECTS, from, BYTES_NONE, object_stored, &merge);
+    if (e == ERR_OK) objects_before(&merge, BYTES_NONE);
+    arena_release(&arena);
+    return e;
+}
+
+void embedded_instant(struct store *store, void (*read)(void *context), void *context)
+{
+    struct embedded *embedded = embedded_of(store);
+    pthread_rwlock_rdlock(&embedded->visible);
+    read(context);
+    pthread_rwlock_unlock(&embedded->visible);
 }

@@ -37,8 +37,11 @@ void cell_record(struct buf *buf, const struct cell *cell)
     buf_add_signed(buf, cell->added);
     buf_add_signed(buf, cell->subbed);
     buf_add_signed(buf, cell->updated_ms);
-    buf_add_char(buf, cell->expires_ms != TIME_NONE);
-    if (cell->expires_ms != TIME_NONE) buf_add_signed(buf, cell->expires_ms);
+    bool expires = cell->expires_ms != TIME_NONE;
+    bool window = cell->start_ms != TIME_NONE;
+    buf_add_char(buf, (char)(expires | window << 1));
+    if (expires) buf_add_signed(buf, cell->expires_ms);
+    if (window) buf_add_signed(buf, cell->start_ms);
 }
 
 enum err cell_record_decode(struct bytes value, struct cell *cell_out)
@@ -48,9 +51,10 @@ enum err cell_record_decode(struct bytes value, struct cell *cell_out)
     cell.added = read_signed(&reader);
     cell.subbed = read_signed(&reader);
     cell.updated_ms = read_signed(&reader);
-    uint8_t expires = read_u8(&reader);
-    cell.expires_ms = expires ? read_signed(&reader) : TIME_NONE;
-    if (expires > 1 || cell.subbed < 0 || cell.added < cell.subbed) reader.failed = true;
+    uint8_t flags = read_u8(&reader);
+    cell.expires_ms = flags & 1 ? read_signed(&reader) : TIME_NONE;
+    cell.start_ms = flags & 2 ? read_signed(&reader) : TIME_NONE;
+    if (flags > 3 || cell.subbed < 0 || cell.added < 0) reader.failed = true;
     *cell_out = cell;
     return record_end(&reader);
 }

@@ -2,11 +2,11 @@
  *
  *   family     key                                        value
  *   counters   tenant 0 kind name 0                       format, series list (core/counter.h)
- *   cells      series u64, bucket i64                     format, added, subbed, updated, expires
- *   series     series u64                                 format, duration, counter key
- *   expiry     expires i64, series u64, bucket i64        (empty)
- *   tenants    tenant                                     format, cells
- *   meta       "applied"                                  format, sequence, next series, time
+ *   cells      series u64, bucket i64                     format, added, subbed, updated, expires,
+ * start series     series u64                                 format, duration, counter key expiry
+ * expires i64, series u64, bucket i64        (empty) tenants    tenant format, cells objects    as
+ * in core/object.h                         the value meta       "applied" format, sequence, next
+ * series, time
  *
  * Integers in keys are big-endian with the sign bit turned, so that memcmp keeps their order: one
  * series' cells are adjacent and in order of time. Integers in values are varints. Every decode

@@ -128,6 +128,7 @@ static void recent_fill(struct recent *recent, struct recent_entry *entry, struc
         .check = record->check,
         .outcome_at = recent_add_outcome(recent, record->outcome),
         .outcome_size = (uint32_t)record->outcome.size,
+        .event = record->event,
     };
     if (record->sequence < recent->sequence_min) recent->sequence_min = record->sequence;
 }
@@ -224,6 +225,7 @@ void recent_record(const struct recent *recent, const struct recent_entry *entry
         .sequence = entry->sequence,
         .first_seen_ms = entry->first_seen_ms,
         .check = entry->check,
+        .event = entry->event,
         .exists = true,
     };
     if (entry->outcome_size == 0) return;

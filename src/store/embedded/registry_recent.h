@@ -18,6 +18,7 @@ struct recent_entry {
     uint64_t check;
     uint64_t outcome_at; /* counted from the first outcome ever taken in */
     uint32_t outcome_size;
+    bool event;
 };
 
 struct recent_slot {

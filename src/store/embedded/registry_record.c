@@ -8,7 +8,8 @@
 #define RECORD_FORMAT_MASK 0xf0u
 #define RECORD_WIDE_TIME 0x01u
 #define RECORD_WIDE_CHECK 0x02u
-#define RECORD_FLAGS (RECORD_WIDE_TIME | RECORD_WIDE_CHECK)
+#define RECORD_EVENT 0x04u
+#define RECORD_FLAGS (RECORD_WIDE_TIME | RECORD_WIDE_CHECK | RECORD_EVENT)
 #define RECORD_TIME_SIZE 6u /* milliseconds until the year 10889 */
 
 void record_key_put(char key[RECORD_KEY_SIZE], struct fingerprint print)
@@ -37,6 +38,7 @@ static unsigned record_flags(const struct key_record *record)
     unsigned flags = 0;
     if (((uint64_t)record->first_seen_ms >> (8 * RECORD_TIME_SIZE)) != 0) flags |= RECORD_WIDE_TIME;
     if (record->check > UINT32_MAX) flags |= RECORD_WIDE_CHECK;
+    if (record->event) flags |= RECORD_EVENT;
     return flags;
 }
 
@@ -85,6 +87,7 @@ enum err record_decode(struct bytes value, struct key_record *record_out)
         .first_seen_ms = first_seen_ms,
         .check = check,
         .outcome = bytes_of(reader.at, reader_left(&reader)),
+        .event = (flags & RECORD_EVENT) != 0,
         .exists = true,
     };
     return ERR_OK;

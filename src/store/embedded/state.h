@@ -1,4 +1,4 @@
-/* state.h -- RocksDB as tally uses it: seven families of keys, no log of its own, typed errors.
+/* state.h -- RocksDB as tally uses it: eight families of keys, no log of its own, typed errors.
  *
  * The journal is the log, so nothing here is durable before `state_flush`. After an I/O error
  * RocksDB refuses to write and its C API has no resume: `state_reopen` closes and opens it anew,
@@ -19,6 +19,7 @@ enum state_family {
     STATE_EXPIRY,   /* expires, series id, bucket -> nothing */
     STATE_TENANTS,  /* tenant -> number of cells */
     STATE_IDS,      /* fingerprint -> key record */
+    STATE_OBJECTS,  /* object key -> its value */
     STATE_FAMILY_COUNT
 };
 
@@ -26,9 +27,10 @@ struct state;
 
 struct state_config {
     const char *dir;
-    size_t cache_bytes;                           /* RocksDB's block cache */
-    int64_t (*ids_expired_before)(void *context); /* key records first seen before this are dropped
-                                                     when compaction meets them; may be NULL */
+    size_t cache_bytes; /* RocksDB's block cache */
+    int64_t (*ids_expired_before)(
+        void *context); /* idempotency keys first seen before this are
+                           dropped when compaction meets them; may be NULL */
     void *context;
 };
 

@@ -22,7 +22,7 @@
 const char *const state_family_names[STATE_FAMILY_COUNT] = {
     [STATE_META] = "default",  [STATE_COUNTERS] = "counters", [STATE_CELLS] = "cells",
     [STATE_SERIES] = "series", [STATE_EXPIRY] = "expiry",     [STATE_TENANTS] = "tenants",
-    [STATE_IDS] = "ids",
+    [STATE_IDS] = "ids",       [STATE_OBJECTS] = "objects",
 };
 
 /* The C API lacks some setters; RocksDB's own parser knows every option. */
@@ -147,6 +147,7 @@ static unsigned char expire_filter(void *context, int level, const char *key, si
     struct key_record record;
     *value_changed = 0;
     if (record_decode(bytes_of(value, value_size), &record)) return 0;
+    if (record.event) return 0; /* for ever */
     return record.first_seen_ms < options->ids_expired_before(options->context);
 }
 

@@ -4,6 +4,7 @@
  * puts entries in for writing, and they stay pinned until their batch is answered. */
 #include "store/embedded/internal.h"
 
+#include "core/cell.h"
 #include "store/embedded/block.h"
 
 struct misses {
@@ -53,7 +54,7 @@ static enum err load_counters(struct embedded *embedded, struct read_set *reads,
                               struct arena *arena)
 {
     struct misses misses = misses_new(embedded, reads, arena);
-    for (uint32_t i = 0; i < reads->counters_count; i++)
+    for (uint32_t i = reads->loaded.counters; i < reads->counters_count; i++)
         if (!counters_load(embedded->counters, &reads->counters[i], arena))
             misses_add(&misses, i, reads->counters[i].key, reads->counters_count);
     if (misses.count == 0) return ERR_OK;
@@ -91,11 +92,11 @@ static void misses_add_cell(struct misses *misses, uint32_t index)
 static enum err load_cells(struct embedded *embedded, struct read_set *reads, struct arena *arena)
 {
     struct misses misses = misses_new(embedded, reads, arena);
-    for (uint32_t i = 0; i < reads->cells_count; i++) {
+    for (uint32_t i = reads->loaded.cells; i < reads->cells_count; i++) {
         struct read_cell *read = &reads->cells[i];
         const struct series *series =
             counter_find(reads->counters[read->counter_index].value, read->duration);
-        read->value = (struct cell){.expires_ms = TIME_NONE};
+        read->value = cell_absent();
         read->series = series ? series->id : 0;
         if (series && !cells_load(embedded->cells, read)) misses_add_cell(&misses, i);
     }
@@ -103,10 +104,35 @@ static enum err load_cells(struct embedded *embedded, struct read_set *reads, st
     enum err e = state_get_many(embedded->state, STATE_CELLS, misses.keys, misses.count, cell_found,
                                 &misses);
     if (e != ERR_OK || misses.err != ERR_OK) return ERR_STORAGE;
-    const struct cell absent = {.expires_ms = TIME_NONE};
+    const struct cell absent = cell_absent();
     for (size_t at = 0; at < misses.count; at++)
         if (!misses.found[at])
             cells_insert(embedded->cells, &reads->cells[misses.indexes[at]], &absent);
+    return ERR_OK;
+}
+
+static void object_found(void *context, size_t at, struct bytes value)
+{
+    struct misses *misses = context;
+    misses->found[at] = true;
+    objects_insert(misses->embedded->objects, &misses->reads->objects[misses->indexes[at]], value,
+                   misses->arena);
+}
+
+static enum err load_objects(struct embedded *embedded, struct read_set *reads, struct arena *arena)
+{
+    struct misses misses = misses_new(embedded, reads, arena);
+    for (uint32_t i = reads->loaded.objects; i < reads->objects_count; i++)
+        if (!objects_load(embedded->objects, &reads->objects[i], arena))
+            misses_add(&misses, i, reads->objects[i].key, reads->objects_count);
+    if (misses.count == 0) return ERR_OK;
+    enum err e = state_get_many(embedded->state, STATE_OBJECTS, misses.keys, misses.count,
+                                object_found, &misses);
+    if (e != ERR_OK) return ERR_STORAGE;
+    for (size_t at = 0; at < misses.count; at++)
+        if (!misses.found[at])
+            objects_insert(embedded->objects, &reads->objects[misses.indexes[at]], BYTES_NONE,
+                           arena);
     return ERR_OK;
 }
 
@@ -126,11 +152,11 @@ static enum err load_tenant(struct embedded *embedded, struct read_tenant *read)
 
 static enum err load_rest(struct embedded *embedded, struct read_set *reads, struct arena *arena)
 {
-    for (uint32_t i = 0; i < reads->tenants_count; i++) {
+    for (uint32_t i = reads->loaded.tenants; i < reads->tenants_count; i++) {
         enum err e = load_tenant(embedded, &reads->tenants[i]);
         if (e != ERR_OK) return e;
     }
-    for (uint32_t i = 0; i < reads->keys_count; i++) {
+    for (uint32_t i = reads->loaded.keys; i < reads->keys_count; i++) {
         struct read_key *read = &reads->keys[i];
         enum err e = registry_find(embedded->registry, read->print, arena, &read->value);
         if (e == ERR_NOT_FOUND) read->value = (struct key_record){0};
@@ -147,15 +173,24 @@ static bool is_down(struct embedded *embedded)
     return down;
 }
 
-enum err embedded_load(struct store *store, struct read_set *reads, struct arena *arena)
+enum err embedded_begin(struct store *store)
 {
     struct embedded *embedded = embedded_of(store);
     pthread_mutex_lock(&embedded->turn);
-    enum err e = is_down(embedded) ? ERR_STORAGE : ERR_OK;
+    if (!is_down(embedded)) return ERR_OK;
+    pthread_mutex_unlock(&embedded->turn);
+    return ERR_STORAGE;
+}
+
+enum err embedded_load(struct store *store, struct read_set *reads, struct arena *arena)
+{
+    struct embedded *embedded = embedded_of(store);
+    enum err e = load_objects(embedded, reads, arena);
     if (e == ERR_OK) e = load_counters(embedded, reads, arena);
     if (e == ERR_OK) e = load_cells(embedded, reads, arena);
     if (e == ERR_OK) e = load_rest(embedded, reads, arena);
-    if (e != ERR_OK) embedded_abandon(store, reads);
+    reads->loaded = (struct loaded){reads->counters_count, reads->cells_count, reads->tenants_count,
+                                    reads->keys_count, reads->objects_count};
     return e;
 }
 
@@ -174,6 +209,8 @@ static void stage(struct embedded *embedded, struct read_set *reads)
         if (reads->cells[i].changed) cells_stage(embedded->cells, &reads->cells[i]);
     for (uint32_t i = 0; i < reads->tenants_count; i++)
         if (reads->tenants[i].changed) tenants_stage(embedded->tenants, &reads->tenants[i]);
+    for (uint32_t i = 0; i < reads->objects_count; i++)
+        if (reads->objects[i].changed) objects_stage(embedded->objects, &reads->objects[i]);
     for (uint32_t i = 0; i < reads->keys_count; i++)
         if (reads->keys[i].changed)
             registry_stage(embedded->registry, reads->keys[i].print, &reads->keys[i].value);

@@ -24,7 +24,7 @@ const SEEN_LIMITS = { 'limits.queueOps': 500000, 'limits.connections': 20000, 'l
 const BUILD_SETTINGS = process.env.TALLY_VARIANT === 'small' ? SEEN_LIMITS : {};
 
 /** For tests that need commits and atomic batches of the documented 5000 operations in every build. */
-export const LARGE_COMMITS = { 'journal.segmentBytes': '64MiB', 'limits.batchOps': 5000, 'limits.atomicOps': 5000 };
+export const LARGE_COMMITS = { 'journal.segmentBytes': '128MiB', 'limits.batchOps': 5000, 'limits.atomicOps': 5000 };
 
 const SANITIZER = /AddressSanitizer|LeakSanitizer|ThreadSanitizer|UndefinedBehaviorSanitizer|runtime error:/;
 const children = new Set();

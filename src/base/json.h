@@ -8,8 +8,8 @@
  * Numbers: integers of int64 are exact. simdjson refuses a whole document for an integer past
  * 18446744073709551615 or below -9223372036854775808, or a magnitude no double has (1e999), even in
  * a field that is never picked; json_problem then says it was a number. */
-#ifndef TALLY_WIRE_JSON_H
-#define TALLY_WIRE_JSON_H
+#ifndef TALLY_BASE_JSON_H
+#define TALLY_BASE_JSON_H
 
 #ifdef __cplusplus
 #include <cstddef>
@@ -47,7 +47,7 @@ struct json_value {
     bool boolean;
     int64_t integer;
     struct bytes string;
-    uint64_t ref[2]; /* json.cc's own, for objects and arrays */
+    uint64_t ref[2]; /* json.cc's own, for objects, arrays and JSON_NUMBER */
 };
 
 struct json_iter {
@@ -79,6 +79,14 @@ void json_pick(const struct json_value *object, const struct bytes *names, size_
  * fields (repeated keys appear each time). Other values have none. */
 void json_each(const struct json_value *container, struct json_iter *iter);
 bool json_next(struct json_iter *iter);
+
+/* The value as JSON text without white space between its parts, good until the parser's next
+ * json_text or json_parse. Fields keep their order, repeated keys too. Integers are exact; other
+ * numbers are the shortest text that reads as the same double, and never one that reads as an
+ * integer (1.0 stays 1.0). Strings are escaped only where JSON demands it. The same value always
+ * gives the same text, and the text of that text is itself. Of JSON_ABSENT it has size 0. `value`
+ * comes from this parser's last parse. */
+struct bytes json_text(struct json_parser *parser, const struct json_value *value);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,338 @@
+/* cells.c -- the dimension sets of a rule counter: a page in the order of their canonical JSON, or
+ * the first by net (top-N).
+ *
+ * Rows are looked through a chunk at a time: a visitor of the store makes no call of the store, so
+ * it notes keys, and their cells are read afterwards. Only rows of sets that the counter keeps
+ * now, of its generation, and with a cell of the asked kind are shown. A cursor holds what the
+ * order goes by, so it stays good across restarts, changes and rebuilds. */
+#include <stdlib.h>
+
+#include "api/call.h"
+#include "api/dims.h"
+#include "api/endpoints.h"
+#include "api/present.h"
+#include "api/top.h"
+#include "core/bucket.h"
+#include "core/name.h"
+#include "core/timefmt.h"
+
+#define CHUNK_ROWS 1024u
+#define PAGE_ROWS_MAX (100 * CHUNK_ROWS) /* looked through for one page; then it is short */
+#define SORT_ROWS_MAX 1000000u           /* looked through for one top-N; then it is refused */
+
+#define CURSOR_KEY 'k'
+#define CURSOR_NET 'n'
+
+enum { LIMIT, SORT, ORDER, DURATION, TIMESTAMP, FIELDS };
+static const struct field cells_fields[FIELDS] = {
+    [LIMIT] = {FIELD_PAGE_LIMIT},
+    [SORT] = {BYTES("sort"), FIELD_CHOICE, .choices = (const char *const[]){"key", "net", NULL}},
+    [ORDER] = {BYTES("order"), FIELD_CHOICE, .choices = (const char *const[]){"desc", "asc", NULL}},
+    [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .max = INT32_MAX},
+    [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME},
+};
+
+struct cells_plan {
+    const struct definition *definition;
+    struct bytes tenant;
+    struct bytes shapes[RULES_SETS_MAX]; /* of the kept sets */
+    struct dims filter;
+    struct bytes prefix; /* of the keys */
+    int32_t duration;
+    int64_t bucket;
+    int64_t limit;
+    int64_t now_ms;
+    bool sorted;
+    bool descending;
+    struct top_row after; /* json.data NULL: from the start */
+};
+
+struct chunk {
+    const struct cells_plan *plan;
+    struct arena arena;
+    struct bytes keys[CHUNK_ROWS];
+    unsigned count;
+    unsigned scanned;
+    struct bytes last; /* scanned */
+};
+
+static struct bytes key_json(const struct cells_plan *plan, struct bytes key)
+{
+    return bytes_of(key.data + plan->prefix.size, key.size - plan->prefix.size);
+}
+
+static bool is_kept(const struct cells_plan *plan, struct bytes json)
+{
+    for (unsigned i = 0; i < plan->definition->sets_count; i++)
+        if (dims_same_keys(json, plan->shapes[i])) return true;
+    return false;
+}
+
+static bool note_row(void *context, struct bytes key, const struct counter *counter)
+{
+    struct chunk *chunk = context;
+    (void)counter;
+    struct bytes json = key_json(chunk->plan, key);
+    bool wanted = is_kept(chunk->plan, json) && dims_match(json, &chunk->plan->filter);
+    chunk->scanned++;
+    if (wanted || chunk->scanned == CHUNK_ROWS) chunk->last = arena_copy(&chunk->arena, key);
+    if (wanted) chunk->keys[chunk->count++] = chunk->last;
+    return chunk->scanned < CHUNK_ROWS;
+}
+
+/* The next rows after `after`, which may be a key of the chunk itself. */
+static enum err read_chunk(struct store *store, struct chunk *chunk, struct bytes after)
+{
+    char *copy = must_calloc(1, after.size + 1);
+    if (after.size) memcpy(copy, after.data, after.size);
+    arena_reset(&chunk->arena);
+    chunk->count = 0;
+    chunk->scanned = 0;
+    enum err e =
+        store->ops->list(store, chunk->plan->prefix, bytes_of(copy, after.size), note_row, chunk);
+    free(copy);
+    return e;
+}
+
+static enum err read_row(struct store *store, const struct cells_plan *plan, struct bytes key,
+                         struct top_row *row_out)
+{
+    struct cell_ref ref = {key, fingerprint_of(&store->secret, key), plan->duration};
+    enum err e = present_read(store, plan->definition, &ref, plan->bucket, plan->now_ms, READ_ALL,
+                              &row_out->cell);
+    if (e != ERR_OK) return e;
+    row_out->net = row_out->cell.added - row_out->cell.subbed;
+    row_out->json = key_json(plan, key);
+    return ERR_OK;
+}
+
+static void add_row(struct buf *body, const struct top_row *row)
+{
+    buf_add(body, BYTES("{\"dimensions\":"));
+    buf_add(body, row->json);
+    buf_add(body, BYTES(",\"dimensionKey\":\""));
+    dims_add_key(body, row->json);
+    buf_add(body, BYTES("\","));
+    reply_triple(body, row->net, row->cell.added, row->cell.subbed);
+    buf_add(body, BYTES(",\"updatedAt\":\""));
+    time_format(body, row->cell.updated_ms);
+    buf_add(body, BYTES("\"}"));
+}
+
+static void add_next(struct buf *body, char kind, const struct top_row *row)
+{
+    struct buf raw;
+    buf_init(&raw, 1 + sizeof row->net + row->json.size);
+    buf_add_char(&raw, kind);
+    if (kind == CURSOR_NET) {
+        char net[sizeof row->net];
+        put_ordered_i64(net, row->net);
+        buf_add(&raw, bytes_of(net, sizeof net));
+    }
+    buf_add(&raw, row->json);
+    buf_add_char(body, '"');
+    cursor_encode(body, buf_bytes(&raw));
+    buf_add_char(body, '"');
+    buf_release(&raw);
+}
+
+/* A page being written. */
+struct page {
+    struct buf *body;
+    int64_t count;
+    struct buf last; /* dimensions of the last row shown or looked at: where the next page begins */
+    bool more;
+};
+
+static void page_last(struct page *page, struct bytes json)
+{
+    buf_reset(&page->last);
+    buf_add(&page->last, json);
+}
+
+static enum err page_chunk(struct store *store, const struct chunk *chunk, struct page *page)
+{
+    struct top_row row;
+    for (unsigned i = 0; i < chunk->count; i++) {
+        enum err e = read_row(store, chunk->plan, chunk->keys[i], &row);
+        if (e != ERR_OK) return e;
+        if (!row.cell.exists) continue;
+        page->more = page->count == chunk->plan->limit;
+        if (page->more) return ERR_OK;
+        if (page->count++) buf_add_char(page->body, ',');
+        add_row(page->body, &row);
+        page_last(page, row.json);
+    }
+    return ERR_OK;
+}
+
+static enum err page_rows(struct store *store, struct chunk *chunk, struct page *page,
+                          struct bytes after)
+{
+    for (unsigned scanned = 0;;) {
+        enum err e = read_chunk(store, chunk, after);
+        if (e == ERR_OK) e = page_chunk(store, chunk, page);
+        if (e != ERR_OK || page->more || chunk->scanned < CHUNK_ROWS) return e;
+        after = chunk->last;
+        scanned += chunk->scanned;
+        if (scanned < PAGE_ROWS_MAX) continue;
+        page->more = true;
+        page_last(page, key_json(chunk->plan, chunk->last));
+        return ERR_OK;
+    }
+}
+
+static enum err answer_page(struct call *call, struct chunk *chunk)
+{
+    const struct cells_plan *plan = call->plan;
+    struct page page = {.body = &call->exchange->reply.body};
+    struct bytes after = BYTES_NONE;
+    if (plan->after.json.data)
+        after = rule_key(&call->exchange->arena, plan->tenant, plan->definition->name,
+                         plan->definition->generation, plan->after.json);
+    buf_init(&page.last, 8 * EVENT_SIZE_MAX);
+    enum err e = page_rows(call->api->config.store, chunk, &page, after);
+    buf_add(page.body, BYTES("],\"next\":"));
+    if (page.more)
+        add_next(page.body, CURSOR_KEY, &(struct top_row){.json = buf_bytes(&page.last)});
+    else
+        buf_add(page.body, BYTES("null"));
+    buf_release(&page.last);
+    return e;
+}
+
+static enum err offer_chunk(struct store *store, const struct chunk *chunk, struct top *top)
+{
+    const struct cells_plan *plan = chunk->plan;
+    struct top_row row;
+    for (unsigned i = 0; i < chunk->count; i++) {
+        enum err e = read_row(store, plan, chunk->keys[i], &row);
+        if (e != ERR_OK) return e;
+        if (!row.cell.exists) continue;
+        if (plan->after.json.data && !top_before(top, &plan->after, &row)) continue;
+        top_offer(top, &row);
+    }
+    return ERR_OK;
+}
+
+static enum err offer_rows(struct store *store, struct chunk *chunk, struct top *top)
+{
+    struct bytes after = BYTES_NONE;
+    for (unsigned scanned = 0;;) {
+        enum err e = read_chunk(store, chunk, after);
+        if (e == ERR_OK) e = offer_chunk(store, chunk, top);
+        if (e != ERR_OK || chunk->scanned < CHUNK_ROWS) return e;
+        after = chunk->last;
+        scanned += chunk->scanned;
+        if (scanned > SORT_ROWS_MAX) return ERR_INVALID;
+    }
+}
+
+static enum err answer_top(struct call *call, struct chunk *chunk)
+{
+    const struct cells_plan *plan = call->plan;
+    struct buf *body = &call->exchange->reply.body;
+    struct top top;
+    top_init(&top, (size_t)plan->limit, plan->descending);
+    enum err e = offer_rows(call->api->config.store, chunk, &top);
+    top_sort(&top);
+    for (size_t i = 0; i < top.count; i++) {
+        if (i) buf_add_char(body, ',');
+        add_row(body, &top.rows[i]);
+    }
+    buf_add(body, BYTES("],\"next\":"));
+    if (top.offered > top.count)
+        add_next(body, CURSOR_NET, &top.rows[top.count - 1]);
+    else
+        buf_add(body, BYTES("null"));
+    top_release(&top);
+    return e;
+}
+
+static void run_cells(struct call *call)
+{
+    const struct cells_plan *plan = call->plan;
+    struct reply *reply = &call->exchange->reply;
+    struct chunk *chunk = must_calloc(1, sizeof *chunk);
+    chunk->plan = plan;
+    arena_init(&chunk->arena, 64u << 10);
+    reply->status = 200;
+    buf_add(&reply->body, BYTES("{\"cells\":["));
+    enum err e = plan->sorted ? answer_top(call, chunk) : answer_page(call, chunk);
+    buf_add_char(&reply->body, '}');
+    if (e != ERR_OK)
+        exchange_error(call->exchange, e,
+                       e == ERR_INVALID ? "The counter has too many rows to be sorted." : NULL);
+    arena_release(&chunk->arena);
+    free(chunk);
+}
+
+/* False: not a cursor of this listing in this order. */
+static bool read_cursor(struct cells_plan *plan, struct bytes cursor)
+{
+    size_t head = plan->sorted ? 1 + sizeof plan->after.net : 1;
+    if (!cursor.data) return true;
+    if (cursor.size <= head || cursor.size > 8 * EVENT_SIZE_MAX) return false;
+    if (cursor.data[0] != (plan->sorted ? CURSOR_NET : CURSOR_KEY)) return false;
+    if (plan->sorted) plan->after.net = get_ordered_i64(cursor.data + 1);
+    plan->after.json = bytes_of(cursor.data + head, cursor.size - head);
+    return true;
+}
+
+/* Which cell of each row is shown. */
+static enum err read_bucket(struct cells_plan *plan, const struct field_value *values)
+{
+    const struct definition *definition = plan->definition;
+    plan->duration = present_duration(definition);
+    if (definition->mode == MODE_WINDOWED) return ERR_OK;
+    if (values[DURATION].present)
+        plan->duration = (int32_t)values[DURATION].integer;
+    else if (!present_kept(definition, plan->duration))
+        return ERR_INVALID;
+    int64_t time_ms = values[TIMESTAMP].present ? values[TIMESTAMP].integer : plan->now_ms;
+    plan->bucket = bucket_start(time_ms, plan->duration);
+    return ERR_OK;
+}
+
+static struct cells_plan *new_plan(struct call *call, const struct definition *definition)
+{
+    struct arena *arena = &call->exchange->arena;
+    struct cells_plan *plan = arena_zalloc(arena, sizeof *plan);
+    plan->definition = definition;
+    plan->tenant = call->tenant;
+    plan->now_ms = clock_wall_ms(call->api->config.clock);
+    plan->prefix = rule_key_prefix(arena, call->tenant, definition->name, definition->generation);
+    for (unsigned i = 0; i < definition->sets_count; i++)
+        plan->shapes[i] = dims_shape(&definition->sets[i], arena);
+    return plan;
+}
+
+/* A counter that no rules define has no dimension sets to list: 404. */
+enum request_verdict cells_page(struct call *call)
+{
+    enum request_verdict verdict;
+    struct params params;
+    struct field_value values[FIELDS];
+    struct sentence why;
+    struct bytes cursor;
+    struct arena *arena = &call->exchange->arena;
+    if (!call_name(call, &verdict) || !call_params(call, &params, &verdict)) return verdict;
+    enum err e = fields_from_params(&params, cells_fields, FIELDS, values, &why);
+    if (e == ERR_OK) e = params_cursor(&params, arena, &cursor, &why);
+    if (e != ERR_OK) return call_refuse(call, e, why.text);
+    const struct definition *definition = call_definition(call, call->name);
+    if (!definition) return call_refuse(call, ERR_NOT_FOUND, NULL);
+
+    struct cells_plan *plan = new_plan(call, definition);
+    plan->filter = dims_from_params(&params, arena);
+    plan->limit = values[LIMIT].integer;
+    plan->sorted = values[SORT].integer == 1;
+    plan->descending = values[ORDER].integer == 0;
+    if (!read_cursor(plan, cursor))
+        return call_refuse(call, ERR_INVALID, "after is not a cursor of this listing.");
+    if (read_bucket(plan, values) != ERR_OK)
+        return call_refuse(call, ERR_INVALID,
+                           "durationSeconds is required: the counter has no granularity 0.");
+    call->plan = plan;
+    return call_read(call, run_cells);
+}

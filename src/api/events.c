@@ -1,0 +1,234 @@
+/* events.c -- POST /api/events/{tenant}: one event, an array, NDJSON or CloudEvents.
+ *
+ * Every event is read and projected here, on the loop's thread, by the rules in force when the
+ * request came; the commit thread only decides. Bad ones have their error set before the job is
+ * sent, so results are in order by construction. The rules are held until the exchange ends, and so
+ * outlive the job, whatever becomes of the client. An Idempotency-Key means nothing here: every
+ * event carries its own id. */
+#include "api/events.h"
+
+#include <stdio.h>
+
+#include "api/batch.h"
+#include "api/call.h"
+#include "api/endpoints.h"
+#include "api/event_read.h"
+#include "config.h"
+
+#define EVENT_JSON_SIZE 160 /* a common size, to guess how many there are */
+
+enum body_form { BODY_JSON, BODY_LINES, BODY_CLOUD, BODY_CLOUD_BATCH };
+
+/* Where events are collected. */
+struct reading {
+    struct call *call;
+    struct event_reader reader;
+    struct batch_plan *plan;
+    const struct rules *rules;
+    uint32_t capacity;
+    uint32_t count_max;
+};
+
+static enum body_form body_form(struct bytes content_type)
+{
+    static const struct bytes types[] = {
+        [BODY_LINES] = BYTES("application/x-ndjson"),
+        [BODY_CLOUD] = BYTES("application/cloudevents+json"),
+        [BODY_CLOUD_BATCH] = BYTES("application/cloudevents-batch+json"),
+    };
+    struct bytes rest = content_type;
+    struct bytes type = bytes_split(&rest, ';');
+    while (type.size && (type.data[type.size - 1] == ' ' || type.data[type.size - 1] == '\t'))
+        type.size--;
+    for (unsigned i = BODY_LINES; i < ARRAY_COUNT(types); i++)
+        if (bytes_equal_nocase(type, types[i])) return (enum body_form)i;
+    return BODY_JSON;
+}
+
+/* Ids have a namespace of their own, away from idempotency keys and counters: for each tenant, or
+ * one for all. */
+struct fingerprint event_print(const struct call *call, struct bytes id)
+{
+    char text[2 + NAME_SIZE_MAX + EVENT_ID_SIZE_MAX];
+    size_t size = 0;
+    bool shared = call->api->config.config->events_id_scope == CONFIG_IDS_INSTALLATION;
+    must(call->tenant.size <= NAME_SIZE_MAX && id.size <= EVENT_ID_SIZE_MAX);
+    text[size++] = shared ? 'i' : 'e';
+    if (!shared) {
+        memcpy(text + size, call->tenant.data, call->tenant.size);
+        size += call->tenant.size;
+        text[size++] = 0;
+    }
+    memcpy(text + size, id.data, id.size);
+    return fingerprint_of(&call->api->config.store->secret, bytes_of(text, size + id.size));
+}
+
+static enum err project_event(struct reading *reading, struct sent_event *sent,
+                              const struct json_value *payload, struct op *op, struct sentence *why)
+{
+    struct call *call = reading->call;
+    const struct api_config *config = &call->api->config;
+    struct project_input input = {.rules = reading->rules,
+                                  .secret = &config->store->secret,
+                                  .tenant = call->tenant,
+                                  .payload = payload,
+                                  .arena = &call->exchange->arena};
+    sent->projection = project(&input, &sent->event);
+    sent->event.projection = sent->projection;
+    op->event = &sent->event;
+    op->weight = sent->projection->weight;
+    op->key = event_print(call, sent->event.id);
+    bool too_large = sent->projection->too_large;
+    if (!too_large && op->weight <= config_batch_weight(config->config)) return ERR_OK;
+    snprintf(why->text, sizeof why->text, "The event changes more counters than one commit holds.");
+    return ERR_EVENT_SIZE;
+}
+
+static enum err read_event(struct reading *reading, const struct json_value *object, struct op *op,
+                           struct sentence *why)
+{
+    struct call *call = reading->call;
+    struct sent_event *sent = arena_zalloc(&call->exchange->arena, sizeof *sent);
+    struct json_value payload;
+    op->kind = OP_EVENT;
+    op->tenant = call->tenant;
+    enum err e = event_read(&reading->reader, object, &sent->event, &payload, why);
+    if (e != ERR_OK) return e;
+    if (!rules_type_known(reading->rules, sent->event.type)) {
+        snprintf(why->text, sizeof why->text, "%s", err_sentence(ERR_EVENT_TYPE));
+        return ERR_EVENT_TYPE;
+    }
+    return project_event(reading, sent, &payload, op, why);
+}
+
+static struct op *next_op(struct reading *reading)
+{
+    struct call *call = reading->call;
+    struct job *job = &call->job;
+    if (job->count == reading->capacity) {
+        size_t guess = 1 + call->exchange->request.body.size / EVENT_JSON_SIZE;
+        uint32_t capacity = job->count ? 2 * job->count : (uint32_t)guess;
+        struct op *more = arena_alloc(&call->exchange->arena, capacity * sizeof *more);
+        if (job->count) memcpy(more, job->ops, job->count * sizeof *more);
+        job->ops = more;
+        reading->capacity = capacity;
+    }
+    struct op *op = &job->ops[job->count];
+    memset(op, 0, sizeof *op);
+    return op;
+}
+
+/* `object` NULL: a line that is no JSON. False: more events than one request may carry. */
+static bool add_event(struct reading *reading, const struct json_value *object)
+{
+    struct call *call = reading->call;
+    struct sentence why = {"The line is not JSON."};
+    if (call->job.count >= reading->count_max) return false;
+    struct op *op = next_op(reading);
+    op->err = object ? read_event(reading, object, op, &why) : ERR_INVALID;
+    if (op->err != ERR_OK)
+        batch_plan_refuse(reading->plan, call->job.count, &call->exchange->arena, &why);
+    call->job.count++;
+    return true;
+}
+
+static bool is_blank(struct bytes line)
+{
+    for (size_t i = 0; i < line.size; i++)
+        if (line.data[i] != ' ' && line.data[i] != '\t' && line.data[i] != '\r') return false;
+    return true;
+}
+
+static bool add_lines(struct reading *reading)
+{
+    struct bytes rest = reading->call->exchange->request.body;
+    struct json_parser *parser = call_loop(reading->call)->parser;
+    while (rest.data) {
+        struct bytes line = bytes_split(&rest, '\n');
+        struct json_value object;
+        if (is_blank(line)) continue;
+        bool parsed = json_parse(parser, line, &object);
+        if (!add_event(reading, parsed ? &object : NULL)) return false;
+    }
+    return true;
+}
+
+static bool add_array(struct reading *reading, const struct json_value *array)
+{
+    struct json_iter iter;
+    for (json_each(array, &iter); json_next(&iter);)
+        if (!add_event(reading, &iter.value)) return false;
+    return true;
+}
+
+static enum request_verdict send_many(struct reading *reading, bool fits)
+{
+    struct call *call = reading->call;
+    if (!fits) return call_refuse(call, ERR_TOO_MANY_OPS, NULL);
+    if (call->job.count) return call_change(call, events_finish_many);
+    events_finish_many(call);
+    return REQUEST_ANSWERED;
+}
+
+static enum request_verdict send_one(struct reading *reading, const struct json_value *object)
+{
+    struct call *call = reading->call;
+    struct sentence why;
+    struct op *op = &call->op;
+    op->err = read_event(reading, object, op, &why);
+    if (op->err != ERR_OK) {
+        events_count(op, reading->reader.now_ms);
+        return call_refuse(call, op->err, why.text);
+    }
+    call->job.ops = op;
+    call->job.count = 1;
+    return call_change(call, events_finish_one);
+}
+
+static enum request_verdict send_json(struct reading *reading, enum body_form form)
+{
+    struct call *call = reading->call;
+    struct json_value body;
+    if (!json_parse(call_loop(call)->parser, call->exchange->request.body, &body))
+        return call_refuse(call, ERR_INVALID, "The body is not JSON.");
+    if (body.type == JSON_OBJECT && form != BODY_CLOUD_BATCH) return send_one(reading, &body);
+    if (body.type == JSON_ARRAY && form != BODY_CLOUD)
+        return send_many(reading, add_array(reading, &body));
+    if (form == BODY_CLOUD)
+        return call_refuse(call, ERR_INVALID, "The body must be one CloudEvent, a JSON object.");
+    if (form == BODY_CLOUD_BATCH)
+        return call_refuse(call, ERR_INVALID, "The body must be an array of CloudEvents.");
+    return call_refuse(call, ERR_INVALID, "The body must be an event or an array of events.");
+}
+
+static void begin(struct reading *reading, struct call *call, enum body_form form)
+{
+    const struct api_config *config = &call->api->config;
+    struct arena *arena = &call->exchange->arena;
+    bool cloud = form == BODY_CLOUD || form == BODY_CLOUD_BATCH;
+    *reading = (struct reading){.call = call,
+                                .plan = batch_plan_new(arena),
+                                .rules = call_rules(call),
+                                .count_max = (uint32_t)config->config->limits_request_ops};
+    call->plan = reading->plan;
+    call->job.lane = LANE_BATCHED;
+    call->job.weighty = true;
+    event_reader_init(&reading->reader, cloud ? EVENT_CLOUD : EVENT_PLAIN, call_loop(call)->parser,
+                      arena, clock_wall_ms(config->clock));
+    reading->reader.generate_ids = config->config->events_generate_ids;
+}
+
+enum request_verdict events_post(struct call *call)
+{
+    enum request_verdict verdict;
+    struct reading reading;
+    enum body_form form = body_form(call->exchange->request.content_type);
+    if (!batch_options(call, &verdict)) return verdict;
+    begin(&reading, call, form);
+    if (form == BODY_LINES)
+        verdict = send_many(&reading, add_lines(&reading));
+    else
+        verdict = send_json(&reading, form);
+    event_reader_release(&reading.reader);
+    return verdict;
+}

@@ -1,0 +1,103 @@
+/* frozen.c -- deleting what is left of a rule counter that is no longer in the config.
+ *
+ * Its rows are found on a reader thread, which then sends them on as one job of deletes. Nothing
+ * adds rows to a frozen counter, so a caller that repeats the call while it says "more" comes to
+ * an end. */
+#include "api/frozen.h"
+
+#include "api/call.h"
+#include "core/name.h"
+
+struct frozen_plan {
+    const struct definition *definition;
+    uint32_t count_max;
+    uint32_t capacity;
+    bool more;
+};
+
+static void finish_frozen(struct call *call)
+{
+    const struct frozen_plan *plan = call->plan;
+    struct reply *reply = &call->exchange->reply;
+    if (call->job.err != ERR_OK) {
+        exchange_error(call->exchange, call->job.err, NULL);
+        return;
+    }
+    reply->status = 200;
+    buf_add(&reply->body, BYTES("{\"deleted\":true"));
+    if (plan->more) buf_add(&reply->body, BYTES(",\"more\":true"));
+    buf_add_char(&reply->body, '}');
+    reply_sequence(reply, call->job.sequence);
+}
+
+static void add_delete(struct call *call, struct frozen_plan *plan, struct bytes key)
+{
+    struct job *job = &call->job;
+    struct arena *arena = &call->exchange->arena;
+    if (job->count == plan->capacity) {
+        uint32_t capacity = plan->capacity ? plan->capacity * 2 : 64;
+        struct op *ops = arena_alloc(arena, capacity * sizeof *ops);
+        if (job->count) memcpy(ops, job->ops, job->count * sizeof *ops);
+        job->ops = ops;
+        plan->capacity = capacity;
+    }
+    struct bytes counter = arena_copy(arena, key);
+    job->ops[job->count++] = (struct op){
+        .kind = OP_DELETE,
+        .counter = counter,
+        .tenant = bytes_of(counter.data, call->tenant.size),
+        .counter_print = fingerprint_of(&call->api->config.store->secret, counter),
+        .weight = counter.size > COUNTER_KEY_SIZE_MAX ? counter.size - COUNTER_KEY_SIZE_MAX : 0,
+    };
+}
+
+static bool delete_row(void *context, struct bytes key, const struct counter *counter)
+{
+    struct call *call = context;
+    struct frozen_plan *plan = call->plan;
+    (void)counter;
+    plan->more = call->job.count == plan->count_max;
+    if (plan->more) return false;
+    add_delete(call, plan, key);
+    return true;
+}
+
+/* Leaves the call with the queue (true), or answered with an error. */
+static bool send_deletes(struct call *call)
+{
+    const struct frozen_plan *plan = call->plan;
+    struct store *store = call->api->config.store;
+    struct bytes prefix = rule_key_prefix(&call->exchange->arena, call->tenant,
+                                          plan->definition->name, plan->definition->generation);
+    enum err e = store->ops->list(store, prefix, BYTES_NONE, delete_row, call);
+    if (e == ERR_OK && call->job.count == 0) e = ERR_NOT_FOUND;
+    if (e == ERR_OK) {
+        call_prepare(call, finish_frozen);
+        e = queue_push(call->api->config.queue, &call->job);
+    }
+    if (e != ERR_OK) {
+        call->finish = NULL;
+        exchange_error(call->exchange, e, NULL);
+    }
+    return e == ERR_OK;
+}
+
+static void run_frozen(void *context)
+{
+    struct call *call = context;
+    struct api *api = call->api; /* the call may be gone once it is sent or posted */
+    if (send_deletes(call)) return;
+    exchange_post(call->exchange);
+    api->config.wake(api->config.wake_context);
+}
+
+enum request_verdict frozen_delete(struct call *call, const struct definition *definition)
+{
+    struct frozen_plan *plan = arena_zalloc(&call->exchange->arena, sizeof *plan);
+    plan->definition = definition;
+    plan->count_max = (uint32_t)call->api->config.config->limits_request_ops;
+    call->plan = plan;
+    call->task = (struct read_task){.tenant = call->tenant, .run = run_frozen, .context = call};
+    enum err e = readers_push(call->api->readers, &call->task);
+    return e == ERR_OK ? REQUEST_KEPT : call_refuse(call, e, NULL);
+}

@@ -1,0 +1,85 @@
+/* jobs.c -- long work an operator asks for: rebuilds, and how far they are. */
+#include <stdio.h>
+
+#include "api/call.h"
+#include "api/endpoints.h"
+#include "base/json.h"
+#include "core/name.h"
+
+#define JOB_ID_SIZE_MAX 32
+
+/* -- Asking for a rebuild ---------------------------------------------------------------------- */
+
+static void run_rebuild(struct call *call)
+{
+    const struct api_config *config = &call->api->config;
+    struct reply *reply = &call->exchange->reply;
+    const bool *force = call->plan;
+    struct buf id;
+    buf_init(&id, JOB_ID_SIZE_MAX);
+    enum err e = config->rebuild(config->jobs_context, call->name, *force, &id);
+    if (e == ERR_OK) {
+        reply->status = 202;
+        buf_add(&reply->body, BYTES("{\"job\":\""));
+        buf_add(&reply->body, buf_bytes(&id));
+        buf_add(&reply->body, BYTES("\"}"));
+    } else {
+        exchange_error(call->exchange, e, NULL);
+    }
+    buf_release(&id);
+}
+
+/* The body may be left out. */
+static enum err read_options(struct call *call, bool *force_out, struct sentence *why)
+{
+    enum { FORCE, FROM, FIELDS };
+    static const struct field fields[FIELDS] = {
+        [FORCE] = {BYTES("force"), FIELD_BOOL},
+        [FROM] = {BYTES("from"), FIELD_NAME},
+    };
+    struct field_value values[FIELDS];
+    struct json_value body;
+    struct bytes text = call->exchange->request.body;
+    *force_out = false;
+    if (text.size == 0) return ERR_OK;
+    snprintf(why->text, sizeof why->text, "The body must be one JSON object.");
+    if (!json_parse(call_loop(call)->parser, text, &body) || body.type != JSON_OBJECT)
+        return ERR_INVALID;
+    enum err e = fields_from_json(&body, fields, FIELDS, values, why);
+    if (e != ERR_OK) return e;
+    if (values[FROM].present) {
+        snprintf(why->text, sizeof why->text, "There is no export of that name.");
+        return ERR_INVALID;
+    }
+    *force_out = values[FORCE].integer != 0;
+    return ERR_OK;
+}
+
+enum request_verdict jobs_rebuild(struct call *call)
+{
+    enum request_verdict verdict;
+    struct sentence why;
+    bool *force = arena_zalloc(&call->exchange->arena, sizeof *force);
+    if (!call_name(call, &verdict)) return verdict;
+    enum err e = read_options(call, force, &why);
+    if (e != ERR_OK) return call_refuse(call, e, why.text);
+    call->plan = force;
+    return call_read(call, run_rebuild);
+}
+
+/* -- How far a job is -------------------------------------------------------------------------- */
+
+static void run_get(struct call *call)
+{
+    const struct api_config *config = &call->api->config;
+    struct reply *reply = &call->exchange->reply;
+    reply->status = 200;
+    enum err e = config->job(config->jobs_context, call->name, &reply->body);
+    if (e != ERR_OK) exchange_error(call->exchange, e, NULL);
+}
+
+enum request_verdict jobs_get(struct call *call)
+{
+    if (call->name_malformed) return call_refuse(call, ERR_NOT_FOUND, NULL);
+    return call_read(call, run_get);
+}

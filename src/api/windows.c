@@ -1,0 +1,199 @@
+/* windows.c -- every windowed counter of one dimension set, in one read.
+ *
+ * The windows are read in one instant and never through events: what it costs depends on how many
+ * windowed counters the rules have (S0-33). Memory answers on the loop thread; trailing counts are
+ * sums of a few buckets, for which a reader is asked. */
+#include "api/call.h"
+#include "api/dims.h"
+#include "api/endpoints.h"
+#include "api/present.h"
+#include "core/bucket.h"
+#include "core/timefmt.h"
+
+#define EXACT_MAX (INT64_C(1) << 53) /* beyond, a JavaScript number is not exact */
+
+struct window {
+    const struct definition *definition;
+    struct cell_ref ref;
+    struct cell cell;
+    __int128 trailing;
+};
+
+struct windows_plan {
+    struct store *store;
+    struct dims dims;
+    struct bytes json;
+    int64_t now_ms;
+    enum read_how how;
+    enum err err;
+    bool trailing;
+    unsigned count;
+    struct window *windows;
+};
+
+static void read_windows(void *context)
+{
+    struct windows_plan *plan = context;
+    plan->err = ERR_OK;
+    for (unsigned i = 0; i < plan->count && plan->err == ERR_OK; i++) {
+        struct window *window = &plan->windows[i];
+        plan->err = present_read(plan->store, window->definition, &window->ref, 0, plan->now_ms,
+                                 plan->how, &window->cell);
+    }
+}
+
+static bool add_trailing(void *context, int64_t bucket, const struct cell *cell)
+{
+    struct window *window = context;
+    (void)bucket;
+    window->trailing += (__int128)cell->added - cell->subbed;
+    return true;
+}
+
+/* From the bucket that the moment one window ago lies in, also into the future: batch time may be
+ * ahead of a clock that stepped back. */
+static enum err read_trailing(struct windows_plan *plan)
+{
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < plan->count && e == ERR_OK; i++) {
+        struct window *window = &plan->windows[i];
+        const struct definition *definition = window->definition;
+        if (!definition->trailing) continue;
+        int32_t duration = definition->trailing_seconds;
+        struct cell_ref ref = window->ref;
+        ref.duration = duration;
+        e = plan->store->ops->range(plan->store, &ref,
+                                    bucket_start(plan->now_ms - definition->window_ms, duration),
+                                    bucket_start(TIME_MS_MAX, duration), add_trailing, window);
+    }
+    return e;
+}
+
+static void add_number(struct buf *body, const char *label, __int128 value)
+{
+    bool exact = value <= EXACT_MAX && value >= -EXACT_MAX;
+    buf_addf(body, ",\"%s\":%s", label, exact ? "" : "\"");
+    buf_add_i128(body, value);
+    if (!exact) buf_add_char(body, '"');
+}
+
+static void add_time(struct buf *body, const char *label, bool present, int64_t time_ms)
+{
+    if (present)
+        add_number(body, label, time_ms);
+    else
+        buf_addf(body, ",\"%s\":null", label);
+}
+
+/* The reply's own fields are not to be hidden by a dimension of that name. */
+static bool is_own_field(struct bytes key)
+{
+    static const struct bytes own[] = {BYTES("counterType"),  BYTES("dimensions"),
+                                       BYTES("currentValue"), BYTES("windowStart"),
+                                       BYTES("windowEnd"),    BYTES("trailing")};
+    for (unsigned i = 0; i < ARRAY_COUNT(own); i++)
+        if (bytes_equal(own[i], key)) return true;
+    return false;
+}
+
+/* Each dimension the counter knows as a field of its own, null when it was not given (S0-03). */
+static void add_dimensions(struct buf *body, const struct dims *dims, const struct window *window)
+{
+    const struct dimension_set *set = &window->definition->sets[0];
+    for (unsigned i = 0; i < set->count; i++) {
+        struct bytes key = set->sources[i].name;
+        struct bytes value = dims_value(dims, key);
+        if (is_own_field(key)) continue;
+        buf_add_char(body, ',');
+        buf_add_json(body, key);
+        buf_add_char(body, ':');
+        if (value.data)
+            buf_add_json(body, value);
+        else
+            buf_add(body, BYTES("null"));
+    }
+}
+
+static void add_window(struct buf *body, const struct windows_plan *plan,
+                       const struct window *window)
+{
+    const struct cell *cell = &window->cell;
+    buf_add(body, BYTES("{\"counterType\":"));
+    buf_add_json(body, window->definition->name);
+    add_dimensions(body, &plan->dims, window);
+    buf_add(body, BYTES(",\"dimensions\":"));
+    buf_add(body, plan->json);
+    add_number(body, "currentValue", (__int128)cell->added - cell->subbed);
+    add_time(body, "windowStart", cell->exists, cell->start_ms);
+    add_time(body, "windowEnd", cell->exists, window_end(cell));
+    if (window->definition->trailing) add_number(body, "trailing", window->trailing);
+    buf_add_char(body, '}');
+}
+
+static void add_windows(struct call *call)
+{
+    const struct windows_plan *plan = call->plan;
+    struct reply *reply = &call->exchange->reply;
+    reply->status = 200;
+    buf_add(&reply->body, BYTES("{\"windows\":["));
+    for (unsigned i = 0; i < plan->count; i++) {
+        if (i) buf_add_char(&reply->body, ',');
+        add_window(&reply->body, plan, &plan->windows[i]);
+    }
+    buf_add(&reply->body, BYTES("]}"));
+}
+
+static void run_windows(struct call *call)
+{
+    struct windows_plan *plan = call->plan;
+    plan->how = READ_ALL;
+    plan->store->ops->instant(plan->store, read_windows, plan);
+    if (plan->err == ERR_OK) plan->err = read_trailing(plan);
+    if (plan->err == ERR_OK)
+        add_windows(call);
+    else
+        exchange_error(call->exchange, plan->err, NULL);
+}
+
+/* The counters that keep the set. False: there are windowed ones, and none of them does. */
+static bool choose_windows(struct call *call, struct windows_plan *plan)
+{
+    const struct rules *rules = call_rules(call);
+    struct arena *arena = &call->exchange->arena;
+    bool any = false;
+    plan->windows = arena_zalloc(arena, (rules->definitions_count + 1) * sizeof *plan->windows);
+    for (unsigned i = 0; i < rules->definitions_count; i++) {
+        const struct definition *definition = &rules->definitions[i];
+        if (definition->mode != MODE_WINDOWED || definition->frozen) continue;
+        any = true;
+        if (!dims_kept(&plan->dims, definition)) continue;
+        struct window *window = &plan->windows[plan->count++];
+        window->definition = definition;
+        window->ref = dims_ref(plan->store, arena, call->tenant, definition, plan->json);
+        window->ref.duration = WINDOW_DURATION;
+        plan->trailing |= definition->trailing;
+    }
+    return plan->count || !any;
+}
+
+enum request_verdict windows_get(struct call *call)
+{
+    enum request_verdict verdict;
+    struct params params;
+    struct arena *arena = &call->exchange->arena;
+    if (!call_params(call, &params, &verdict)) return verdict;
+    struct windows_plan *plan = arena_zalloc(arena, sizeof *plan);
+    plan->store = call->api->config.store;
+    plan->now_ms = clock_wall_ms(call->api->config.clock);
+    plan->dims = dims_from_params(&params, arena);
+    plan->json = dims_json(&plan->dims, arena);
+    plan->how = READ_MEMORY;
+    call->plan = plan;
+    if (!choose_windows(call, plan)) return call_refuse(call, ERR_UNKNOWN_DIMENSIONS, NULL);
+    if (plan->trailing) return call_read(call, run_windows);
+    plan->store->ops->instant(plan->store, read_windows, plan);
+    if (plan->err == ERR_BUSY) return call_read(call, run_windows);
+    if (plan->err != ERR_OK) return call_refuse(call, plan->err, NULL);
+    add_windows(call);
+    return REQUEST_ANSWERED;
+}

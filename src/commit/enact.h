@@ -1,0 +1,33 @@
+/* enact.h -- bringing rules from the config into force.
+ *
+ * The store remembers every rule counter's definition, the generation its cells are kept under and
+ * since when it counts. Rules from the config know nothing of that: enacting adds it, keeps the
+ * counters that the config no longer has as frozen ones, and makes the change one job, so that it
+ * takes effect between two batches, durably, or not at all.
+ *
+ *     enact_plan(&enactment, store, rules, text, &why)
+ *     queue_push(queue, &enactment.job) ... job->done ... the rulebook has them
+ *     enact_release(&enactment)
+ *
+ * One at a time: whoever enacts rules or swaps generations holds the same lock. */
+#ifndef TALLY_COMMIT_ENACT_H
+#define TALLY_COMMIT_ENACT_H
+
+#include "commit/rulebook.h"
+#include "store/store.h"
+
+struct enactment {
+    struct arena arena;
+    struct job job; /* its `done` and `owner` are the caller's to set */
+    bool same;      /* everything is as it is already: nothing will be written */
+};
+
+/* Reads the store and fills `rules`, which nobody else holds yet, and the job. `text` is what was
+ * read, kept for the record. ERR_INVALID: the store's counters do not allow these rules;
+ * ERR_STORAGE or ERR_CORRUPT: it could not be read. `why_out` has a sentence for each. Release it
+ * in any case. */
+MUST_USE enum err enact_plan(struct enactment *enactment, struct store *store, int64_t now_ms,
+                             struct rules *rules, struct bytes text, struct buf *why_out);
+void enact_release(struct enactment *enactment);
+
+#endif

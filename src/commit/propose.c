@@ -1,0 +1,57 @@
+/* propose.c -- see the header. */
+#include "commit/propose.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#define OBJECT_WEIGHT 64u /* beyond key and value */
+
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t answered;
+    bool done;
+};
+
+static void answer(struct job *job)
+{
+    struct waiter *waiter = job->owner;
+    pthread_mutex_lock(&waiter->lock);
+    waiter->done = true;
+    pthread_cond_signal(&waiter->answered);
+    pthread_mutex_unlock(&waiter->lock);
+}
+
+enum err propose_and_wait(void *context, struct job *job)
+{
+    struct waiter waiter = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                            .answered = PTHREAD_COND_INITIALIZER};
+    job->done = answer;
+    job->owner = &waiter;
+    while (queue_push(context, job) != ERR_OK) /* the lane is full for a moment */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    pthread_mutex_lock(&waiter.lock);
+    while (!waiter.done)
+        pthread_cond_wait(&waiter.answered, &waiter.lock);
+    pthread_mutex_unlock(&waiter.lock);
+    return job->err;
+}
+
+struct op propose_object(struct arena *arena, const struct hash_secret *secret, struct bytes key,
+                         struct bytes value)
+{
+    struct object_change *change = arena_zalloc(arena, sizeof *change);
+    change->key = key;
+    change->print = fingerprint_of(secret, key);
+    change->value = value;
+    return (struct op){
+        .kind = OP_OBJECT, .object = change, .weight = key.size + value.size + OBJECT_WEIGHT};
+}
+
+struct op propose_object_if(struct arena *arena, const struct hash_secret *secret, struct bytes key,
+                            struct bytes expected, struct bytes value)
+{
+    struct op op = propose_object(arena, secret, key, value);
+    op.object->checked = true;
+    op.object->expected = expected;
+    return op;
+}

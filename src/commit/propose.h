@@ -1,0 +1,24 @@
+/* propose.h -- a caretaker's job: pushed, decided, durable, and only then gone on with.
+ *
+ * Caretakers that work step by step hand their jobs to a function of this shape, so that the
+ * simulator, which has one thread, can turn the wheels itself instead of waiting. */
+#ifndef TALLY_COMMIT_PROPOSE_H
+#define TALLY_COMMIT_PROPOSE_H
+
+#include "commit/queue.h"
+
+/* Returns the job's error, ERR_OK if it was decided; of a job that is not atomic each op has its
+ * own. The job's `done` and `owner` are taken. */
+typedef enum err propose_fn(void *context, struct job *job);
+
+/* Waits, on the thread that calls; `context` is the queue. */
+enum err propose_and_wait(void *context, struct job *job);
+
+/* An op that puts an object, or removes it (value of size 0), made in `arena`. With `checked` only
+ * if it still is `expected`. */
+struct op propose_object(struct arena *arena, const struct hash_secret *secret, struct bytes key,
+                         struct bytes value);
+struct op propose_object_if(struct arena *arena, const struct hash_secret *secret, struct bytes key,
+                            struct bytes expected, struct bytes value);
+
+#endif

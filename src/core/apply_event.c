@@ -1,0 +1,326 @@
+/* apply_event.c -- decides one event: its id, its counters, its tenant's row, all or none.
+ *
+ * (1) An id that is remembered changes nothing: the delivery is a duplicate, and a cause of its own
+ *     for the audit.
+ * (2) Otherwise every change the rules ask for is made, and the id remembered, or, if one of them
+ *     cannot be made (overflow, no room for a cell), nothing is: the event is refused whole (A-10).
+ * (3) A transition-safe counter changes only when its entity's state does, and goes down under the
+ *     dimensions it went up under.
+ * (4) Windows go by batch time, which never runs back: a clock that does cannot shrink one. */
+#include "core/apply_event.h"
+
+#include "core/bucket.h"
+#include "core/cell.h"
+#include "core/name.h"
+#include "core/object.h"
+#include "core/undo.h"
+
+#define STATE_SIZE_MAX (1u << 20)
+
+int64_t event_time(const struct apply *apply, const struct op *op)
+{
+    return op->kind == OP_REPLAY ? op->event->arrived_ms : apply->time_ms;
+}
+
+int32_t event_cell(const struct definition *definition, unsigned index, const struct event *event,
+                   int64_t now_ms, int64_t *bucket_out)
+{
+    *bucket_out = 0;
+    switch (definition->mode) {
+    case MODE_PERSISTENT:
+        return 0;
+    case MODE_WINDOWED:
+        if (index == 0) return WINDOW_DURATION;
+        *bucket_out = bucket_start(now_ms, definition->trailing_seconds);
+        return definition->trailing_seconds;
+    case MODE_SERIES:
+        *bucket_out = bucket_start(event->occurred_ms, definition->granularities[index]);
+        return definition->granularities[index];
+    }
+    unreachable_state(definition->mode);
+}
+
+bool event_id_known(const struct apply *apply, const struct op *op)
+{
+    const struct key_record *record = &apply->reads.keys[op->key_index].value;
+    int64_t keep_ms = apply->limits->id_keep_ms;
+    return record->exists && (keep_ms == 0 || apply->time_ms - record->first_seen_ms < keep_ms);
+}
+
+void event_project_again(struct apply *apply, struct op *op)
+{
+    struct event *event = op->event;
+    if (event->projection && event->projection->rules == apply->rules) return;
+    struct json_value payload = {.type = JSON_ABSENT};
+    if (event->payload.size) {
+        char *text = arena_zalloc(apply->arena, event->payload.size + JSON_PADDING);
+        memcpy(text, event->payload.data, event->payload.size);
+        bool parsed = json_parse(apply->parser, bytes_of(text, event->payload.size), &payload);
+        must(parsed); /* it was written by json_text */
+    }
+    const struct project_input input = {.rules = apply->rules,
+                                        .secret = apply->secret,
+                                        .tenant = op->tenant,
+                                        .payload = &payload,
+                                        .arena = apply->arena};
+    event->projection = project(&input, event);
+    if (event->projection->too_large) op->err = ERR_EVENT_SIZE;
+}
+
+/* -- The state of an entity: the dimension sets it was switched on under ----------------------- */
+
+static struct bytes state_encode(struct apply *apply, const struct change *change)
+{
+    struct buf buf;
+    buf_init(&buf, STATE_SIZE_MAX);
+    buf_add_varint(&buf, change->targets_count);
+    for (uint32_t i = 0; i < change->targets_count; i++) {
+        struct bytes tenant, name, dimensions;
+        uint32_t generation;
+        bool whole =
+            rule_key_split(change->targets[i].key, &tenant, &name, &generation, &dimensions);
+        must(whole);
+        buf_add_sized(&buf, dimensions);
+    }
+    must(!buf.failed);
+    struct bytes state = arena_copy(apply->arena, buf_bytes(&buf));
+    buf_release(&buf);
+    return state;
+}
+
+void change_recall(struct apply *apply, struct bytes tenant, struct change *change)
+{
+    change->former_count = 0;
+    if (!change->entity.size || change->op != OP_DECREMENT) return;
+    struct reader reader = reader_of(apply->reads.objects[change->entity_index].value);
+    if (reader_left(&reader) == 0) return;
+    uint64_t count = read_varint(&reader);
+    if (reader.failed || count > RULES_SETS_MAX) return;
+    change->former = arena_alloc(apply->arena, (count + 1) * sizeof *change->former);
+    unsigned cells = definition_cells(change->definition);
+    for (uint64_t i = 0; i < count; i++) {
+        struct bytes dimensions = read_sized(&reader);
+        if (reader.failed) return;
+        struct target *target = &change->former[change->former_count++];
+        target->key = rule_key(apply->arena, tenant, change->definition->name, change->generation,
+                               dimensions);
+        target->print = fingerprint_of(apply->secret, target->key);
+        target->cells = arena_alloc(apply->arena, cells * sizeof *target->cells);
+    }
+}
+
+/* -- Changing cells ---------------------------------------------------------------------------- */
+
+/* One change on its way: what is the same for all of its cells. */
+struct step {
+    struct apply *apply;
+    const struct op *op;
+    struct change *change;
+    int64_t now_ms;
+    int64_t amount; /* what is left to add or take away */
+};
+
+static int64_t window_end(const struct cell *cell)
+{
+    return cell->expires_ms - WINDOW_IDLE_MS;
+}
+
+/* The window that is open now, which may be a new one. */
+static struct cell window_open(const struct step *step, const struct cell *before)
+{
+    if (before->exists && step->now_ms < window_end(before)) return *before;
+    struct cell window = cell_absent();
+    window.start_ms = step->now_ms;
+    window.expires_ms = step->now_ms + step->change->definition->window_ms + WINDOW_IDLE_MS;
+    return window;
+}
+
+static int64_t bucket_end_ms(int64_t bucket, int32_t duration)
+{
+    return (bucket + duration) * 1000;
+}
+
+/* When a cell of this place is no longer of use; TIME_NONE: never. */
+static int64_t cell_expiry(const struct definition *definition, const struct read_cell *cell)
+{
+    if (definition->mode == MODE_WINDOWED && cell->duration != WINDOW_DURATION)
+        return bucket_end_ms(cell->bucket, cell->duration) + definition->window_ms;
+    if (definition->mode == MODE_SERIES && definition->keep_ms && cell->duration > 0)
+        return bucket_end_ms(cell->bucket, cell->duration) + definition->keep_ms;
+    return TIME_NONE;
+}
+
+/* A trailing bucket goes below zero where what is taken away was added in an earlier one: only the
+ * sum of all of them means something. */
+static bool has_floor(const struct definition *definition, const struct read_cell *cell)
+{
+    if (definition->mode == MODE_WINDOWED && cell->duration != WINDOW_DURATION) return false;
+    return definition->floor_at_zero;
+}
+
+static enum err step_value(struct step *step, const struct read_cell *place, struct cell *cell)
+{
+    const struct definition *definition = step->change->definition;
+    int64_t removed;
+    if (step->change->op == OP_INCREMENT) return cell_raise(cell, step->amount);
+    enum err e = cell_lower(cell, step->amount, has_floor(definition, place), &removed);
+    if (removed < step->amount) step->change->result = CHANGE_CLAMPED;
+    /* The trailing bucket follows its window. Buckets of a series are clamped each on its own. */
+    if (definition->mode == MODE_WINDOWED) step->amount = removed;
+    return e;
+}
+
+static enum err step_cell(struct step *step, uint32_t index)
+{
+    struct apply *apply = step->apply;
+    const struct read_cell *place = &apply->reads.cells[index];
+    struct cell before = cell_now(apply, index);
+    struct cell base = before;
+    if (place->duration == WINDOW_DURATION && step->change->definition->mode == MODE_WINDOWED)
+        base = window_open(step, &before);
+    struct cell after = base;
+    enum err e = step_value(step, place, &after);
+    if (e != ERR_OK || cell_equal(&base, &after)) return e;
+    cell_extend(&after, cell_expiry(step->change->definition, place));
+    step->op->event->counters++;
+    return cell_put(apply, index, &before, after);
+}
+
+static enum err step_target(struct step *step, const struct target *target)
+{
+    unsigned count = definition_cells(step->change->definition);
+    int64_t amount = step->change->amount;
+    step->amount = amount;
+    for (unsigned i = 0; i < count && step->amount > 0; i++) {
+        enum err e = step_cell(step, target->cells[i]);
+        if (e != ERR_OK) return e;
+    }
+    return ERR_OK;
+}
+
+/* -- Changes ----------------------------------------------------------------------------------- */
+
+/* Which targets a change of a transition-safe counter goes to; none if nothing was switched. */
+static bool switch_entity(struct apply *apply, struct change *change,
+                          const struct target **targets_out, uint32_t *count_out)
+{
+    const struct read_object *state = &apply->reads.objects[change->entity_index];
+    bool on = state->value.size > 0;
+    bool turns_on = change->op == OP_INCREMENT;
+    if (on == turns_on) return false;
+    const struct change *switched = state->switched;
+    *targets_out = turns_on ? change->targets : switched ? switched->targets : change->former;
+    *count_out = turns_on   ? change->targets_count
+                 : switched ? switched->targets_count
+                            : change->former_count;
+    struct read_object *object = change_object(apply, change->entity_index);
+    object->value = turns_on ? state_encode(apply, change) : BYTES_NONE;
+    object->switched = turns_on ? change : NULL;
+    return true;
+}
+
+static enum err apply_change(struct apply *apply, const struct op *op, struct change *change)
+{
+    struct step step = {
+        .apply = apply, .op = op, .change = change, .now_ms = event_time(apply, op)};
+    const struct target *targets = change->targets;
+    uint32_t count = change->targets_count;
+    change->result = CHANGE_APPLIED;
+    if (change->entity.size && !switch_entity(apply, change, &targets, &count)) {
+        change->result = CHANGE_IGNORED;
+        return ERR_OK;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        enum err e = step_target(&step, &targets[i]);
+        if (e != ERR_OK) return e;
+    }
+    return ERR_OK;
+}
+
+static enum err apply_changes(struct apply *apply, const struct op *op)
+{
+    struct projection *projection = op->event->projection;
+    op->event->counters = 0;
+    for (uint32_t i = 0; i < projection->changes_count; i++) {
+        enum err e = apply_change(apply, op, &projection->changes[i]);
+        if (e != ERR_OK) return e;
+    }
+    return ERR_OK;
+}
+
+/* A tenant gets its usage row with its status, or with the first change to one of its usage
+ * counters; what changes nothing makes no row (S4-28). */
+static void keep_row(struct apply *apply, const struct event *event)
+{
+    const struct projection *projection = event->projection;
+    if (!projection->row.size) return;
+    bool exists = apply->reads.objects[projection->row_index].value.size > 0;
+    bool first = projection->usage && event->counters > 0 && !exists;
+    if (!projection->status.size && !first) return;
+    struct usage_row row = {.status =
+                                projection->status.size ? projection->status : BYTES("active"),
+                            .updated_ms = apply->time_ms};
+    change_object(apply, projection->row_index)->value = usage_row_encode(apply->arena, &row);
+}
+
+/* -- The event itself -------------------------------------------------------------------------- */
+
+#define OWNER_SIZE 8u
+
+/* Whose an id is, where ids are unique over all tenants. */
+static struct bytes id_owner(struct apply *apply, const struct op *op)
+{
+    if (!apply->limits->ids_shared) return BYTES_NONE;
+    char *owner = arena_alloc(apply->arena, OWNER_SIZE);
+    put_u64(owner, fingerprint_of(apply->secret, op->tenant).low);
+    return bytes_of(owner, OWNER_SIZE);
+}
+
+static void drop_duplicate(struct apply *apply, struct op *op)
+{
+    struct event *event = op->event;
+    const struct key_record *record = &apply->reads.keys[op->key_index].value;
+    event->result = EVENT_DUPLICATE;
+    event->first_sequence = record->sequence;
+    event->first_seen_ms = record->first_seen_ms;
+    event->conflict = record->check != event->check;
+    event->foreign = !bytes_equal(record->outcome, id_owner(apply, op));
+    event->counters = 0;
+    add_cause(apply, op);
+}
+
+static void remember_event(struct apply *apply, struct op *op)
+{
+    struct event *event = op->event;
+    add_cause(apply, op);
+    struct key_record record = {.sequence = op->sequence,
+                                .check = event->check,
+                                .outcome = id_owner(apply, op),
+                                .event = true};
+    key_remember(apply, op->key_index, &record);
+    event->result = EVENT_APPLIED;
+    event->first_sequence = op->sequence;
+    event->first_seen_ms = apply->time_ms;
+}
+
+void decide_event(struct apply *apply, struct op *op)
+{
+    if (event_id_known(apply, op)) {
+        drop_duplicate(apply, op);
+        return;
+    }
+    struct part_mark mark = part_begin(apply);
+    op->err = apply_changes(apply, op);
+    if (op->err == ERR_OK) {
+        keep_row(apply, op->event);
+        remember_event(apply, op);
+    }
+    part_end(apply, &mark, op->err == ERR_OK);
+}
+
+enum err decide_replay(struct apply *apply, struct op *op, bool *changed_out)
+{
+    enum err e = apply_changes(apply, op);
+    *changed_out = e == ERR_OK;
+    return e;
+}

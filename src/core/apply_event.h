@@ -1,0 +1,29 @@
+/* apply_event.h -- deciding events: shared by the steps of core/apply.h only. */
+#ifndef TALLY_CORE_APPLY_EVENT_H
+#define TALLY_CORE_APPLY_EVENT_H
+
+#include "core/apply.h"
+#include "core/project.h"
+
+/* The time an event's windows go by: batch time, or of a replayed one, its own batch's. */
+int64_t event_time(const struct apply *apply, const struct op *op);
+
+/* The duration and bucket of the `index`-th cell a definition keeps for each dimension set. */
+int32_t event_cell(const struct definition *definition, unsigned index, const struct event *event,
+                   int64_t now_ms, int64_t *bucket_out);
+
+/* Whether the event's id was remembered when the batch was loaded, or has been since. */
+bool event_id_known(const struct apply *apply, const struct op *op);
+
+/* Projects again what was projected by rules that are not in force for this batch. */
+void event_project_again(struct apply *apply, struct op *op);
+
+/* Of a decrement of a transition-safe counter: finds out under which dimension sets its entity was
+ * switched on, as far as the store knows (change->former). */
+void change_recall(struct apply *apply, struct bytes tenant, struct change *change);
+
+/* Decides one OP_EVENT or OP_REPLAY; adds its cause. */
+void decide_event(struct apply *apply, struct op *op);
+enum err decide_replay(struct apply *apply, struct op *op, bool *changed_out);
+
+#endif

@@ -1,0 +1,224 @@
+/* event.c -- events as canonical text, as a hash, and as stored bytes. */
+#include "core/event.h"
+
+#define STORED_DUPLICATE 1u /* the one flag so far; other bits are no event of ours */
+
+/* The first place in a sorted run whose key is not below `key`. */
+static uint32_t dimension_place(const struct dimension *sorted, uint32_t count, struct bytes key)
+{
+    uint32_t low = 0;
+    uint32_t high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (bytes_compare(sorted[middle].key, key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Insertion into the part that is sorted already, which is also where a repeated key is found. */
+uint32_t dimensions_sort(struct dimension *dimensions, uint32_t count)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct dimension next = dimensions[i];
+        uint32_t at = dimension_place(dimensions, kept, next.key);
+        bool repeated = at < kept && bytes_equal(dimensions[at].key, next.key);
+        if (!repeated) {
+            memmove(&dimensions[at + 1], &dimensions[at], (kept - at) * sizeof next);
+            kept++;
+        }
+        dimensions[at] = next;
+    }
+    return kept;
+}
+
+/* What escaping adds to a byte. */
+static const uint8_t escape_size[256] = {[0 ... 0x1f] = 5, ['"'] = 1, ['\\'] = 1};
+
+/* Whether one of eight bytes is '"', '\' or below 0x20. The byte after one that is may be taken
+ * for one by mistake; none is missed. */
+static bool any_to_escape(uint64_t eight)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t quote = eight ^ ('"' * ones);
+    uint64_t backslash = eight ^ ('\\' * ones);
+    uint64_t found = (eight - 0x20 * ones) | (quote - ones) | (backslash - ones);
+    return (found & ~eight & (0x80 * ones)) != 0;
+}
+
+/* How much longer escaping makes it: nearly always nothing, which is found out by eights. */
+static size_t escapes_size(struct bytes text)
+{
+    size_t size = 0;
+    size_t at = 0;
+    for (; text.size - at >= sizeof(uint64_t); at += sizeof(uint64_t)) {
+        if (!any_to_escape(get_u64(text.data + at))) continue;
+        for (size_t i = at; i < at + sizeof(uint64_t); i++)
+            size += escape_size[(unsigned char)text.data[i]];
+    }
+    for (; at < text.size; at++)
+        size += escape_size[(unsigned char)text.data[at]];
+    return size;
+}
+
+static char *escape_put(char *at, unsigned char byte)
+{
+    static const char digits[] = "0123456789abcdef";
+    if (escape_size[byte] == 0) {
+        *at++ = (char)byte;
+        return at;
+    }
+    *at++ = '\\';
+    if (byte >= 0x20) {
+        *at++ = (char)byte;
+        return at;
+    }
+    at = mempcpy(at, "u00", 3);
+    *at++ = digits[byte >> 4];
+    *at++ = digits[byte & 15];
+    return at;
+}
+
+/* With its quotes. */
+static char *text_put(char *at, struct bytes text, bool escapes)
+{
+    *at++ = '"';
+    if (!escapes && text.size) at = mempcpy(at, text.data, text.size);
+    for (size_t i = 0; escapes && i < text.size; i++)
+        at = escape_put(at, (unsigned char)text.data[i]);
+    *at++ = '"';
+    return at;
+}
+
+void dimensions_write(struct buf *buf, const struct dimension *dimensions, uint32_t count)
+{
+    size_t size = 2 + (count ? count - 1 : 0); /* braces and commas */
+    size_t escapes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        size += dimensions[i].key.size + dimensions[i].value.size + 5;
+        escapes += escapes_size(dimensions[i].key) + escapes_size(dimensions[i].value);
+    }
+    char *start = buf_reserve(buf, size + escapes);
+    if (!start) return;
+
+    char *at = start;
+    *at++ = '{';
+    for (uint32_t i = 0; i < count; i++) {
+        if (i) *at++ = ',';
+        at = text_put(at, dimensions[i].key, escapes > 0);
+        *at++ = ':';
+        at = text_put(at, dimensions[i].value, escapes > 0);
+    }
+    *at++ = '}';
+    must((size_t)(at - start) == size + escapes);
+    buf->size += size + escapes;
+}
+
+/* Each part's size stands before its hash, so that nothing can move from one part to the next. The
+ * result is kept on disk with the event's id: it never changes. */
+uint32_t event_check(const struct event *event)
+{
+    const uint64_t parts[] = {
+        event->type.size,
+        hash_checksum(event->type),
+        event->dimensions_json.size,
+        hash_checksum(event->dimensions_json),
+        event->payload.size,
+        hash_checksum(event->payload),
+    };
+    return (uint32_t)hash_checksum(bytes_of(parts, sizeof parts));
+}
+
+static bool stored_sizes_valid(const struct stored_event *event)
+{
+    size_t id = event->id.size;
+    size_t type = event->type.size;
+    size_t dimensions = event->dimensions_json.size;
+    return id >= 1 && id <= EVENT_ID_SIZE_MAX && type >= 1 && type <= EVENT_TYPE_SIZE_MAX &&
+           dimensions >= BYTES("{}").size &&
+           id + type + dimensions + event->payload.size <= EVENT_SIZE_MAX;
+}
+
+void stored_event_encode(struct buf *buf, const struct stored_event *event)
+{
+    must(stored_sizes_valid(event));
+    buf_add_char(buf, event->duplicate ? STORED_DUPLICATE : 0);
+    buf_add_sized(buf, event->id);
+    buf_add_sized(buf, event->type);
+    buf_add_signed(buf, event->occurred_ms);
+    buf_add_sized(buf, event->dimensions_json);
+    buf_add_sized(buf, event->payload);
+    if (!event->duplicate) return;
+    buf_add_varint(buf, event->first_sequence);
+    buf_add_signed(buf, event->first_seen_ms);
+}
+
+void stored_event_decode(struct reader *reader, struct stored_event *event_out)
+{
+    *event_out = (struct stored_event){0};
+    uint8_t flags = read_u8(reader);
+    event_out->duplicate = flags & STORED_DUPLICATE;
+    event_out->id = read_sized(reader);
+    event_out->type = read_sized(reader);
+    event_out->occurred_ms = read_signed(reader);
+    event_out->dimensions_json = read_sized(reader);
+    event_out->payload = read_sized(reader);
+    if (event_out->duplicate) {
+        event_out->first_sequence = read_varint(reader);
+        event_out->first_seen_ms = read_signed(reader);
+    }
+    if (flags & ~STORED_DUPLICATE || !stored_sizes_valid(event_out)) reader->failed = true;
+}
+
+/* The parser reads a little past its text. */
+static bool parse_padded(struct json_parser *parser, struct arena *arena, struct bytes text,
+                         struct json_value *root_out)
+{
+    char *copy = arena_alloc(arena, text.size + JSON_PADDING);
+    if (text.size) memcpy(copy, text.data, text.size);
+    memset(copy + text.size, 0, JSON_PADDING);
+    return json_parse(parser, bytes_of(copy, text.size), root_out);
+}
+
+/* Into `arena`, because the parser's strings go with its next parse. */
+static bool dimensions_of(const struct json_value *object, struct arena *arena, struct event *event)
+{
+    if (object->type != JSON_OBJECT) return false;
+    uint32_t count = 0;
+    struct json_iter iter;
+    for (json_each(object, &iter); json_next(&iter);)
+        count++;
+
+    event->dimensions = arena_alloc(arena, count * sizeof *event->dimensions);
+    uint32_t filled = 0;
+    for (json_each(object, &iter); json_next(&iter); filled++) {
+        if (iter.value.type != JSON_STRING) return false;
+        event->dimensions[filled] =
+            (struct dimension){arena_copy(arena, iter.key), arena_copy(arena, iter.value.string)};
+    }
+    event->dimensions_count = dimensions_sort(event->dimensions, filled);
+    return true;
+}
+
+bool event_of_stored(const struct stored_event *stored, struct json_parser *parser,
+                     struct arena *arena, struct event *event_out, struct json_value *payload_out)
+{
+    *event_out = (struct event){
+        .id = stored->id,
+        .type = stored->type,
+        .occurred_ms = stored->occurred_ms,
+        .dimensions_json = stored->dimensions_json,
+        .payload = stored->payload,
+        .arrived_ms = stored->arrived_ms,
+    };
+    event_out->check = event_check(event_out);
+
+    struct json_value root;
+    if (!parse_padded(parser, arena, stored->dimensions_json, &root)) return false;
+    if (!dimensions_of(&root, arena, event_out)) return false;
+    payload_out->type = JSON_ABSENT;
+    return stored->payload.size == 0 || parse_padded(parser, arena, stored->payload, payload_out);
+}

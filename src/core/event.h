@@ -1,0 +1,102 @@
+/* event.h -- something that happened, as plain data.
+ *
+ * An event id takes effect at most once, for ever. Rules (core/rules.h) say which counters an event
+ * changes; core/project.h works that out. An event travels as an op of kind OP_EVENT; its memory is
+ * its maker's until the op's job is done. */
+#ifndef TALLY_CORE_EVENT_H
+#define TALLY_CORE_EVENT_H
+
+#include "base/arena.h"
+#include "base/codec.h"
+#include "base/json.h"
+#include "core/op.h"
+
+#define EVENT_ID_SIZE_MAX 255
+#define EVENT_TYPE_SIZE_MAX 255
+#define EVENT_DIMENSIONS_MAX 64
+#define EVENT_SIZE_MAX (16u << 10) /* of id, type, dimensions and payload together */
+
+struct projection;
+
+/* A null dimension is one that is not there. */
+struct dimension {
+    struct bytes key;
+    struct bytes value; /* the string form: 1 and "1" are the same (A-11) */
+};
+
+enum event_result { EVENT_APPLIED, EVENT_DUPLICATE };
+
+struct event {
+    struct bytes id;
+    struct bytes type;
+    int64_t occurred_ms;
+    struct dimension *dimensions; /* sorted by key, each key once */
+    uint32_t dimensions_count;
+    struct bytes dimensions_json; /* canonical, see dimensions_write */
+    struct bytes payload;         /* JSON without white space between its parts; size 0: none */
+    uint32_t check;               /* event_check: what makes a repeat a true repeat */
+    int64_t arrived_ms;           /* of an event replayed from history: its batch time then */
+    struct projection *projection;
+
+    /* out, of an OP_EVENT that was decided ERR_OK */
+    enum event_result result;
+    uint64_t first_sequence; /* the event's own, or of a duplicate, the first one's */
+    int64_t first_seen_ms;
+    bool conflict;     /* a duplicate with another type, dimensions or payload */
+    bool foreign;      /* a duplicate of another tenant's (ids unique over the installation) */
+    uint32_t counters; /* cells changed */
+};
+
+/* Sorts by key; of a repeated key the last stands; leaves the count of what is left. */
+uint32_t dimensions_sort(struct dimension *dimensions, uint32_t count);
+
+/* {"a":"1","b":"x"}: keys sorted, values as strings, no spaces. The bytes behind a dimensionKey and
+ * in a counter's key, so their form never changes: '"' and '\' are escaped with '\', bytes below
+ * 0x20 as \u00xx in lower case (never \n), everything else stands as it is. */
+void dimensions_write(struct buf *buf, const struct dimension *dimensions, uint32_t count);
+
+/* The 32-bit hash of type, canonical dimensions and payload. */
+uint32_t event_check(const struct event *event);
+
+/* An event as kept in the journal and in the archive, beside its tenant. `sequence` and
+ * `arrived_ms` are known from where it lies. A duplicate is the audit of one dropped delivery. */
+struct stored_event {
+    uint64_t sequence;
+    int64_t arrived_ms;
+    struct bytes tenant;
+    struct bytes id;
+    struct bytes type;
+    int64_t occurred_ms;
+    struct bytes dimensions_json;
+    struct bytes payload;
+    bool duplicate;
+    uint64_t first_sequence; /* of a duplicate */
+    int64_t first_seen_ms;
+};
+
+/* What is kept of an event that was decided; views of it. */
+static inline struct stored_event event_to_store(const struct event *event)
+{
+    return (struct stored_event){.id = event->id,
+                                 .type = event->type,
+                                 .occurred_ms = event->occurred_ms,
+                                 .dimensions_json = event->dimensions_json,
+                                 .payload = event->payload,
+                                 .duplicate = event->result == EVENT_DUPLICATE,
+                                 .first_sequence = event->first_sequence,
+                                 .first_seen_ms = event->first_seen_ms};
+}
+
+/* Everything but sequence, arrival and tenant. Decoding checks, sets reader->failed for bytes that
+ * no encoder wrote, and borrows from the reader's bytes. */
+void stored_event_encode(struct buf *buf, const struct stored_event *event);
+void stored_event_decode(struct reader *reader, struct stored_event *event_out);
+
+/* Back to an event that can be projected: dimensions are parsed, `payload_out` is the payload's
+ * value (JSON_ABSENT if there is none) and good until the parser's next parse. False: what is
+ * stored is no JSON any more. */
+MUST_USE bool event_of_stored(const struct stored_event *stored, struct json_parser *parser,
+                              struct arena *arena, struct event *event_out,
+                              struct json_value *payload_out);
+
+#endif

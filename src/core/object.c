@@ -1,0 +1,58 @@
+/* object.c -- keys and values of the objects that are no counters. */
+#include "core/object.h"
+
+struct bytes object_key(struct arena *arena, char kind, struct bytes name)
+{
+    char *key = arena_alloc(arena, 1 + name.size);
+    key[0] = kind;
+    if (name.size) memcpy(key + 1, name.data, name.size);
+    return bytes_of(key, 1 + name.size);
+}
+
+struct bytes object_state_key(struct arena *arena, struct bytes tenant, struct bytes counter,
+                              uint32_t generation, struct bytes entity)
+{
+    size_t size = 1 + tenant.size + 1 + counter.size + 1 + sizeof generation + entity.size;
+    char *key = arena_alloc(arena, size);
+    char *at = key;
+    *at++ = OBJECT_STATE;
+    at = mempcpy(at, tenant.data, tenant.size);
+    *at++ = '\0';
+    at = mempcpy(at, counter.data, counter.size);
+    *at++ = '\0';
+    put_ordered_u32(at, generation);
+    if (entity.size) memcpy(at + sizeof generation, entity.data, entity.size);
+    return bytes_of(key, size);
+}
+
+/* The time first, in a fixed size: so a row without a status is not an absent object. */
+struct bytes usage_row_encode(struct arena *arena, const struct usage_row *row)
+{
+    size_t size = sizeof(uint64_t) + row->status.size;
+    char *value = arena_alloc(arena, size);
+    put_u64(value, (uint64_t)row->updated_ms);
+    if (row->status.size) memcpy(value + sizeof(uint64_t), row->status.data, row->status.size);
+    return bytes_of(value, size);
+}
+
+bool usage_row_decode(struct bytes value, struct usage_row *row_out)
+{
+    if (value.size < sizeof(uint64_t)) return false;
+    row_out->updated_ms = (int64_t)get_u64(value.data);
+    row_out->status = bytes_of(value.data + sizeof(uint64_t), value.size - sizeof(uint64_t));
+    return true;
+}
+
+struct bytes object_number(struct arena *arena, uint64_t number)
+{
+    char *value = arena_alloc(arena, sizeof number);
+    put_u64(value, number);
+    return bytes_of(value, sizeof number);
+}
+
+bool object_number_decode(struct bytes value, uint64_t *number_out)
+{
+    if (value.size != sizeof *number_out) return false;
+    *number_out = get_u64(value.data);
+    return true;
+}

@@ -1,0 +1,49 @@
+/* object.h -- small named values beside the counters: what else a batch can change.
+ *
+ *   's' tenant NUL counter NUL generation entity   state of a transition-safe entity: the dimension
+ *                                                  sets it was switched on under; absent: off
+ *   'u' tenant                                     the tenant's usage row: status, since when
+ *   'c' counter                                    definition of a rule counter (core/rules.h)
+ *   'x' generation                                 cells of a generation that are garbage
+ *   'j' job                                        a rebuild under way or done
+ *   'm' what                                       the META_ names below
+ *
+ * Keys compare with memcmp; numbers in them are big-endian. A value of size 0 is an absent object.
+ */
+#ifndef TALLY_CORE_OBJECT_H
+#define TALLY_CORE_OBJECT_H
+
+#include "base/arena.h"
+#include "base/codec.h"
+#include "core/op.h"
+
+#define OBJECT_STATE 's'
+#define OBJECT_USAGE 'u'
+#define OBJECT_DEFINITION 'c'
+#define OBJECT_GARBAGE 'x'
+#define OBJECT_JOB 'j'
+#define OBJECT_META 'm'
+
+#define META_GENERATION BYTES("generation") /* number: the last one given out */
+#define META_RULES BYTES("rules")           /* text: the rules in force, as the config has them */
+#define META_RETAINED BYTES("retained")     /* number: events that arrived before this are gone */
+#define META_JOBS BYTES("jobs")             /* number: the last one given out */
+
+/* Each key is made in `arena`. */
+struct bytes object_key(struct arena *arena, char kind, struct bytes name);
+struct bytes object_state_key(struct arena *arena, struct bytes tenant, struct bytes counter,
+                              uint32_t generation, struct bytes entity);
+
+/* The tenant's row of SPEC 8. */
+struct usage_row {
+    struct bytes status; /* borrows */
+    int64_t updated_ms;
+};
+struct bytes usage_row_encode(struct arena *arena, const struct usage_row *row);
+MUST_USE bool usage_row_decode(struct bytes value, struct usage_row *row_out);
+
+/* A number as an object's value: the meta objects. */
+struct bytes object_number(struct arena *arena, uint64_t number);
+MUST_USE bool object_number_decode(struct bytes value, uint64_t *number_out);
+
+#endif

@@ -1,0 +1,273 @@
+/* project.c -- one event against the rules: conditions, amounts, keys.
+ *
+ * Runs for every event on the threads that read requests, so it allocates from the request's arena
+ * only, and writes each set's canonical JSON once. */
+#include "core/project.h"
+
+#include "core/name.h"
+#include "core/number.h"
+#include "core/object.h"
+
+#define NUMBER_TEXT_SIZE 24 /* holds any int64 */
+#define ESCAPE_MAX 6        /* bytes that canonical JSON makes of one */
+#define SMALL_JSON 1024     /* dimensions up to here are written on the stack first */
+
+/* Canonical JSON of what one event holds: \n in its payload becomes \u000a. */
+#define JSON_SIZE_MAX (3 * (size_t)EVENT_SIZE_MAX)
+
+/* Upper bounds of what the journal writes beside keys and texts. */
+#define WEIGHT_EVENT 64
+#define WEIGHT_OBJECT 64
+#define WEIGHT_TARGET 96
+#define WEIGHT_CELL 40
+
+struct projecting {
+    const struct project_input *input;
+    const struct event *event;
+    struct projection *projection;
+};
+
+static const struct dimension *dimension_find(const struct event *event, struct bytes key)
+{
+    for (uint32_t i = 0; i < event->dimensions_count; i++)
+        if (bytes_equal(event->dimensions[i].key, key)) return &event->dimensions[i];
+    return NULL;
+}
+
+/* Only objects are descended; what is not there is JSON_ABSENT. A dimension is a string. */
+static struct json_value source_find(const struct projecting *self, const struct source *source)
+{
+    struct json_value value = {.type = JSON_ABSENT};
+    if (!source->payload) {
+        const struct dimension *found = dimension_find(self->event, source->name);
+        if (found) value = (struct json_value){.type = JSON_STRING, .string = found->value};
+        return value;
+    }
+    if (self->input->payload) value = *self->input->payload;
+    for (unsigned i = 0; i < source->parts_count && value.type != JSON_ABSENT; i++) {
+        struct json_value object = value;
+        json_pick(&object, &source->parts[i], 1, &value);
+    }
+    return value;
+}
+
+/* The string form of a string, an integer or a boolean. False: there is none of these. */
+static bool source_text(const struct projecting *self, const struct source *source,
+                        struct bytes *text_out)
+{
+    struct json_value value = source_find(self, source);
+    if (value.type == JSON_STRING) {
+        *text_out = value.string;
+    } else if (value.type == JSON_BOOL) {
+        *text_out = value.boolean ? BYTES("true") : BYTES("false");
+    } else if (value.type == JSON_INT) {
+        struct buf text = {.data = arena_alloc(self->input->arena, NUMBER_TEXT_SIZE),
+                           .capacity = NUMBER_TEXT_SIZE,
+                           .max = NUMBER_TEXT_SIZE};
+        buf_add_i64(&text, value.integer);
+        *text_out = buf_bytes(&text);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool where_holds(const struct projecting *self, const struct rule *rule)
+{
+    for (unsigned i = 0; i < rule->where_count; i++) {
+        struct bytes text;
+        if (!source_text(self, &rule->where[i].source, &text)) return false;
+        if (!bytes_equal(text, rule->where[i].value)) return false;
+    }
+    return true;
+}
+
+/* what is no amount counts as 0 and is noticed. */
+static int64_t amount_of(const struct projecting *self, const struct rule *rule)
+{
+    if (rule->amount) return rule->amount;
+    struct json_value value = source_find(self, &rule->amount_from);
+    if (value.type == JSON_ABSENT || value.type == JSON_NULL) return 0;
+
+    int64_t amount = -1;
+    if (value.type == JSON_INT) amount = value.integer;
+    if (value.type == JSON_STRING && !number_parse(value.string, &amount)) amount = -1;
+    if (amount >= 0) return amount;
+    self->projection->bad_amount++;
+    return 0;
+}
+
+/* The values of `sources`, which are sorted as canonical JSON wants them. False: one is missing. */
+static bool pairs_fill(const struct projecting *self, const struct source *sources, unsigned count,
+                       struct dimension *pairs)
+{
+    must(count <= RULES_DIMENSIONS_MAX);
+    for (unsigned i = 0; i < count; i++) {
+        pairs[i].key = sources[i].name;
+        if (!source_text(self, &sources[i], &pairs[i].value)) return false;
+    }
+    return true;
+}
+
+/* Canonical JSON in `small`, or if it could be too long for that, in `arena`. */
+static struct bytes pairs_json(const struct dimension *pairs, unsigned count, struct arena *arena,
+                               char small[static SMALL_JSON])
+{
+    size_t room = 2;
+    for (unsigned i = 0; i < count; i++)
+        room += ESCAPE_MAX * (pairs[i].key.size + pairs[i].value.size + 1);
+    struct buf json = {.data = room <= SMALL_JSON ? small : arena_alloc(arena, room),
+                       .capacity = room,
+                       .max = room};
+    dimensions_write(&json, pairs, count);
+    must(!json.failed);
+    return buf_bytes(&json);
+}
+
+/* False: the event lacks one of the set's dimensions. */
+static bool target_fill(const struct projecting *self, const struct change *change,
+                        const struct dimension_set *set, struct target *target)
+{
+    struct dimension pairs[RULES_DIMENSIONS_MAX];
+    char small[SMALL_JSON];
+    const struct project_input *input = self->input;
+    if (!pairs_fill(self, set->sources, set->count, pairs)) return false;
+    struct bytes json = pairs_json(pairs, set->count, input->arena, small);
+    target->key =
+        rule_key(input->arena, input->tenant, change->definition->name, change->generation, json);
+    target->print = fingerprint_of(input->secret, target->key);
+    target->counter_index = 0;
+    return true;
+}
+
+static void targets_fill(const struct projecting *self, struct change *change)
+{
+    const struct definition *definition = change->definition;
+    struct arena *arena = self->input->arena;
+    unsigned cells = definition_cells(definition);
+    change->targets = arena_alloc(arena, definition->sets_count * sizeof *change->targets);
+    for (unsigned i = 0; i < definition->sets_count; i++) {
+        struct target *target = &change->targets[change->targets_count];
+        if (target_fill(self, change, &definition->sets[i], target)) {
+            target->cells = arena_zalloc(arena, cells * sizeof *target->cells);
+            change->targets_count++;
+        } else {
+            self->projection->missing_dimension++; /* this set only */
+        }
+    }
+}
+
+/* False: the event does not say which entity it is about. */
+static bool entity_fill(const struct projecting *self, struct change *change)
+{
+    struct dimension pairs[RULES_DIMENSIONS_MAX];
+    char small[SMALL_JSON];
+    const struct project_input *input = self->input;
+    const struct definition *definition = change->definition;
+    if (definition->entity_count == 0) return true;
+    if (!pairs_fill(self, definition->entity, definition->entity_count, pairs)) return false;
+    struct bytes json = pairs_json(pairs, definition->entity_count, input->arena, small);
+    change->entity =
+        object_state_key(input->arena, input->tenant, definition->name, change->generation, json);
+    change->entity_print = fingerprint_of(input->secret, change->entity);
+    return true;
+}
+
+static size_t targets_weight(const struct definition *definition, size_t count)
+{
+    return count * (WEIGHT_TARGET + (size_t)WEIGHT_CELL * definition_cells(definition));
+}
+
+/* A decrement counts under the sets its entity was switched on with, by another event: as many and
+ * as long as they can be, which is why they have a bound. */
+static size_t former_weight(const struct definition *definition)
+{
+    return ENTITY_KEYS_MAX + targets_weight(definition, RULES_SETS_MAX);
+}
+
+static size_t change_weight(const struct projecting *self, const struct change *change)
+{
+    size_t keys = 0;
+    for (uint32_t i = 0; i < change->targets_count; i++)
+        keys += change->targets[i].key.size;
+    size_t weight = keys + targets_weight(change->definition, change->targets_count);
+    if (change->entity.size == 0) return weight;
+    weight += change->entity.size + keys + WEIGHT_OBJECT;
+    if (keys > ENTITY_KEYS_MAX) self->projection->too_large = true;
+    if (change->op == OP_DECREMENT) weight += former_weight(change->definition);
+    return weight;
+}
+
+static void change_add(const struct projecting *self, const struct definition *definition,
+                       const struct rule *rule)
+{
+    if (definition->frozen || !where_holds(self, rule)) return;
+    struct projection *projection = self->projection;
+    struct change *change = &projection->changes[projection->changes_count];
+    *change = (struct change){.definition = definition, .op = rule->op};
+    change->generation = self->input->only ? self->input->generation : definition->generation;
+    change->amount = amount_of(self, rule);
+    if (!entity_fill(self, change)) {
+        projection->missing_dimension++;
+        return;
+    }
+    targets_fill(self, change);
+    if (change->targets_count == 0 && change->entity.size == 0) return;
+    projection->changes_count++;
+    projection->weight += change_weight(self, change);
+    if (bytes_equal(definition->group, USAGE_GROUP)) projection->usage = true;
+}
+
+static void changes_alloc(const struct projecting *self, unsigned count)
+{
+    struct projection *projection = self->projection;
+    projection->changes = arena_alloc(self->input->arena, count * sizeof *projection->changes);
+}
+
+static void project_all(const struct projecting *self)
+{
+    const struct rules *rules = self->input->rules;
+    unsigned count;
+    const struct trigger *triggers = rules_triggers(rules, self->event->type, &count);
+    changes_alloc(self, count);
+    for (unsigned i = 0; i < count; i++)
+        change_add(self, triggers[i].definition, triggers[i].rule);
+    self->projection->status = rules_status(rules, self->event->type);
+}
+
+/* A rebuild counts one counter again. The tenant's row has seen this event before. */
+static void project_only(const struct projecting *self)
+{
+    const struct definition *only = self->input->only;
+    changes_alloc(self, only->rules_count);
+    for (unsigned i = 0; i < only->rules_count; i++)
+        if (bytes_equal(only->rules[i].on, self->event->type))
+            change_add(self, only, &only->rules[i]);
+    self->projection->usage = false;
+}
+
+/* Without a status of its own the event writes the row's old one again. */
+static void row_fill(const struct projecting *self)
+{
+    struct projection *projection = self->projection;
+    if (projection->status.size == 0 && !projection->usage) return;
+    projection->row = object_key(self->input->arena, OBJECT_USAGE, self->input->tenant);
+    projection->row_print = fingerprint_of(self->input->secret, projection->row);
+    size_t status_size = projection->status.size ? projection->status.size : NAME_SIZE_MAX;
+    projection->weight += projection->row.size + status_size + WEIGHT_OBJECT;
+}
+
+struct projection *project(const struct project_input *input, const struct event *event)
+{
+    struct projection *projection = arena_zalloc(input->arena, sizeof *projection);
+    struct projecting self = {input, event, projection};
+    projection->rules = input->rules;
+    projection->weight = input->tenant.size + event->id.size + event->type.size +
+                         event->dimensions_json.size + event->payload.size + WEIGHT_EVENT;
+    if (input->only)
+        project_only(&self);
+    else
+        project_all(&self);
+    row_fill(&self);
+    return projection;
+}

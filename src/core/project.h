@@ -1,0 +1,71 @@
+/* project.h -- what one event does to the counters, worked out before anything is looked up.
+ *
+ * Pure. Done where the event is read, on any thread; the commit thread does it again only for
+ * events that were projected by rules which are no longer in force. */
+#ifndef TALLY_CORE_PROJECT_H
+#define TALLY_CORE_PROJECT_H
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "core/event.h"
+#include "core/rules.h"
+
+/* One dimension set of one counter. */
+struct target {
+    struct bytes key; /* of the counter: core/name.h */
+    struct fingerprint print;
+    uint32_t counter_index; /* apply's own: places in the read set; definition_cells of `cells` */
+    uint32_t *cells;
+};
+
+/* Of the keys of all sets of one transition-safe counter: its entity's state remembers them. */
+#define ENTITY_KEYS_MAX (4u << 10)
+
+enum change_result { CHANGE_APPLIED, CHANGE_CLAMPED, CHANGE_IGNORED };
+
+/* One rule of one counter, set off by the event. */
+struct change {
+    const struct definition *definition;
+    enum op_kind op;
+    int64_t amount;      /* >= 0 */
+    uint32_t generation; /* of the cells it changes */
+    struct bytes entity; /* key of its state object (core/object.h); size 0: a raw counter */
+    struct fingerprint entity_print;
+    uint32_t entity_index;  /* apply's own */
+    struct target *targets; /* one for each set whose dimensions the event has */
+    uint32_t targets_count;
+    struct target *former; /* apply's own: the targets the entity was switched on under */
+    uint32_t former_count;
+    enum change_result result; /* out */
+};
+
+struct projection {
+    const struct rules *rules; /* held by whoever holds the projection */
+    struct change *changes;
+    uint32_t changes_count;
+    struct bytes status; /* of the tenant from this event on; size 0: as it is */
+    bool usage;          /* some change is to a counter of group `usage` */
+    struct bytes row;    /* key of the tenant's status object, if `status` or `usage` */
+    struct fingerprint row_print;
+    uint32_t row_index;         /* apply's own */
+    uint32_t missing_dimension; /* sets skipped */
+    uint32_t bad_amount;        /* amounts taken as 0 */
+    size_t weight;              /* bytes it adds to a journal block at most */
+    bool too_large;             /* an entity's sets are over ENTITY_KEYS_MAX: to be refused */
+};
+
+struct project_input {
+    const struct rules *rules;
+    const struct hash_secret *secret;
+    struct bytes tenant;
+    const struct definition *only; /* NULL: all that are not frozen; else this one (a rebuild) */
+    uint32_t generation;           /* of `only` */
+    const struct json_value *payload;
+    struct arena *arena; /* of the projection */
+};
+
+struct projection *project(const struct project_input *input, const struct event *event);
+
+#define USAGE_GROUP BYTES("usage")
+
+#endif

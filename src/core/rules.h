@@ -1,0 +1,148 @@
+/* rules.h -- which counters an event changes: the config's `counters:`, compiled.
+ *
+ * A struct rules is immutable once rules_seal was called and is shared by all threads. It lives in
+ * one arena and is freed with its last reference. Config (config_rules.c) and the stored
+ * definitions of counters that are no longer in the config (`frozen`) make it; project.c uses it.
+ */
+#ifndef TALLY_CORE_RULES_H
+#define TALLY_CORE_RULES_H
+
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "base/codec.h"
+#include "core/op.h"
+
+#define RULES_COUNTERS_MAX 1000
+#define RULES_SETS_MAX 16          /* of one counter: its dimensions and its rollups */
+#define RULES_DIMENSIONS_MAX 16    /* of one set */
+#define RULES_GRANULARITIES_MAX 16 /* of one counter */
+#define RULES_PATH_MAX 16          /* parts of payload.a.b.c */
+#define LIMIT_NONE (-1)
+#define WINDOW_IDLE_MS (7 * 24 * 3600 * INT64_C(1000)) /* a window is removed so long after it */
+#define WINDOW_DURATION INT32_MAX                      /* the series in which windows are kept */
+
+enum counter_mode { MODE_PERSISTENT, MODE_WINDOWED, MODE_SERIES };
+
+/* Where a value is taken from: a dimension, or payload.<path>. */
+struct source {
+    struct bytes name; /* as written: the dimension's key in the counter's own sets */
+    bool payload;
+    unsigned parts_count;
+    struct bytes *parts; /* of a payload path */
+};
+
+struct condition {
+    struct source source;
+    struct bytes value; /* equal in string form */
+};
+
+struct rule {
+    struct bytes on; /* event type */
+    enum op_kind op; /* OP_INCREMENT or OP_DECREMENT */
+    int64_t amount;  /* > 0; or 0: taken from `amount_from` */
+    struct source amount_from;
+    struct condition *where; /* all must hold */
+    unsigned where_count;
+};
+
+/* Dimensions kept together, sorted by name; none: the whole tenant. */
+struct dimension_set {
+    unsigned count;
+    struct source *sources;
+};
+
+struct definition {
+    struct bytes name;
+    enum counter_mode mode;
+    struct dimension_set *sets; /* `dimensions` first, then `rollups`; no two with the same keys */
+    unsigned sets_count;
+    bool floor_at_zero;
+    struct rule *rules;
+    unsigned rules_count;
+    struct source *entity; /* of a transition-safe counter, sorted by name; none: raw */
+    unsigned entity_count;
+    struct bytes group; /* size 0: none */
+    int64_t limit;      /* or LIMIT_NONE */
+    int64_t window_ms;  /* windowed */
+    bool trailing;
+    int32_t trailing_seconds; /* size of the buckets the trailing count is made of */
+    int32_t *granularities;   /* series: sorted, no two equal */
+    unsigned granularities_count;
+    int64_t keep_ms; /* series: 0 for ever */
+
+    /* From the store, see rulebook.h. */
+    uint32_t generation; /* of its cells; a rebuild makes the next; 0: not yet given */
+    uint64_t since;      /* batch time, in ms, from which on it has counted every event */
+    bool adjusted;       /* had adjustments or imports: history alone does not make its value */
+    bool frozen;         /* no longer in the config: readable, and nothing changes it */
+
+    char where[96]; /* "tally.yaml:12:5", for messages about what the store knows */
+};
+
+struct status_rule {
+    struct bytes on;
+    struct bytes status;
+};
+
+struct rules;
+
+/* One rule of one counter that a type of event may set off. */
+struct trigger {
+    const struct definition *definition;
+    const struct rule *rule;
+};
+
+struct rules {
+    struct arena arena;
+    atomic_uint references;
+    struct rules *parent; /* held: owns what this one borrows; NULL: none */
+    struct definition *definitions; /* in the order of the file, frozen ones last */
+    unsigned definitions_count;
+    struct status_rule *statuses;
+    unsigned statuses_count;
+    struct bytes *types; /* events.types; `types_closed` without any refuses every event */
+    unsigned types_count;
+    bool types_closed;
+
+    /* rules.c's own, made by rules_seal. */
+    struct name_slot *names;
+    uint32_t names_mask;
+    struct type_slot *triggers;
+    uint32_t triggers_mask;
+};
+
+/* Empty, with one reference, to be filled by its maker from its arena. */
+struct rules *rules_new(void);
+/* After filling, and again after filling in more, as long as nobody else has it: sorts what is to be
+ * sorted and builds the lookups. */
+void rules_seal(struct rules *rules);
+/* The same rules with another generation of one counter's cells, and no adjustments. */
+struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation);
+struct rules *rules_hold(struct rules *rules);
+void rules_release(struct rules *rules); /* NULL is fine */
+
+/* NULL: no such counter. */
+const struct definition *rules_find(const struct rules *rules, struct bytes name);
+/* The rules that this type sets off, in the order of the file. */
+const struct trigger *rules_triggers(const struct rules *rules, struct bytes type,
+                                     unsigned *count_out);
+/* The status a tenant gets by an event of this type; size 0: none. */
+struct bytes rules_status(const struct rules *rules, struct bytes type);
+bool rules_type_known(const struct rules *rules, struct bytes type);
+
+/* The index of the set with exactly these keys (sorted, no two equal), or -1. */
+int definition_set(const struct definition *definition, const struct bytes *keys, unsigned count);
+
+/* The cells that one dimension set of a counter has at a time: window and trailing bucket, or one
+ * for each granularity. */
+unsigned definition_cells(const struct definition *definition);
+
+/* What the store keeps of a definition: enough to read its cells once it is frozen, and to notice a
+ * name that changes its mode. Conditions and rules are not in it. Decoding fills a definition in
+ * `arena`; ERR_CORRUPT for bytes that no encoder wrote. */
+void definition_encode(struct buf *buf, const struct definition *definition);
+MUST_USE enum err definition_decode(struct bytes bytes, struct arena *arena,
+                                    struct definition *definition_out);
+
+#endif

@@ -1,0 +1,85 @@
+/* reload.c -- one change of rules at a time, through the queue like everything else. */
+#include "reload.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "commit/enact.h"
+#include "commit/propose.h"
+
+#define TEXT_MAX (16u << 20)
+
+struct reloader {
+    struct reload_config config;
+};
+
+struct reloader *reloader_new(const struct reload_config *config)
+{
+    struct reloader *reloader = must_calloc(1, sizeof *reloader);
+    reloader->config = *config;
+    return reloader;
+}
+
+void reloader_free(struct reloader *reloader)
+{
+    free(reloader);
+}
+
+static enum err enact_locked(struct reloader *reloader, const struct config *config,
+                             struct bytes text, struct buf *why_out)
+{
+    const struct reload_config *with = &reloader->config;
+    struct enactment enactment;
+    enum err e = enact_plan(&enactment, with->store, clock_wall_ms(with->clock), config->rules,
+                            text, why_out);
+    if (e == ERR_OK) {
+        e = propose_and_wait(with->queue, &enactment.job);
+        if (e != ERR_OK) buf_add(why_out, bytes_str(err_sentence(e)));
+    }
+    enact_release(&enactment);
+    return e;
+}
+
+enum err reload_enact(struct reloader *reloader, const struct config *config, struct buf *why_out)
+{
+    struct buf text;
+    buf_init(&text, TEXT_MAX);
+    config_write_rules(config, &text);
+    pthread_mutex_lock(reloader->config.enacting);
+    enum err e = enact_locked(reloader, config, buf_bytes(&text), why_out);
+    pthread_mutex_unlock(reloader->config.enacting);
+    buf_release(&text);
+    return e;
+}
+
+enum err reload_now(void *context, struct buf *why_out)
+{
+    struct reloader *reloader = context;
+    struct config config = {0};
+    struct config_report report;
+    char error[256] = "";
+    config_report_init(&report);
+    enum err e = config_load(&config, reloader->config.source, &report);
+    if (e != ERR_OK) buf_add(why_out, buf_bytes(&report.text));
+    if (e == ERR_OK) e = reload_enact(reloader, &config, why_out);
+    if (e == ERR_OK) {
+        e = auth_reload(reloader->config.auth, &config, error, sizeof error);
+        if (e != ERR_OK) buf_add(why_out, bytes_str(error));
+    }
+    config_report_release(&report);
+    config_release(&config);
+    return e;
+}
+
+void reload_logged(struct reloader *reloader)
+{
+    struct buf why;
+    buf_init(&why, TEXT_MAX);
+    enum err e = reload_now(reloader, &why);
+    buf_add_char(&why, '\0');
+    if (e == ERR_OK)
+        log_line(LOG_INFO, "reloaded the config's keys and rules");
+    else
+        log_line(LOG_ERROR, "the config was not reloaded", LOG_KV("why", (const char *)why.data));
+    buf_release(&why);
+}

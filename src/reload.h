@@ -1,0 +1,41 @@
+/* reload.h -- what can change while tally runs: keys, secrets and rules, read from the config
+ * again.
+ *
+ * A config that does not load, or rules that the stored counters do not allow, change nothing and
+ * say why. */
+#ifndef TALLY_RELOAD_H
+#define TALLY_RELOAD_H
+
+#include <pthread.h>
+
+#include "api/auth.h"
+#include "base/clock.h"
+#include "commit/queue.h"
+#include "config.h"
+#include "store/store.h"
+
+struct reloader;
+
+struct reload_config {
+    const struct config_source *source;
+    struct store *store;
+    struct queue *queue;
+    struct auth *auth;
+    const struct clock *clock;
+    pthread_mutex_t *enacting; /* held by whoever changes rules or generations */
+};
+
+struct reloader *reloader_new(const struct reload_config *config);
+void reloader_free(struct reloader *reloader);
+
+/* Brings the config's rules into force and waits until that is durable; the commit and sync threads
+ * must run. `why_out` gets a sentence if it fails. */
+MUST_USE enum err reload_enact(struct reloader *reloader, const struct config *config,
+                               struct buf *why_out);
+
+/* Reads the config again: rules, then keys. `context` is the reloader. Any thread. */
+enum err reload_now(void *context, struct buf *why_out);
+/* The same, for a signal: what became of it is logged. */
+void reload_logged(struct reloader *reloader);
+
+#endif

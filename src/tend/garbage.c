@@ -1,0 +1,176 @@
+/* garbage.c -- goes through all counters and all states once for each generation that is garbage.
+ *
+ * Where it is, is only in memory: after a restart it begins anew and finds less. */
+#include "tend/garbage.h"
+
+#include <stdlib.h>
+
+#include "core/name.h"
+#include "core/object.h"
+
+#define LOOK_MAX 20000u /* rows looked at in one step */
+
+struct garbage {
+    struct rebuild_config config;
+    struct arena arena;  /* of one step */
+    struct buf after;    /* the last key looked at */
+    bool states;         /* counters are done, states are next */
+    uint32_t generation; /* 0: none known */
+
+    /* One step. */
+    struct op *ops;
+    uint32_t count;
+    uint32_t looked;
+};
+
+struct garbage *garbage_new(const struct rebuild_config *config)
+{
+    struct garbage *garbage = must_calloc(1, sizeof *garbage);
+    garbage->config = *config;
+    arena_init(&garbage->arena, 64u << 10);
+    buf_init(&garbage->after, SIZE_MAX / 2);
+    return garbage;
+}
+
+void garbage_free(struct garbage *garbage)
+{
+    buf_release(&garbage->after);
+    arena_release(&garbage->arena);
+    free(garbage);
+}
+
+struct bytes garbage_key(struct arena *arena, uint32_t generation)
+{
+    char number[4];
+    put_ordered_u32(number, generation);
+    return object_key(arena, OBJECT_GARBAGE, bytes_of(number, sizeof number));
+}
+
+static bool take_generation(void *context, struct bytes key, struct bytes value)
+{
+    struct garbage *garbage = context;
+    (void)value;
+    if (key.size != 1 + sizeof(uint32_t)) return true;
+    garbage->generation = get_ordered_u32(key.data + 1);
+    return false;
+}
+
+/* Goes on from where it was if the generation is still the same. */
+static enum err choose(struct garbage *garbage)
+{
+    struct store *store = garbage->config.store;
+    uint32_t before = garbage->generation;
+    garbage->generation = 0;
+    enum err e = store->ops->objects(store, object_key(&garbage->arena, OBJECT_GARBAGE, BYTES_NONE),
+                                     BYTES_NONE, take_generation, garbage);
+    if (garbage->generation != before) {
+        buf_reset(&garbage->after);
+        garbage->states = false;
+    }
+    return e;
+}
+
+static bool went_past(struct garbage *garbage, struct bytes key)
+{
+    buf_reset(&garbage->after);
+    buf_add(&garbage->after, key);
+    garbage->looked++;
+    return garbage->count < garbage->config.batch_ops && garbage->looked < LOOK_MAX;
+}
+
+static bool look_at_counter(void *context, struct bytes key, const struct counter *counter)
+{
+    struct garbage *garbage = context;
+    struct bytes tenant, name, dimensions;
+    uint32_t generation;
+    (void)counter;
+    if (rule_key_split(key, &tenant, &name, &generation, &dimensions) &&
+        generation == garbage->generation) {
+        struct bytes copy = arena_copy(&garbage->arena, key);
+        garbage->ops[garbage->count++] =
+            (struct op){.kind = OP_DELETE,
+                        .counter = copy,
+                        .tenant = bytes_of(copy.data, tenant.size),
+                        .counter_print = fingerprint_of(&garbage->config.store->secret, copy),
+                        .weight = 2 * key.size};
+    }
+    return went_past(garbage, key);
+}
+
+/* The generation follows the second NUL of a state's key. */
+static bool state_generation(struct bytes key, uint32_t *generation_out)
+{
+    struct bytes rest = bytes_of(key.data + 1, key.size - 1);
+    bytes_split(&rest, '\0');
+    if (!rest.data) return false;
+    bytes_split(&rest, '\0');
+    if (!rest.data || rest.size < sizeof(uint32_t)) return false;
+    *generation_out = get_ordered_u32(rest.data);
+    return true;
+}
+
+static bool look_at_state(void *context, struct bytes key, struct bytes value)
+{
+    struct garbage *garbage = context;
+    uint32_t generation;
+    (void)value;
+    if (state_generation(key, &generation) && generation == garbage->generation)
+        garbage->ops[garbage->count++] =
+            propose_object(&garbage->arena, &garbage->config.store->secret,
+                           arena_copy(&garbage->arena, key), BYTES_NONE);
+    return went_past(garbage, key);
+}
+
+static enum err look(struct garbage *garbage)
+{
+    struct store *store = garbage->config.store;
+    struct bytes after = arena_copy(&garbage->arena, buf_bytes(&garbage->after));
+    garbage->ops = arena_alloc(&garbage->arena, garbage->config.batch_ops * sizeof *garbage->ops);
+    garbage->count = garbage->looked = 0;
+    if (!garbage->states)
+        return store->ops->list(store, BYTES_NONE, after, look_at_counter, garbage);
+    return store->ops->objects(store, object_key(&garbage->arena, OBJECT_STATE, BYTES_NONE), after,
+                               look_at_state, garbage);
+}
+
+static enum err propose_all(struct garbage *garbage)
+{
+    struct job job = {.ops = garbage->ops,
+                      .count = garbage->count,
+                      .lane = LANE_BATCHED,
+                      .tenant = BYTES(" garbage"),
+                      .weighty = true};
+    return garbage->config.propose(garbage->config.context, &job);
+}
+
+/* Nothing is left of it: forgets that it ever was. */
+static enum err finish(struct garbage *garbage)
+{
+    garbage->ops[0] = propose_object(&garbage->arena, &garbage->config.store->secret,
+                                     garbage_key(&garbage->arena, garbage->generation), BYTES_NONE);
+    garbage->count = 1;
+    return propose_all(garbage);
+}
+
+static enum err step(struct garbage *garbage, bool *more_out)
+{
+    enum err e = choose(garbage);
+    *more_out = e == ERR_OK && garbage->generation != 0;
+    if (!*more_out) return e;
+    e = look(garbage);
+    if (e != ERR_OK) return e;
+    if (garbage->count > 0) return propose_all(garbage);
+    if (garbage->looked > 0) return ERR_OK;
+    if (garbage->states) return finish(garbage);
+    garbage->states = true;
+    buf_reset(&garbage->after);
+    return ERR_OK;
+}
+
+enum err garbage_step(struct garbage *garbage, bool *more_out)
+{
+    arena_reset(&garbage->arena);
+    enum err e = step(garbage, more_out);
+    if (e != ERR_OK) *more_out = false;
+    return e;
+}

@@ -1,0 +1,590 @@
+/* rebuild.c -- the steps of a rebuild. Each step reads the job from the store first, so an unknown
+ * outcome (ERR_STORAGE) needs no care: the job says how far it got. A step holds off changes of
+ * rules: they come between two steps, and the next one notices. */
+#include "tend/rebuild.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/crash.h"
+#include "base/log.h"
+#include "base/table.h"
+#include "core/name.h"
+#include "core/object.h"
+#include "core/project.h"
+#include "tend/garbage.h"
+#include "tend/rebuild_job.h"
+
+#define STEP_CHUNK (256u << 10)
+#define LOOK_BYTES (8u << 20) /* of history looked through for one chunk */
+#define OBJECTS_PER_CHUNK 1u  /* the job's own position */
+#define RETRY_MS 200
+
+struct rebuilds {
+    struct rebuild_config config;
+    struct garbage *garbage;
+    struct json_parser *parser;        /* the stepping thread's */
+    struct json_parser *commit_parser; /* for the last chunk, which the commit thread makes */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool idle; /* nothing to do until somebody asks */
+    bool stopped;
+};
+
+/* One step under way. */
+struct step {
+    struct rebuilds *rebuilds;
+    struct arena arena;
+    struct rebuild_job job;
+    struct bytes stored; /* the job's bytes, as expected in the store */
+    struct rules *rules; /* held */
+    const struct definition *definition;
+    uint64_t rules_check;
+    uint64_t retained_ms;
+
+    /* The chunk. */
+    struct op *ops;
+    uint32_t count;
+    uint32_t count_max;
+    size_t weight;
+    uint64_t last; /* the last sequence looked at */
+    uint64_t events;
+    bool full;
+    struct json_parser *parser;
+    enum err err;
+};
+
+struct rebuilds *rebuilds_new(const struct rebuild_config *config)
+{
+    must(config->batch_ops > OBJECTS_PER_CHUNK);
+    struct rebuilds *rebuilds = must_calloc(1, sizeof *rebuilds);
+    rebuilds->config = *config;
+    rebuilds->garbage = garbage_new(config);
+    rebuilds->parser = json_parser_new(EVENT_SIZE_MAX);
+    rebuilds->commit_parser = json_parser_new(EVENT_SIZE_MAX);
+    pthread_mutex_init(&rebuilds->lock, NULL);
+    pthread_cond_init(&rebuilds->changed, NULL);
+    return rebuilds;
+}
+
+void rebuilds_free(struct rebuilds *rebuilds)
+{
+    garbage_free(rebuilds->garbage);
+    json_parser_free(rebuilds->parser);
+    json_parser_free(rebuilds->commit_parser);
+    pthread_cond_destroy(&rebuilds->changed);
+    pthread_mutex_destroy(&rebuilds->lock);
+    free(rebuilds);
+}
+
+/* -- Reading the store ------------------------------------------------------------------------- */
+
+/* A copy in `arena`; size 0 if there is none. */
+static enum err read_object(struct rebuilds *rebuilds, struct arena *arena, struct bytes key,
+                            struct bytes *value_out)
+{
+    struct store *store = rebuilds->config.store;
+    struct buf value;
+    buf_init(&value, SIZE_MAX / 2);
+    enum err e = store->ops->object(store, key, &value);
+    *value_out = e == ERR_OK ? arena_copy(arena, buf_bytes(&value)) : BYTES_NONE;
+    buf_release(&value);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+static enum err read_number(struct rebuilds *rebuilds, struct arena *arena, struct bytes name,
+                            struct bytes *value_out, uint64_t *number_out)
+{
+    *number_out = 0;
+    enum err e = read_object(rebuilds, arena, object_key(arena, OBJECT_META, name), value_out);
+    if (e != ERR_OK || value_out->size == 0) return e;
+    return object_number_decode(*value_out, number_out) ? ERR_OK : ERR_CORRUPT;
+}
+
+struct unfinished {
+    struct arena *arena;
+    struct bytes value; /* of the first job that is not over */
+};
+
+static bool find_unfinished(void *context, struct bytes key, struct bytes value)
+{
+    struct unfinished *unfinished = context;
+    struct rebuild_job job;
+    (void)key;
+    if (!rebuild_job_decode(value, &job) || rebuild_is_over(&job)) return true;
+    unfinished->value = arena_copy(unfinished->arena, value);
+    return false;
+}
+
+static enum err read_unfinished(struct rebuilds *rebuilds, struct arena *arena,
+                                struct bytes *value_out)
+{
+    struct store *store = rebuilds->config.store;
+    struct unfinished unfinished = {.arena = arena};
+    enum err e = store->ops->objects(store, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
+                                     find_unfinished, &unfinished);
+    *value_out = unfinished.value;
+    return e;
+}
+
+/* -- Asking ------------------------------------------------------------------------------------ */
+
+/* What retention let go of, an older counter had counted. */
+static enum err check_history(struct rebuilds *rebuilds, struct arena *arena,
+                              const struct definition *definition)
+{
+    struct bytes value;
+    uint64_t retained_ms;
+    if (definition->mode != MODE_PERSISTENT) return ERR_OK;
+    if (definition->adjusted) return ERR_HISTORY;
+    enum err e = read_number(rebuilds, arena, META_RETAINED, &value, &retained_ms);
+    if (e != ERR_OK) return e;
+    return retained_ms > definition->since ? ERR_HISTORY : ERR_OK;
+}
+
+static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena, struct bytes counter,
+                            uint64_t *id_out)
+{
+    const struct rebuild_config *config = &rebuilds->config;
+    const struct hash_secret *secret = &config->store->secret;
+    struct bytes before;
+    enum err e = read_number(rebuilds, arena, META_JOBS, &before, id_out);
+    if (e != ERR_OK) return e;
+    ++*id_out;
+    const struct rebuild_job job = {
+        .id = *id_out, .counter = counter, .asked_ms = clock_wall_ms(config->clock)};
+    struct op ops[] = {
+        propose_object_if(arena, secret, object_key(arena, OBJECT_META, META_JOBS), before,
+                          object_number(arena, *id_out)),
+        propose_object(arena, secret, rebuild_job_key(arena, *id_out),
+                       rebuild_job_encode(arena, &job)),
+    };
+    struct job put = {.ops = ops, .count = 2, .lane = LANE_SYNC, .atomic = true, .whole = true};
+    return config->propose(config->context, &put);
+}
+
+static enum err ask(struct rebuilds *rebuilds, struct arena *arena, struct bytes counter,
+                    bool force, uint64_t *id_out)
+{
+    struct rules *rules = rulebook_hold(rebuilds->config.rulebook);
+    const struct definition *definition = rules_find(rules, counter);
+    enum err e = definition && !definition->frozen ? ERR_OK : ERR_NOT_FOUND;
+    if (e == ERR_OK && !force) e = check_history(rebuilds, arena, definition);
+    rules_release(rules);
+    if (e == ERR_OK) e = put_new_job(rebuilds, arena, counter, id_out);
+    while (e == ERR_CONFLICT) /* two asked at once */
+        e = put_new_job(rebuilds, arena, counter, id_out);
+    return e;
+}
+
+enum err rebuild_ask(struct rebuilds *rebuilds, struct bytes counter, bool force,
+                     struct buf *id_out)
+{
+    struct arena arena;
+    uint64_t id;
+    arena_init(&arena, 4096);
+    enum err e = ask(rebuilds, &arena, counter, force, &id);
+    arena_release(&arena);
+    if (e != ERR_OK) return e;
+    buf_add_u64(id_out, id);
+    pthread_mutex_lock(&rebuilds->lock);
+    rebuilds->idle = false;
+    pthread_cond_signal(&rebuilds->changed);
+    pthread_mutex_unlock(&rebuilds->lock);
+    return ERR_OK;
+}
+
+enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id, struct buf *json_out)
+{
+    struct arena arena;
+    struct bytes value;
+    struct rebuild_job job;
+    uint64_t number = 0;
+    if (id.size == 0 || id.size > 18) return ERR_NOT_FOUND;
+    for (size_t i = 0; i < id.size; i++) {
+        if (id.data[i] < '0' || id.data[i] > '9') return ERR_NOT_FOUND;
+        number = number * 10 + (uint64_t)(id.data[i] - '0');
+    }
+    arena_init(&arena, 4096);
+    enum err e = read_object(rebuilds, &arena, rebuild_job_key(&arena, number), &value);
+    if (e == ERR_OK && value.size == 0) e = ERR_NOT_FOUND;
+    if (e == ERR_OK && !rebuild_job_decode(value, &job)) e = ERR_CORRUPT;
+    if (e == ERR_OK) rebuild_job_write(json_out, &job);
+    arena_release(&arena);
+    return e;
+}
+
+/* -- Moving a job on --------------------------------------------------------------------------- */
+
+static struct op job_op(struct step *step, const struct rebuild_job *next)
+{
+    struct arena *arena = &step->arena;
+    return propose_object_if(arena, &step->rebuilds->config.store->secret,
+                             rebuild_job_key(arena, step->job.id), step->stored,
+                             rebuild_job_encode(arena, next));
+}
+
+static struct op garbage_op(struct step *step, uint32_t generation)
+{
+    return propose_object(&step->arena, &step->rebuilds->config.store->secret,
+                          garbage_key(&step->arena, generation),
+                          object_number(&step->arena, generation));
+}
+
+static enum err propose_ops(struct step *step, struct op *ops, uint32_t count)
+{
+    const struct rebuild_config *config = &step->rebuilds->config;
+    struct job job = {.ops = ops,
+                      .count = count,
+                      .lane = LANE_SYNC,
+                      .atomic = true,
+                      .whole = true,
+                      .weighty = true};
+    return config->propose(config->context, &job);
+}
+
+static enum err fail_job(struct step *step, const char *why)
+{
+    struct rebuild_job next = step->job;
+    struct op ops[2];
+    uint32_t count = 1;
+    next.state = REBUILD_FAILED;
+    next.ended_ms = clock_wall_ms(step->rebuilds->config.clock);
+    next.why = bytes_str(why);
+    ops[0] = job_op(step, &next);
+    if (step->job.generation) ops[count++] = garbage_op(step, step->job.generation);
+    log_line(LOG_ERROR, "a rebuild failed", LOG_KV("why", why));
+    return propose_ops(step, ops, count);
+}
+
+/* A fresh generation, counted from the beginning; what an earlier try had made is garbage. */
+static enum err begin_job(struct step *step)
+{
+    struct rebuilds *rebuilds = step->rebuilds;
+    const struct hash_secret *secret = &rebuilds->config.store->secret;
+    struct bytes before;
+    uint64_t generation;
+    struct op ops[3];
+    uint32_t count = 0;
+    enum err e = read_number(rebuilds, &step->arena, META_GENERATION, &before, &generation);
+    if (e == ERR_OK) {
+        struct rebuild_job next = step->job;
+        next.state = REBUILD_RUNNING;
+        next.generation = (uint32_t)++generation;
+        next.rules_check = step->rules_check;
+        next.position = next.events = 0;
+        ops[count++] = job_op(step, &next);
+        ops[count++] = propose_object_if(&step->arena, secret,
+                                         object_key(&step->arena, OBJECT_META, META_GENERATION),
+                                         before, object_number(&step->arena, generation));
+        if (step->job.generation) ops[count++] = garbage_op(step, step->job.generation);
+        e = propose_ops(step, ops, count);
+    }
+    return e;
+}
+
+/* -- A chunk ----------------------------------------------------------------------------------- */
+
+static bool take_event(void *context, const struct stored_event *stored)
+{
+    struct step *step = context;
+    struct event *event = arena_zalloc(&step->arena, sizeof *event);
+    struct json_value payload;
+    if (!event_of_stored(stored, step->parser, &step->arena, event, &payload)) {
+        step->err = ERR_CORRUPT;
+        return false;
+    }
+    struct bytes tenant = arena_copy(&step->arena, stored->tenant);
+    event->arrived_ms = stored->arrived_ms;
+    const struct project_input input = {.rules = step->rules,
+                                        .secret = &step->rebuilds->config.store->secret,
+                                        .tenant = tenant,
+                                        .only = step->definition,
+                                        .generation = step->job.generation,
+                                        .payload = &payload,
+                                        .arena = &step->arena};
+    event->projection = project(&input, event);
+    if (event->projection->too_large) {
+        step->err = ERR_EVENT_SIZE;
+        return false;
+    }
+    step->last = stored->sequence;
+    if (event->projection->changes_count == 0) return true;
+    step->ops[step->count++] = (struct op){
+        .kind = OP_REPLAY, .tenant = tenant, .event = event, .weight = event->projection->weight};
+    step->events++;
+    step->weight += event->projection->weight;
+    step->full =
+        step->count == step->count_max || step->weight >= step->rebuilds->config.batch_weight / 2;
+    return !step->full;
+}
+
+/* Fills the chunk with what is retained after the job's position. True in `*caught_up_out` if that
+ * is all there is. */
+static enum err fill_chunk(struct step *step, bool *caught_up_out)
+{
+    struct store *store = step->rebuilds->config.store;
+    struct store_stats stats;
+    uint64_t next;
+    store->ops->stats(store, &stats);
+    const struct event_query query = {.after = step->job.position,
+                                      .upto = stats.durable_sequence,
+                                      .arrived_from = (int64_t)step->retained_ms,
+                                      .events = true,
+                                      .budget = LOOK_BYTES};
+    step->last = step->job.position;
+    step->job.target = stats.durable_sequence;
+    enum err e = store->ops->events(store, &query, take_event, step, &next);
+    if (e == ERR_OK) e = step->err;
+    *caught_up_out = e == ERR_OK && next == 0 && !step->full;
+    if (*caught_up_out)
+        step->last = stats.durable_sequence;
+    else if (next > step->last)
+        step->last = next;
+    return e;
+}
+
+static void chunk_room(struct step *step, uint32_t objects)
+{
+    uint32_t most = step->rebuilds->config.batch_ops;
+    step->ops = arena_alloc(&step->arena, (most + objects) * sizeof *step->ops);
+    step->count = objects; /* their places are filled last */
+    step->count_max = most;
+}
+
+static struct rebuild_job moved_job(const struct step *step)
+{
+    struct rebuild_job next = step->job;
+    next.position = step->last;
+    next.events += step->events;
+    return next;
+}
+
+/* Takes turns with the tenants; no tenant can have this name. */
+static enum err propose_chunk(struct step *step)
+{
+    const struct rebuild_config *config = &step->rebuilds->config;
+    struct job job = {.ops = step->ops,
+                      .count = step->count,
+                      .lane = LANE_BATCHED,
+                      .tenant = BYTES(" rebuild"),
+                      .atomic = true,
+                      .whole = true,
+                      .weighty = true};
+    return config->propose(config->context, &job);
+}
+
+static enum err replay_chunk(struct step *step, bool *caught_up_out)
+{
+    chunk_room(step, OBJECTS_PER_CHUNK);
+    enum err e = fill_chunk(step, caught_up_out);
+    if (e != ERR_OK) return e;
+    struct rebuild_job next = moved_job(step);
+    step->ops[0] = job_op(step, &next);
+    crash_point("rebuild.before_chunk");
+    e = propose_chunk(step);
+    crash_point("rebuild.after_chunk");
+    return e;
+}
+
+/* -- The swap ---------------------------------------------------------------------------------- */
+
+struct swap {
+    struct step *step;
+    struct job job;
+    struct op placeholder;
+    struct rules *rules; /* with the new generation */
+    bool swapped;        /* the job did not only replay another chunk */
+};
+
+enum { SWAP_OBJECTS = 3 };
+
+static struct op definition_op(struct step *step, const struct definition *definition)
+{
+    struct buf before;
+    struct buf after;
+    buf_init(&before, SIZE_MAX / 2);
+    buf_init(&after, SIZE_MAX / 2);
+    definition_encode(&before, step->definition);
+    definition_encode(&after, definition);
+    struct op op = propose_object_if(&step->arena, &step->rebuilds->config.store->secret,
+                                     object_key(&step->arena, OBJECT_DEFINITION, definition->name),
+                                     arena_copy(&step->arena, buf_bytes(&before)),
+                                     arena_copy(&step->arena, buf_bytes(&after)));
+    buf_release(&before);
+    buf_release(&after);
+    return op;
+}
+
+/* On the commit thread, with everything before it durable: what is left is counted, and if that is
+ * all, the new generation becomes the counter's. */
+static void swap_prepare(struct job *job)
+{
+    struct swap *swap = CONTAINER_OF(job, struct swap, job);
+    struct step *step = swap->step;
+    bool caught_up;
+    step->parser = step->rebuilds->commit_parser;
+    enum err e = fill_chunk(step, &caught_up);
+    if (e != ERR_OK) {
+        swap->placeholder.err = e;
+        return;
+    }
+    struct rebuild_job next = moved_job(step);
+    if (caught_up) {
+        next.state = REBUILD_DONE;
+        next.ended_ms = clock_wall_ms(step->rebuilds->config.clock);
+    }
+    step->ops[0] = job_op(step, &next);
+    uint32_t first = SWAP_OBJECTS - 1; /* without a swap only the job's own object is put */
+    if (caught_up) {
+        const struct definition *definition = rules_find(swap->rules, step->definition->name);
+        step->ops[1] = definition_op(step, definition);
+        step->ops[2] = garbage_op(step, step->definition->generation);
+        job->rules = swap->rules;
+        first = 0;
+    } else {
+        step->ops[first] = step->ops[0];
+    }
+    swap->swapped = caught_up;
+    job->ops = step->ops + first;
+    job->count = step->count - first;
+    crash_point("rebuild.swap");
+}
+
+static enum err swap_generations(struct step *step)
+{
+    struct rebuilds *rebuilds = step->rebuilds;
+    const struct rebuild_config *config = &rebuilds->config;
+    struct swap swap = {
+        .step = step,
+        .rules = rules_with_generation(step->rules, step->definition->name, step->job.generation)};
+    swap.job = (struct job){.ops = &swap.placeholder,
+                            .count = 1,
+                            .lane = LANE_SYNC,
+                            .atomic = true,
+                            .whole = true,
+                            .prepare = swap_prepare};
+    step->events = step->weight = 0;
+    step->full = false;
+    chunk_room(step, SWAP_OBJECTS);
+    enum err e = config->propose(config->context, &swap.job);
+    if (e == ERR_OK && swap.swapped) crash_point("rebuild.after_swap");
+    rules_release(swap.rules);
+    return e;
+}
+
+/* -- Steps ------------------------------------------------------------------------------------- */
+
+static enum err run_job(struct step *step)
+{
+    if (!step->definition || step->definition->frozen)
+        return fail_job(step, "the counter is no longer kept by rules");
+    if (step->job.generation == 0 || step->job.rules_check != step->rules_check)
+        return begin_job(step);
+    bool caught_up;
+    enum err e = replay_chunk(step, &caught_up);
+    if (e != ERR_OK || !caught_up) return e;
+    step->job = moved_job(step);
+    step->stored = rebuild_job_encode(&step->arena, &step->job);
+    return swap_generations(step);
+}
+
+/* Rules must not change between reading them and the commit that goes by them. */
+static enum err run_locked(struct step *step)
+{
+    struct rebuilds *rebuilds = step->rebuilds;
+    struct bytes text;
+    struct bytes retained;
+    enum err e = read_object(rebuilds, &step->arena,
+                             object_key(&step->arena, OBJECT_META, META_RULES), &text);
+    if (e == ERR_OK)
+        e = read_number(rebuilds, &step->arena, META_RETAINED, &retained, &step->retained_ms);
+    if (e != ERR_OK) return e;
+    step->rules = rulebook_hold(rebuilds->config.rulebook);
+    step->definition = rules_find(step->rules, step->job.counter);
+    step->rules_check = hash_checksum(text);
+    e = run_job(step);
+    rules_release(step->rules);
+    return e;
+}
+
+/* What cannot be put right by trying again ends the job; a store that is down does not. */
+static bool is_final(enum err e)
+{
+    return e != ERR_OK && e != ERR_STORAGE && e != ERR_BUSY && e != ERR_CONFLICT;
+}
+
+static bool step_job(struct rebuilds *rebuilds, struct bytes value)
+{
+    struct step step = {.rebuilds = rebuilds, .stored = value, .parser = rebuilds->parser};
+    if (!rebuild_job_decode(value, &step.job)) return false;
+    arena_init(&step.arena, STEP_CHUNK);
+    pthread_mutex_lock(rebuilds->config.enacting);
+    enum err e = run_locked(&step);
+    pthread_mutex_unlock(rebuilds->config.enacting);
+    if (is_final(e)) {
+        bool decoded = rebuild_job_decode(value, &step.job);
+        must(decoded);
+        step.stored = value;
+        e = fail_job(&step, err_sentence(e));
+    }
+    arena_release(&step.arena);
+    return e == ERR_OK || e == ERR_CONFLICT;
+}
+
+/* Whoever asks after this wakes it; whoever asked before was seen by the step that found nothing,
+ * or has not been answered yet. */
+static void rest(struct rebuilds *rebuilds)
+{
+    pthread_mutex_lock(&rebuilds->lock);
+    rebuilds->idle = true;
+    pthread_mutex_unlock(&rebuilds->lock);
+}
+
+bool rebuild_step(struct rebuilds *rebuilds)
+{
+    struct arena arena;
+    struct bytes value;
+    arena_init(&arena, 4096);
+    enum err e = read_unfinished(rebuilds, &arena, &value);
+    bool more = e == ERR_OK && value.size > 0 && step_job(rebuilds, value);
+    if (e == ERR_OK && value.size == 0) e = garbage_step(rebuilds->garbage, &more);
+    if (e == ERR_OK && value.size == 0 && !more) rest(rebuilds);
+    arena_release(&arena);
+    return more;
+}
+
+/* -- The thread -------------------------------------------------------------------------------- */
+
+/* True: told to stop. Nothing to do: sleeps until somebody asks; a store in trouble is asked again
+ * after a while. */
+static bool pause_steps(struct rebuilds *rebuilds, bool more)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += RETRY_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    pthread_mutex_lock(&rebuilds->lock);
+    while (rebuilds->idle && !rebuilds->stopped)
+        pthread_cond_wait(&rebuilds->changed, &rebuilds->lock);
+    if (!more && !rebuilds->stopped)
+        pthread_cond_timedwait(&rebuilds->changed, &rebuilds->lock, &until);
+    bool stopped = rebuilds->stopped;
+    pthread_mutex_unlock(&rebuilds->lock);
+    return stopped;
+}
+
+void rebuilds_run(struct rebuilds *rebuilds)
+{
+    while (!pause_steps(rebuilds, rebuild_step(rebuilds)))
+        ;
+}
+
+void rebuilds_stop(struct rebuilds *rebuilds)
+{
+    pthread_mutex_lock(&rebuilds->lock);
+    rebuilds->stopped = true;
+    pthread_cond_signal(&rebuilds->changed);
+    pthread_mutex_unlock(&rebuilds->lock);
+}

@@ -1,0 +1,58 @@
+/* rebuild.h -- recounts a rule counter from the retained events, beside the old cells.
+ *
+ *   waiting -> running -> done
+ *                 \-> failed
+ *
+ * A job is an object in the store. Running, it replays the retained events of all tenants, in order
+ * of arrival, into the cells of a new generation, a chunk a commit; each commit also moves the
+ * job's position, so a crash resumes where it was. The last chunk is replayed with nothing else
+ * under way and, in the same commit, makes the new generation the counter's: readers see the old
+ * cells or the new ones, never a mixture, and no event falls between. The old cells are garbage
+ * then.
+ *
+ * Rules that change meanwhile start it anew, into another generation. */
+#ifndef TALLY_TEND_REBUILD_H
+#define TALLY_TEND_REBUILD_H
+
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "commit/propose.h"
+#include "commit/rulebook.h"
+#include "store/store.h"
+
+struct rebuild_config {
+    struct store *store;
+    struct rulebook *rulebook;
+    const struct clock *clock;
+    pthread_mutex_t *enacting; /* held by whoever changes rules or generations */
+    uint32_t batch_ops;        /* of one chunk */
+    size_t batch_weight;
+    propose_fn *propose;
+    void *context; /* of `propose` */
+};
+
+struct rebuilds;
+
+struct rebuilds *rebuilds_new(const struct rebuild_config *config);
+void rebuilds_free(struct rebuilds *rebuilds);
+
+/* Any thread. Asks for a rebuild; `id_out` gets the job's id. ERR_NOT_FOUND: no such rule counter.
+ * ERR_HISTORY: events it counted are gone, or its value came from elsewhere too; `force` does it
+ * all the same. ERR_STORAGE. */
+MUST_USE enum err rebuild_ask(struct rebuilds *rebuilds, struct bytes counter, bool force,
+                              struct buf *id_out);
+
+/* Any thread. The job as a JSON object, or ERR_NOT_FOUND. */
+MUST_USE enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id,
+                                   struct buf *json_out);
+
+/* One chunk of the oldest job that is not done, or of cleaning. False: nothing to do now. By one
+ * thread, which waits for the commits it makes. */
+bool rebuild_step(struct rebuilds *rebuilds);
+
+/* For a thread of its own: steps until it is stopped, sleeping while there is nothing to do. */
+void rebuilds_run(struct rebuilds *rebuilds);
+void rebuilds_stop(struct rebuilds *rebuilds);
+
+#endif

@@ -1,0 +1,101 @@
+/* rebuild_job.c -- see the header. States are stored by their numbers: append only. */
+#include "tend/rebuild_job.h"
+
+#include "core/object.h"
+#include "core/timefmt.h"
+
+enum { JOB_FORMAT = 1 };
+
+static const char *const state_names[] = {
+    [REBUILD_WAITING] = "waiting",
+    [REBUILD_RUNNING] = "running",
+    [REBUILD_DONE] = "done",
+    [REBUILD_FAILED] = "failed",
+};
+
+struct bytes rebuild_job_key(struct arena *arena, uint64_t id)
+{
+    char number[8];
+    put_ordered_u64(number, id);
+    return object_key(arena, OBJECT_JOB, bytes_of(number, sizeof number));
+}
+
+struct bytes rebuild_job_encode(struct arena *arena, const struct rebuild_job *job)
+{
+    struct buf buf;
+    buf_init(&buf, 4096);
+    buf_add_char(&buf, JOB_FORMAT);
+    buf_add_varint(&buf, job->id);
+    buf_add_varint(&buf, job->state);
+    buf_add_sized(&buf, job->counter);
+    buf_add_varint(&buf, job->generation);
+    buf_add_fixed64(&buf, job->rules_check);
+    buf_add_varint(&buf, job->position);
+    buf_add_varint(&buf, job->target);
+    buf_add_varint(&buf, job->events);
+    buf_add_signed(&buf, job->asked_ms);
+    buf_add_signed(&buf, job->ended_ms);
+    buf_add_sized(&buf, job->why);
+    must(!buf.failed);
+    struct bytes value = arena_copy(arena, buf_bytes(&buf));
+    buf_release(&buf);
+    return value;
+}
+
+bool rebuild_job_decode(struct bytes value, struct rebuild_job *job_out)
+{
+    struct reader reader = reader_of(value);
+    if (read_u8(&reader) != JOB_FORMAT) return false;
+    struct rebuild_job job = {.id = read_varint(&reader)};
+    uint64_t state = read_varint(&reader);
+    job.counter = read_sized(&reader);
+    uint64_t generation = read_varint(&reader);
+    job.rules_check = read_fixed64(&reader);
+    job.position = read_varint(&reader);
+    job.target = read_varint(&reader);
+    job.events = read_varint(&reader);
+    job.asked_ms = read_signed(&reader);
+    job.ended_ms = read_signed(&reader);
+    job.why = read_sized(&reader);
+    if (reader.failed || reader_left(&reader) > 0) return false;
+    if (state > REBUILD_FAILED || generation > UINT32_MAX) return false;
+    job.state = (enum rebuild_state)state;
+    job.generation = (uint32_t)generation;
+    *job_out = job;
+    return true;
+}
+
+static double progress(const struct rebuild_job *job)
+{
+    if (job->state == REBUILD_DONE) return 1;
+    if (job->target == 0 || job->position >= job->target) return job->position ? 1 : 0;
+    return (double)job->position / (double)job->target;
+}
+
+static void write_time(struct buf *json, int64_t time_ms)
+{
+    buf_add_char(json, '"');
+    time_format(json, time_ms);
+    buf_add_char(json, '"');
+}
+
+void rebuild_job_write(struct buf *json, const struct rebuild_job *job)
+{
+    buf_addf(json,
+             "{\"job\":\"%llu\",\"type\":\"rebuild\",\"counter\":", (unsigned long long)job->id);
+    buf_add_json(json, job->counter);
+    buf_addf(json, ",\"state\":\"%s\",\"progress\":%.3f,\"events\":\"%llu\",\"askedAt\":",
+             state_names[job->state], progress(job), (unsigned long long)job->events);
+    write_time(json, job->asked_ms);
+    buf_add(json, BYTES(",\"endedAt\":"));
+    if (rebuild_is_over(job))
+        write_time(json, job->ended_ms);
+    else
+        buf_add(json, BYTES("null"));
+    buf_add(json, BYTES(",\"error\":"));
+    if (job->state == REBUILD_FAILED)
+        buf_add_json(json, job->why);
+    else
+        buf_add(json, BYTES("null"));
+    buf_add_char(json, '}');
+}

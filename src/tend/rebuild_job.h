@@ -1,0 +1,42 @@
+/* rebuild_job.h -- what the store keeps of a rebuild, and how it is shown. */
+#ifndef TALLY_TEND_REBUILD_JOB_H
+#define TALLY_TEND_REBUILD_JOB_H
+
+#include "base/arena.h"
+#include "base/codec.h"
+#include "base/err.h"
+
+enum rebuild_state {
+    REBUILD_WAITING,
+    REBUILD_RUNNING,
+    REBUILD_DONE,
+    REBUILD_FAILED,
+};
+
+struct rebuild_job {
+    uint64_t id;
+    enum rebuild_state state;
+    struct bytes counter;
+    uint32_t generation;  /* being made; 0: none yet */
+    uint64_t rules_check; /* of the rules it goes by */
+    uint64_t position;    /* events up to this sequence are counted */
+    uint64_t target;      /* the last sequence there was when it last looked */
+    uint64_t events;      /* counted */
+    int64_t asked_ms;
+    int64_t ended_ms; /* of a job that is done or failed */
+    struct bytes why; /* of one that failed */
+};
+
+struct bytes rebuild_job_key(struct arena *arena, uint64_t id);
+struct bytes rebuild_job_encode(struct arena *arena, const struct rebuild_job *job);
+/* Views of `value`. False: not the bytes of a job. */
+MUST_USE bool rebuild_job_decode(struct bytes value, struct rebuild_job *job_out);
+
+void rebuild_job_write(struct buf *json, const struct rebuild_job *job);
+
+static inline bool rebuild_is_over(const struct rebuild_job *job)
+{
+    return job->state == REBUILD_DONE || job->state == REBUILD_FAILED;
+}
+
+#endif

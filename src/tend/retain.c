@@ -1,0 +1,74 @@
+/* retain.c -- one proposal at a time. */
+#include "tend/retain.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/crash.h"
+#include "commit/propose.h"
+#include "core/object.h"
+
+struct retain {
+    struct tend_config config;
+    struct arena arena;
+    struct job job;
+    struct op op;
+    int64_t before_ms; /* proposed */
+    atomic_bool busy;
+    atomic_bool decided; /* and not yet carried out */
+};
+
+struct retain *retain_new(const struct tend_config *config)
+{
+    struct retain *retain = must_calloc(1, sizeof *retain);
+    retain->config = *config;
+    arena_init(&retain->arena, 1024);
+    return retain;
+}
+
+void retain_free(struct retain *retain)
+{
+    must(!retain->busy);
+    arena_release(&retain->arena);
+    free(retain);
+}
+
+bool retain_busy(const struct retain *retain)
+{
+    return retain->busy;
+}
+
+static void retain_done(struct job *job)
+{
+    struct retain *retain = job->owner;
+    if (job->err == ERR_OK && job->ops[0].err == ERR_OK) retain->decided = true;
+    retain->busy = false;
+}
+
+static void carry_out(struct retain *retain)
+{
+    if (!retain->decided) return;
+    crash_point("retain.before_drop");
+    retain->config.store->ops->forget(retain->config.store, retain->before_ms);
+    retain->decided = false;
+}
+
+void retain_step(struct retain *retain, int64_t now_ms)
+{
+    struct store *store = retain->config.store;
+    struct store_stats stats;
+    if (retain->busy) return;
+    carry_out(retain);
+    int64_t before_ms = now_ms - retain->config.retention_ms;
+    store->ops->stats(store, &stats);
+    if (stats.oldest_event_ms == 0 || stats.oldest_event_ms >= before_ms) return;
+    arena_reset(&retain->arena);
+    retain->before_ms = before_ms;
+    retain->op = propose_object(&retain->arena, &store->secret,
+                                object_key(&retain->arena, OBJECT_META, META_RETAINED),
+                                object_number(&retain->arena, (uint64_t)before_ms));
+    retain->job = (struct job){
+        .ops = &retain->op, .count = 1, .lane = LANE_SYNC, .done = retain_done, .owner = retain};
+    retain->busy = true;
+    if (queue_push(retain->config.queue, &retain->job) != ERR_OK) retain->busy = false;
+}

@@ -1,0 +1,289 @@
+/* test_apply_modes.c -- what events do to entities, windows and series. */
+#include "support/event_world.h"
+
+/* ---- transition-safe ---- */
+
+#define SAFE(dimensions)                  \
+    "counters:\n"                         \
+    "- counterName: safe\n"               \
+    "  dimensions: [" dimensions "]\n"    \
+    "  rollups: [[]]\n"                   \
+    "  transition: {entity: [entry]}\n"   \
+    "  rules:\n"                          \
+    "  - {on: created, op: increment}\n"  \
+    "  - {on: archived, op: decrement}\n" \
+    "  - {on: deleted, op: decrement}\n"
+
+static void S1_34_only_real_changes_of_state_count(void **state)
+{
+    use(SAFE("kind"));
+    struct op early = event("E0", "deleted", "entry=1 kind=a"); /* S1-49 */
+    assert_int_equal(send(early)->counters, 0);
+    assert_int_equal(early.event->projection->changes[0].result, CHANGE_IGNORED);
+    assert_int_equal(net("safe", "{}"), ABSENT);
+    sent("E1", "created", "entry=1 kind=a");
+    struct op twice = event("E2", "created", "entry=1 kind=a");
+    assert_int_equal(send(twice)->result, EVENT_APPLIED);
+    assert_int_equal(twice.event->projection->changes[0].result, CHANGE_IGNORED);
+    assert_int_equal(net("safe", "{}"), 1);
+    sent("E3", "created", "entry=2 kind=a");
+    assert_int_equal(net("safe", "{\"kind\":\"a\"}"), 2);
+}
+
+/* A-32 and S4-21: archived, then deleted, subtracts once. */
+static void A_32_archived_then_deleted_subtracts_once(void **state)
+{
+    use(SAFE("kind"));
+    sent("E1", "created", "entry=1 kind=a");
+    sent("E2", "archived", "entry=1 kind=a");
+    sent("E3", "deleted", "entry=1 kind=a");
+    assert_int_equal(net("safe", "{}"), 0);
+    sent("E4", "created", "entry=1 kind=a");
+    assert_int_equal(net("safe", "{}"), 1);
+}
+
+static void a_decrement_goes_where_its_entity_was_switched_on(void **state)
+{
+    use(SAFE("kind"));
+    sent("E1", "created", "entry=1 kind=a");
+    sent("E2", "deleted", "entry=1 kind=b"); /* it says another kind by now */
+    assert_int_equal(net("safe", "{\"kind\":\"a\"}"), 0);
+    assert_int_equal(net("safe", "{\"kind\":\"b\"}"), ABSENT);
+    sent("E3", "created", "entry=1 kind=b");
+    sent("E4", "deleted", "entry=1"); /* it says none */
+    assert_int_equal(net("safe", "{\"kind\":\"b\"}"), 0);
+    assert_int_equal(net("safe", "{}"), 0);
+}
+
+static void the_same_within_one_batch(void **state)
+{
+    use(SAFE("kind"));
+    sent("E1", "created", "entry=1 kind=a");
+    const struct op ops[] = {
+        event("E2", "deleted", "entry=1 kind=x"), event("E3", "created", "entry=1 kind=b"),
+        event("E4", "created", "entry=1 kind=c"), event("E5", "deleted", "entry=1 kind=d"),
+        event("E6", "deleted", "entry=1 kind=e"), event("E7", "created", "entry=1 kind=f"),
+        event("E8", "created", "entry=2 kind=g"), event("E9", "archived", "entry=2"),
+    };
+    decider_job(&decider, (struct job){0}, ops, 8);
+    decider_decide(&decider);
+    decider_keep(&decider);
+    assert_int_equal(net("safe", "{\"kind\":\"a\"}"), 0);
+    assert_int_equal(net("safe", "{\"kind\":\"b\"}"), 0);
+    assert_int_equal(net("safe", "{\"kind\":\"f\"}"), 1);
+    assert_int_equal(net("safe", "{\"kind\":\"g\"}"), 0);
+    assert_int_equal(net("safe", "{}"), 1);
+    static const char *const never[] = {"c", "d", "e", "x"};
+    for (unsigned i = 0; i < ARRAY_COUNT(never); i++) {
+        char dimensions[32];
+        snprintf(dimensions, sizeof dimensions, "{\"kind\":\"%s\"}", never[i]);
+        assert_int_equal(net("safe", dimensions), ABSENT);
+    }
+    sent("E10", "deleted", "entry=1 kind=z"); /* what the batch left is known to the next */
+    assert_int_equal(net("safe", "{\"kind\":\"f\"}"), 0);
+}
+
+static void the_same_after_the_rules_changed(void **state)
+{
+    use(SAFE("kind"));
+    sent("E1", "created", "color=red entry=1 kind=a");
+    use(SAFE("color"));
+    sent("E2", "deleted", "color=red entry=1 kind=a");
+    assert_int_equal(net("safe", "{\"kind\":\"a\"}"), 0);
+    assert_int_equal(net("safe", "{\"color\":\"red\"}"), ABSENT);
+    assert_int_equal(net("safe", "{}"), 0);
+}
+
+/* Its entity was switched on by an event that was refused: it was not. */
+static void a_refused_event_switches_nothing(void **state)
+{
+    use(SAFE("kind") "- counterName: all\n"
+                     "  rules: [{on: created, op: increment, amount: payload.n}]\n");
+    const char *most = "{\"n\":" MOST "}";
+    const struct op ops[] = {
+        ask_event(&decider.asks, "E1", "created", "entry=1 kind=a", most),
+        ask_event(&decider.asks, "E2", "created", "entry=2 kind=b", most),
+        event("E3", "deleted", "entry=2 kind=b"),
+    };
+    struct op *done = decider_job(&decider, (struct job){0}, ops, 3);
+    decider_decide(&decider);
+    assert_int_equal(done[1].err, ERR_OVERFLOW);
+    assert_int_equal(done[2].event->counters, 0);
+    decider_keep(&decider);
+    assert_int_equal(net("safe", "{}"), 1);
+    assert_int_equal(sent("E4", "deleted", "entry=1")->counters, 2);
+}
+
+static void without_its_entity_a_counter_is_skipped(void **state)
+{
+    use(SAFE("kind"));
+    struct op op = event("E1", "created", "kind=a");
+    assert_int_equal(send(op)->counters, 0);
+    assert_int_equal(op.event->projection->missing_dimension, 1);
+}
+
+static void an_event_that_new_rules_make_too_large_is_refused(void **state)
+{
+    use(CONNECTIONS(""));
+    char dimensions[8000];
+    snprintf(dimensions, sizeof dimensions, "entry=1 kind=%06000d", 1);
+    struct op op = event("E1", "created", dimensions);
+    assert_int_equal(send(event("E0", "created", dimensions))->result, EVENT_APPLIED);
+    use(SAFE("kind"));
+    assert_int_equal(refused(op), ERR_EVENT_SIZE);
+    expect_history(1, 0);
+}
+
+/* ---- windows ---- */
+
+#define WINDOW(more)                                  \
+    "counters:\n- counterName: w\n  mode: windowed\n" \
+    "  window: 1h\n" more "  rules:\n"                \
+    "  - {on: up, op: increment}\n"                   \
+    "  - {on: down, op: decrement, amount: 2}\n"
+
+static void expect_window(int64_t value, int64_t start_ms)
+{
+    struct cell cell;
+    assert_true(find("w", "{}", WINDOW_DURATION, 0, &cell));
+    assert_int_equal(cell_triple(&cell).net, value);
+    assert_int_equal(cell.start_ms, start_ms);
+    assert_int_equal(cell.expires_ms - WINDOW_IDLE_MS, start_ms + HOUR);
+}
+
+static void S0_20_to_S0_23_a_window_starts_grows_and_restarts(void **state)
+{
+    use(WINDOW(""));
+    int64_t start_ms = decider.now_ms;
+    sent("E1", "up", "");
+    expect_window(1, start_ms);
+    decider.now_ms = start_ms + HOUR - 1;
+    sent("E2", "up", "");
+    expect_window(2, start_ms);
+    decider.now_ms = start_ms + HOUR; /* S0-23: not in the old one any more */
+    sent("E3", "up", "");
+    expect_window(1, start_ms + HOUR);
+}
+
+/* S0-26: one of them restarts it, the others add. */
+static void S0_26_a_batch_on_an_expired_window_is_counted_whole(void **state)
+{
+    use(WINDOW(""));
+    sent("E1", "up", "");
+    sent("E2", "up", "");
+    decider.now_ms += 3 * HOUR;
+    const struct op ops[] = {event("E3", "up", ""), event("E4", "up", ""), event("E5", "up", "")};
+    decider_job(&decider, (struct job){0}, ops, 3);
+    decider_decide(&decider);
+    decider_keep(&decider);
+    expect_window(3, decider.now_ms);
+}
+
+/* S0-35: the stored record stays as it is; whoever reads sees that it is over. */
+static void S0_35_a_duplicate_does_not_restart_a_window(void **state)
+{
+    use(WINDOW(""));
+    int64_t start_ms = decider.now_ms;
+    sent("E1", "up", "");
+    decider.now_ms += 2 * HOUR;
+    sent("E1", "up", "");
+    expect_window(1, start_ms);
+}
+
+/* S0-44: batch time never runs back (commit.c); occurredAt is nothing a window goes by. */
+static void S0_44_an_events_own_time_moves_no_window(void **state)
+{
+    use(WINDOW("  trailing: true\n"));
+    decider.asks.occurred_ms = -HOUR;
+    sent("E1", "up", "");
+    decider.asks.occurred_ms = 100 * HOUR;
+    sent("E2", "up", "");
+    expect_window(2, decider.now_ms);
+}
+
+static void a_window_has_its_floor(void **state)
+{
+    use(WINDOW("  floorAtZero: true\n  trailing: true\n"));
+    int64_t bucket = decider.now_ms / MINUTE * 60;
+    sent("E1", "down", "");
+    assert_int_equal(net_at("w", "{}", WINDOW_DURATION, 0), ABSENT);
+    assert_int_equal(net_at("w", "{}", 60, bucket), ABSENT);
+    sent("E2", "up", "");
+    sent("E3", "down", "");
+    expect_window(0, decider.now_ms);
+    assert_int_equal(net_at("w", "{}", 60, bucket), 0); /* it follows its window */
+}
+
+static void trailing_counts_by_the_minute_and_may_pass_below_zero(void **state)
+{
+    struct cell cell;
+    use(WINDOW("  trailing: true\n"));
+    decider.now_ms = 10 * HOUR;
+    sent("E1", "up", "");
+    sent("E2", "up", "");
+    decider.now_ms += MINUTE - 1;
+    sent("E3", "up", "");
+    assert_int_equal(net_at("w", "{}", 60, 36000), 3);
+    decider.now_ms += 1;
+    sent("E4", "down", "");
+    assert_int_equal(net_at("w", "{}", 60, 36060), -2);
+    expect_window(1, 10 * HOUR);
+    assert_true(find("w", "{}", 60, 36060, &cell)); /* of no use an hour after its end */
+    assert_int_equal(cell.expires_ms, 10 * HOUR + 2 * MINUTE + HOUR);
+}
+
+/* ---- series ---- */
+
+static void series_go_by_the_events_own_time(void **state)
+{
+    struct cell cell;
+    use("counters:\n- counterName: s\n  mode: series\n  granularities: [0, 60, 3600]\n"
+        "  keep: 1d\n  rules: [{on: up, op: increment, amount: 2}]\n");
+    decider.asks.occurred_ms = -1; /* before 1970, still in its bucket */
+    assert_int_equal(sent("E1", "up", "")->counters, 3);
+    decider.asks.occurred_ms = 59999;
+    sent("E2", "up", "");
+    assert_int_equal(net_at("s", "{}", 0, 0), 4);
+    assert_int_equal(net_at("s", "{}", 60, -60), 2);
+    assert_int_equal(net_at("s", "{}", 3600, -3600), 2);
+    assert_int_equal(net_at("s", "{}", 60, 0), 2);
+    assert_true(find("s", "{}", 60, 0, &cell));
+    assert_int_equal(cell.expires_ms, 60000 + 24 * HOUR); /* this long after its end */
+    assert_true(find("s", "{}", 0, 0, &cell));
+    assert_int_equal(cell.expires_ms, TIME_NONE); /* granularity 0 never */
+}
+
+static void buckets_of_a_series_are_clamped_each_on_its_own(void **state)
+{
+    use("counters:\n- counterName: s\n  mode: series\n  granularities: [0, 60]\n"
+        "  floorAtZero: true\n  rules:\n"
+        "  - {on: up, op: increment, amount: 2}\n  - {on: down, op: decrement}\n");
+    sent("E1", "up", "");
+    decider.asks.occurred_ms = HOUR;
+    sent("E2", "down", "");
+    assert_int_equal(net_at("s", "{}", 0, 0), 1);
+    assert_int_equal(net_at("s", "{}", 60, 3600), ABSENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EVENT(S1_34_only_real_changes_of_state_count),
+        EVENT(A_32_archived_then_deleted_subtracts_once),
+        EVENT(a_decrement_goes_where_its_entity_was_switched_on),
+        EVENT(the_same_within_one_batch),
+        EVENT(the_same_after_the_rules_changed),
+        EVENT(a_refused_event_switches_nothing),
+        EVENT(without_its_entity_a_counter_is_skipped),
+        EVENT(an_event_that_new_rules_make_too_large_is_refused),
+        EVENT(S0_20_to_S0_23_a_window_starts_grows_and_restarts),
+        EVENT(S0_26_a_batch_on_an_expired_window_is_counted_whole),
+        EVENT(S0_35_a_duplicate_does_not_restart_a_window),
+        EVENT(S0_44_an_events_own_time_moves_no_window),
+        EVENT(a_window_has_its_floor),
+        EVENT(trailing_counts_by_the_minute_and_may_pass_below_zero),
+        EVENT(series_go_by_the_events_own_time),
+        EVENT(buckets_of_a_series_are_clamped_each_on_its_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

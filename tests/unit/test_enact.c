@@ -1,0 +1,295 @@
+/* test_enact.c -- rules come into force between two batches, durably, with what the store knows of
+ * their counters, or not at all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "commit/enact.h"
+#include "core/name.h"
+#include "core/object.h"
+#include "store/memory.h"
+#include "support/heart.h"
+#include "support/rules_text.h"
+
+#define COUNTER(name, more) "- counterName: " name "\n" more "  rules: [{on: up, op: increment}]\n"
+
+static struct heart *heart;
+static struct enactment enactment;
+static struct buf why;
+static struct rules *planned; /* the test's reference */
+static unsigned done;
+
+static int setup(void **state)
+{
+    heart = heart_new((struct heart_config){.store = *state, .simulated_disk = true});
+    buf_init(&why, 1000);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    heart_free(heart);
+    buf_release(&why);
+    return 0;
+}
+
+static void count_done(struct job *job)
+{
+    (void)job;
+    done++;
+}
+
+/* What is in force, read as a reader does; the caller releases it. */
+static const struct definition *find(struct rules *rules, const char *name)
+{
+    return rules_find(rules, bytes_str(name));
+}
+
+static enum err plan(const char *text)
+{
+    planned = rules_of_text(text, 0);
+    buf_reset(&why);
+    enum err e =
+        enact_plan(&enactment, heart->store, heart->time->wall_ms, planned, bytes_str(text), &why);
+    buf_add_char(&why, 0);
+    enactment.job.done = count_done;
+    done = 0;
+    return e;
+}
+
+static void give_up(void)
+{
+    enact_release(&enactment);
+    rules_release(planned);
+}
+
+/* Planned and pushed; it waits for its turn. */
+static void push(const char *text)
+{
+    assert_int_equal(plan(text), ERR_OK);
+    assert_int_equal(queue_push(heart->queue, &enactment.job), ERR_OK);
+}
+
+static void enact(const char *text)
+{
+    push(text);
+    heart_run(heart);
+    assert_int_equal(done, 1);
+    assert_int_equal(enactment.job.err, ERR_OK);
+    give_up();
+}
+
+static uint32_t generation(const char *name)
+{
+    struct rules *rules = rulebook_hold(heart->rulebook);
+    const struct definition *definition = find(rules, name);
+    uint32_t found = definition ? definition->generation : 0;
+    rules_release(rules);
+    return found;
+}
+
+static bool is_frozen(const char *name)
+{
+    struct rules *rules = rulebook_hold(heart->rulebook);
+    const struct definition *definition = find(rules, name);
+    bool frozen = definition && definition->frozen;
+    rules_release(rules);
+    return frozen;
+}
+
+static int64_t net(const char *name)
+{
+    struct bytes key =
+        rule_key(&heart->asks.arena, BYTES("acme"), bytes_str(name), generation(name), BYTES("{}"));
+    struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), 0};
+    struct cell cell;
+    enum err e = heart->store->ops->get(heart->store, &ref, 0, READ_ALL, &cell);
+    return e == ERR_OK ? cell_triple(&cell).net : -1;
+}
+
+static struct op up(const char *id)
+{
+    return ask_event(&heart->asks, id, "up", "", NULL);
+}
+
+static uint64_t last_sequence(void)
+{
+    return heart->store->position.last_sequence;
+}
+
+/* ---- what the store adds ---- */
+
+static void new_counters_get_generations_of_their_own(void **state)
+{
+    heart_wait_ms(heart, 5);
+    enact("counters:\n" COUNTER("a", "") COUNTER("b", ""));
+    assert_int_equal(generation("a"), 1);
+    assert_int_equal(generation("b"), 2);
+    enact("counters:\n" COUNTER("c", "") COUNTER("b", ""));
+    assert_int_equal(generation("b"), 2);
+    assert_int_equal(generation("c"), 3);
+    struct rules *rules = rulebook_hold(heart->rulebook);
+    assert_int_equal(find(rules, "b")->since, HEART_START_MS + 5);
+    rules_release(rules);
+    heart_do(heart, up("E1"));
+    assert_int_equal(net("b"), 1);
+    assert_int_equal(net("c"), 1);
+}
+
+/* What was given out is known after a crash, so that no two counters ever share cells. */
+static void generations_outlive_a_restart(void **state)
+{
+    enact("counters:\n" COUNTER("a", ""));
+    heart_do(heart, up("E1"));
+    heart_crash(heart, 1);
+    enact("counters:\n" COUNTER("b", "") COUNTER("a", ""));
+    assert_int_equal(generation("a"), 1);
+    assert_int_equal(generation("b"), 2);
+    assert_int_equal(net("a"), 1);
+    assert_int_equal(net("b"), -1);
+}
+
+static void a_changed_mode_is_refused_with_its_place(void **state)
+{
+    enact("counters:\n" COUNTER("a", "") COUNTER("b", ""));
+    uint64_t before = last_sequence();
+    assert_int_equal(plan("counters:\n" COUNTER("a", "") COUNTER("b", "  mode: windowed\n"
+                                                                      "  window: 1h\n")),
+                     ERR_INVALID);
+    if (!strstr(why.data, "test.yaml:4:") || !strstr(why.data, "counter b is windowed"))
+        fail_msg("%s", why.data);
+    give_up();
+    assert_int_equal(last_sequence(), before);
+    assert_false(is_frozen("b"));
+}
+
+static void a_removed_counter_is_frozen_and_comes_back_with_its_cells(void **state)
+{
+    enact("counters:\n" COUNTER("a", "") COUNTER("b", ""));
+    heart_do(heart, up("E1"));
+    enact("counters:\n" COUNTER("a", ""));
+    assert_true(is_frozen("b"));
+    heart_do(heart, up("E2"));
+    assert_int_equal(net("a"), 2);
+    assert_int_equal(net("b"), 1); /* readable, and nothing changes it */
+    heart_crash(heart, 1);
+    enact("counters:\n" COUNTER("b", ""));
+    assert_false(is_frozen("b"));
+    assert_true(is_frozen("a"));
+    heart_do(heart, up("E3"));
+    assert_int_equal(net("a"), 2);
+    assert_int_equal(net("b"), 2);
+}
+
+static void nothing_is_written_when_nothing_changed(void **state)
+{
+    enact("counters:\n" COUNTER("a", "") COUNTER("b", ""));
+    uint64_t before = last_sequence();
+    push("counters:\n" COUNTER("a", "") COUNTER("b", ""));
+    assert_true(enactment.same);
+    heart_run(heart);
+    assert_int_equal(done, 1);
+    assert_int_equal(last_sequence(), before);
+    struct rules *now = rulebook_hold(heart->rulebook);
+    assert_ptr_equal(now, planned); /* in force all the same: conditions may differ */
+    rules_release(now);
+    give_up();
+}
+
+/* ---- when they come into force ---- */
+
+static void rules_come_into_force_between_two_batches(void **state)
+{
+    enact("counters:\n" COUNTER("a", ""));
+    struct op first = up("E1");
+    struct op second = up("E2");
+    heart_send(heart, (struct job){0}, &first, 1);
+    assert_true(commit_turn(heart->commit));
+    push("counters:\n" COUNTER("b", ""));
+    assert_true(commit_turn(heart->commit)); /* the rules, alone */
+    heart_send(heart, (struct job){0}, &second, 1);
+    assert_true(commit_turn(heart->commit)); /* the next batch goes by them already */
+    assert_int_equal(generation("b"), 0);    /* readers do not, as it is not durable */
+    heart_run(heart);
+    assert_int_equal(done, 1);
+    assert_int_equal(generation("b"), 2);
+    assert_int_equal(net("a"), 1);
+    assert_int_equal(net("b"), 1);
+    give_up();
+}
+
+static void break_sync(void)
+{
+    if (strstr(heart->config.store, "memory"))
+        memory_break_sync(heart->inner, false);
+    else
+        io_sim_fail_sync(heart->sim, 1, IO_SIM_LOST);
+}
+
+static void a_failed_sync_leaves_the_old_rules_in_force(void **state)
+{
+    enact("counters:\n" COUNTER("a", ""));
+    push("counters:\n" COUNTER("b", ""));
+    assert_true(commit_turn(heart->commit));
+    struct op event = up("E1");
+    struct sent *sent = heart_send(heart, (struct job){0}, &event, 1);
+    assert_true(commit_turn(heart->commit)); /* decided by rules that never came to be */
+    break_sync();
+    assert_true(commit_sync_now(heart->commit));
+    assert_int_equal(done, 1);
+    assert_int_equal(enactment.job.err, ERR_STORAGE);
+    assert_int_equal(sent->job.err, ERR_STORAGE);
+    heart_tend(heart);
+    give_up();
+    assert_int_equal(generation("b"), 0);
+    assert_false(is_frozen("a"));
+    heart_do(heart, up("E1")); /* the same again, by the old ones */
+    assert_int_equal(net("a"), 1);
+    enact("counters:\n" COUNTER("b", ""));
+    assert_int_equal(generation("b"), 2); /* the number was not used up */
+    assert_int_equal(net("b"), -1);
+}
+
+/* Two plans made on the same state: the second no longer fits. */
+static void a_plan_that_was_overtaken_is_refused_whole(void **state)
+{
+    struct enactment other;
+    struct rules *others = rules_of_text("counters:\n" COUNTER("a", "  dimensions: [k]\n"), 0);
+    enact("counters:\n" COUNTER("a", ""));
+    assert_int_equal(enact_plan(&other, heart->store, 0, others, BYTES("x"), &why), ERR_OK);
+    enact("counters:\n" COUNTER("a", "  dimensions: [other]\n"));
+    other.job.done = count_done;
+    assert_int_equal(queue_push(heart->queue, &other.job), ERR_OK);
+    heart_run(heart);
+    assert_int_equal(other.job.err, ERR_CONFLICT);
+    struct rules *now = rulebook_hold(heart->rulebook);
+    assert_ptr_not_equal(now, others);
+    rules_release(now);
+    enact_release(&other);
+    rules_release(others);
+}
+
+#define ON(store, name)                                      \
+    {                                                        \
+#name " (" store ")", name, setup, teardown, (store) \
+    }
+#define LAW(name) ON("memory", name), ON("embedded", name)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAW(new_counters_get_generations_of_their_own),
+        LAW(generations_outlive_a_restart),
+        LAW(a_changed_mode_is_refused_with_its_place),
+        LAW(a_removed_counter_is_frozen_and_comes_back_with_its_cells),
+        LAW(nothing_is_written_when_nothing_changed),
+        LAW(rules_come_into_force_between_two_batches),
+        LAW(a_failed_sync_leaves_the_old_rules_in_force),
+        LAW(a_plan_that_was_overtaken_is_refused_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
