@@ -2,6 +2,7 @@
 #include "commit/propose.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 
 #define OBJECT_WEIGHT 64u /* beyond key and value */
@@ -23,16 +24,20 @@ static void answer(struct job *job)
 
 enum err propose_and_wait(void *context, struct job *job)
 {
-    struct waiter waiter = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                            .answered = PTHREAD_COND_INITIALIZER};
+    struct waiter *waiter = must_calloc(1, sizeof *waiter);
+    pthread_mutex_init(&waiter->lock, NULL);
+    pthread_cond_init(&waiter->answered, NULL);
     job->done = answer;
-    job->owner = &waiter;
+    job->owner = waiter;
     while (queue_push(context, job) != ERR_OK) /* the lane is full for a moment */
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    pthread_mutex_lock(&waiter.lock);
-    while (!waiter.done)
-        pthread_cond_wait(&waiter.answered, &waiter.lock);
-    pthread_mutex_unlock(&waiter.lock);
+    pthread_mutex_lock(&waiter->lock);
+    while (!waiter->done)
+        pthread_cond_wait(&waiter->answered, &waiter->lock);
+    pthread_mutex_unlock(&waiter->lock);
+    pthread_cond_destroy(&waiter->answered);
+    pthread_mutex_destroy(&waiter->lock);
+    free(waiter);
     return job->err;
 }
 

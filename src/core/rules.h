@@ -96,7 +96,7 @@ struct trigger {
 struct rules {
     struct arena arena;
     atomic_uint references;
-    struct rules *parent; /* held: owns what this one borrows; NULL: none */
+    struct rules *parent;           /* held: owns what this one borrows; NULL: none */
     struct definition *definitions; /* in the order of the file, frozen ones last */
     unsigned definitions_count;
     struct status_rule *statuses;
@@ -114,8 +114,8 @@ struct rules {
 
 /* Empty, with one reference, to be filled by its maker from its arena. */
 struct rules *rules_new(void);
-/* After filling, and again after filling in more, as long as nobody else has it: sorts what is to be
- * sorted and builds the lookups. */
+/* After filling, and again after filling in more, as long as nobody else has it: sorts what is to
+ * be sorted and builds the lookups. */
 void rules_seal(struct rules *rules);
 /* The same rules with another generation of one counter's cells, and no adjustments. */
 struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation);
