@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -84,10 +85,20 @@ static bool sends_events(const struct bulk *bulk)
     return strncmp(bulk->path, "/api/events/", 12) == 0;
 }
 
+static uint64_t spread(uint64_t value)
+{
+    value = (value ^ value >> 32) * 0xd6e8feb86659fd93u;
+    value = (value ^ value >> 32) * 0xd6e8feb86659fd93u;
+    return value ^ value >> 32;
+}
+
+/* Never the same in two runs, or the second would count nothing. */
 static void write_id(char *at)
 {
     static const char digits[] = "0123456789abcdef";
-    uint64_t high = draw() * 0x9e3779b97f4a7c15u, low = draw() * 0xd6e8feb86659fd93u;
+    static uint64_t drawn;
+    if (drawn == 0 && getrandom(&drawn, sizeof drawn, 0) < 0) die("getrandom");
+    uint64_t high = spread(++drawn), low = spread(high ^ drawn);
     for (unsigned i = 0; i < ID_SIZE; i++) {
         bool dash = i == 8 || i == 13 || i == 18 || i == 23;
         uint64_t *half = i < 18 ? &high : &low;

@@ -26,6 +26,14 @@ export async function bulk(tally, { connections, seconds }) {
     connections, BATCH, KEYS, seconds], { seconds: seconds + 30 }));
 }
 
+/** Events with fresh random UUIDs, batches as NDJSON. */
+export async function events(tally, { connections, seconds }) {
+  const { hostname, port } = new URL(tally.url);
+  const program = process.env.BULK_BIN ?? path.join(ROOT, 'build/bench/bulk');
+  return JSON.parse(await command(program, [hostname, port, '/api/events/bench?results=errors', tally.token,
+    connections, BATCH, KEYS, seconds], { seconds: seconds + 30 }));
+}
+
 /** redis-benchmark counts requests, not seconds: the last rate seen says how many fit. */
 const rates = new Map();
 
@@ -76,6 +84,30 @@ export const TABLE = `
   INSERT INTO counters SELECT 1, 'k' || i, 3600, '2026-01-01T00:00:00Z', 1 FROM generate_series(0, ${KEYS - 1}) i;
   INSERT INTO counters SELECT 1, 'year', 60, '2025-01-01T00:00:00Z'::timestamptz + i * interval '1 minute', 1 + i % 7
     FROM generate_series(0, ${MINUTES - 1}) i`;
+
+// ---- exactly-once events as SQL: the registry, the stored event and both counters, one transaction ----
+
+export const EVENT_TABLES = `
+  CREATE TABLE event_registry (event_id uuid PRIMARY KEY, first_seen_at timestamptz NOT NULL DEFAULT now());
+  CREATE TABLE events (id bigserial PRIMARY KEY, event_id uuid NOT NULL, type text NOT NULL, occurred_at timestamptz NOT NULL,
+    dimensions jsonb NOT NULL, payload jsonb);
+  CREATE TABLE dimension_counters (counter_name text, dimension_key text, value bigint NOT NULL, updated_at timestamptz NOT NULL,
+    PRIMARY KEY (counter_name, dimension_key)) WITH (fillfactor = 75)`;
+
+/** The server makes the ids itself, so nothing is spent on sending them: that favours PostgreSQL. */
+export const eventBatch = (size) => `WITH incoming AS MATERIALIZED (
+    SELECT gen_random_uuid() AS event_id, 'p' || floor(random() * ${KEYS})::int AS page, 1000 + floor(random() * 9000)::int AS ms
+      FROM generate_series(1, ${size})),
+  fresh AS (INSERT INTO event_registry (event_id) SELECT event_id FROM incoming ON CONFLICT DO NOTHING RETURNING event_id),
+  counted AS MATERIALIZED (SELECT * FROM incoming JOIN fresh USING (event_id)),
+  stored AS (INSERT INTO events (event_id, type, occurred_at, dimensions, payload)
+    SELECT event_id, 'page.viewed', now(), jsonb_build_object('page', page), jsonb_build_object('ms', ms) FROM counted)
+  INSERT INTO dimension_counters
+    SELECT 'views', page, count(*), now() FROM counted GROUP BY page
+    UNION ALL SELECT 'views_total', '', count(*), now() FROM counted
+    ORDER BY 1, 2
+    ON CONFLICT (counter_name, dimension_key) DO UPDATE
+      SET value = dimension_counters.value + excluded.value, updated_at = excluded.updated_at;\n`;
 
 const ADD = 'ON CONFLICT (tenant, name, duration_seconds, time_start) DO UPDATE SET added = counters.added + excluded.added';
 

@@ -13,7 +13,7 @@ import { mkdirSync, mkdtempSync, chmodSync, readFileSync, rmSync, writeFileSync 
 import os from 'node:os';
 import path from 'node:path';
 
-import { BATCH, bulk, KEYS, MINUTES, pgbench, redisBenchmark, SUM, TABLE, UPSERT, upsertBatches, wrk } from './loads.mjs';
+import { BATCH, bulk, EVENT_TABLES, eventBatch, events, KEYS, MINUTES, pgbench, redisBenchmark, SUM, TABLE, UPSERT, upsertBatches, wrk } from './loads.mjs';
 import { Limit, Postgres, Redis, ROOT, Tally } from './peers.mjs';
 import { plot } from './plot.mjs';
 
@@ -60,6 +60,12 @@ const ROWS = [
     postgres: (p) => pgbench(p, { scripts: BATCHES, connections: 2, seconds: SECONDS, each: BATCH }),
   },
   {
+    id: 'events', title: `exactly-once events, two counters each, batches of ${BATCH}`,
+    must: { postgres: 8 },
+    tally: (p) => events(p, { connections: 4, seconds: SECONDS }),
+    postgres: (p) => pgbench(p, { scripts: [eventBatch(BATCH)], connections: 2, seconds: SECONDS, each: BATCH }),
+  },
+  {
     id: 'get', title: 'get, 64 connections',
     must: { redis: 0.9 },
     tally: (p) => wrk(p, { mode: 'get', connections: 64, seconds: SECONDS }),
@@ -98,6 +104,7 @@ const LOAD = {
   },
   async postgres(postgres) {
     await postgres.sql(TABLE);
+    await postgres.sql(EVENT_TABLES);
     await postgres.sql('VACUUM ANALYZE counters');
   },
   async limit() {},
