@@ -220,7 +220,7 @@ static void derive(struct config_load *load)
     struct config *config = load->config;
     if (config->threads == 0) {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        config->threads = cores < 1 ? 1 : least(cores, 256);
+        config->threads = cores < 2 ? 1 : least(cores - 1, 256); /* commits have the other one */
     }
     if (config->limits_tenant_queue_ops == 0)
         config->limits_tenant_queue_ops = share(config->limits_queue_ops);

@@ -183,6 +183,12 @@ static void update_gauges(void *context)
     metric_set(METRIC_CONNECTIONS_TOTAL, (double)wire.connections_total);
 }
 
+static void help_commit(void *context)
+{
+    struct daemon *daemon = context;
+    commit_help(daemon->commit);
+}
+
 static enum err ask_rebuild(void *context, struct bytes counter, bool force, struct buf *id_out)
 {
     return rebuild_ask(context, counter, force, id_out);
@@ -206,6 +212,8 @@ static enum err open_wire(struct daemon *daemon, char *error, size_t error_size)
                                    .rebuild = ask_rebuild,
                                    .job = describe_job,
                                    .jobs_context = daemon->rebuilds,
+                                   .help = help_commit,
+                                   .help_context = daemon,
                                    .clock = &clock_system,
                                    .loops = (unsigned)config->threads,
                                    .wake = wake_wire,

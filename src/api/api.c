@@ -112,7 +112,8 @@ static void api_turn_end(void *context, unsigned loop_index)
     struct api *api = context;
     struct loop_state *loop = &api->loops[loop_index];
     struct job *refused;
-    if (!loop->collected) return;
+    if (!loop->collected && !loop->pushed) return;
+    loop->pushed = false;
     *loop->collected_end = NULL;
     queue_push_all(api->config.queue, loop->collected, &refused);
     loop->collected = NULL;
@@ -122,6 +123,7 @@ static void api_turn_end(void *context, unsigned loop_index)
         refused = refused->next;
         exchange_post(call->exchange);
     }
+    api->config.help(api->config.help_context);
 }
 
 static void api_ended(void *context, struct exchange *exchange)

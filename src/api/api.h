@@ -35,6 +35,8 @@ struct api_config {
     enum err (*rebuild)(void *context, struct bytes counter, bool force, struct buf *id_out);
     enum err (*job)(void *context, struct bytes id, struct buf *json_out);
     void *jobs_context;
+    void (*help)(void *context); /* after jobs were pushed: commit them or wake who does */
+    void *help_context;
 };
 
 struct api *api_new(const struct api_config *config);

@@ -37,6 +37,7 @@ const struct rules *call_rules(struct call *call)
 
 const struct definition *call_definition(struct call *call, struct bytes name)
 {
+    if (rulebook_is_empty(call->api->config.rulebook)) return NULL;
     return rules_find(call_rules(call), name);
 }
 
@@ -61,11 +62,14 @@ enum request_verdict call_change(struct call *call, void (*finish)(struct call *
 {
     struct job *job = &call->job;
     call_prepare(call, finish);
-    if (job->lane == LANE_SYNC) {
-        enum err e = queue_push(call->api->config.queue, job);
-        return e == ERR_OK ? REQUEST_KEPT : REQUEST_HOLD;
-    }
     struct loop_state *loop = call_loop(call);
+    if (job->lane == LANE_SYNC) {
+        struct job *refused;
+        job->next = NULL;
+        queue_push_all(call->api->config.queue, job, &refused);
+        loop->pushed = true;
+        return refused ? REQUEST_HOLD : REQUEST_KEPT;
+    }
     *loop->collected_end = job;
     loop->collected_end = &job->next;
     return REQUEST_KEPT;

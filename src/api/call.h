@@ -27,6 +27,7 @@ struct loop_state {
     struct auth_cache *tokens;
     struct job *collected; /* batched jobs of this turn, pushed together at its end */
     struct job **collected_end;
+    bool pushed; /* sync jobs, in this turn */
 };
 
 struct call {

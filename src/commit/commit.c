@@ -32,6 +32,7 @@
 #define BATCH_ARENA_CHUNK (1u << 20)
 #define LINGER_NS_MIN 5000
 #define LINGER_NS_MAX 500000
+#define HELP_NS_MAX 1000000 /* a sync that takes longer is left to the commit thread */
 
 struct batch {
     struct arena arena;
@@ -44,7 +45,8 @@ struct batch {
 
 struct commit {
     struct commit_config config;
-    pthread_mutex_t syncing; /* one thread at a time in the store's sync */
+    pthread_mutex_t turning; /* one thread at a time has the turn */
+    pthread_mutex_t syncing; /* and one is in the store's sync */
     pthread_mutex_t lock;
     pthread_cond_t batch_freed;
     pthread_cond_t submitted_more;
@@ -54,9 +56,9 @@ struct commit {
     bool closed;
     struct batch *batches;
     int64_t lag_ns;             /* atomic */
-    struct json_parser *parser; /* the commit thread's */
+    struct json_parser *parser; /* of whoever has the turn */
 
-    /* The commit thread's own: how it lingers, see commit_linger. */
+    /* Of whoever has the turn: how the commit thread lingers, see commit_linger. */
     uint32_t expected; /* ops that were unanswered when the last batch was */
     int64_t sync_ns;   /* how long the last sync took */
     int64_t linger_ns; /* how long it is worth waiting for them to come again */
@@ -70,6 +72,7 @@ struct commit *commit_new(const struct commit_config *config)
     must(config->batches_max > 0);
     struct commit *commit = must_calloc(1, sizeof *commit);
     commit->config = *config;
+    pthread_mutex_init(&commit->turning, NULL);
     pthread_mutex_init(&commit->syncing, NULL);
     pthread_mutex_init(&commit->lock, NULL);
     pthread_cond_init(&commit->batch_freed, NULL);
@@ -101,6 +104,7 @@ void commit_free(struct commit *commit)
     pthread_cond_destroy(&commit->batch_freed);
     pthread_mutex_destroy(&commit->lock);
     pthread_mutex_destroy(&commit->syncing);
+    pthread_mutex_destroy(&commit->turning);
     free(commit);
 }
 
@@ -295,9 +299,8 @@ static void batch_prepare(struct commit *commit, struct batch *batch)
     batch->slices[0].count = job->count;
 }
 
-bool commit_turn(struct commit *commit)
+static bool turn(struct commit *commit)
 {
-    commit_linger(commit);
     struct batch *batch = batch_take(commit);
     uint32_t count = queue_take(commit->config.queue, batch->slices, commit->config.batch_ops_max);
     if (count == 0) {
@@ -324,6 +327,34 @@ bool commit_turn(struct commit *commit)
     metric_observe(METRIC_BATCH_SIZE, (double)batch->apply.ops_count);
     batch_submit(commit, batch);
     return true;
+}
+
+bool commit_turn(struct commit *commit)
+{
+    pthread_mutex_lock(&commit->turning);
+    commit_linger(commit);
+    bool any = turn(commit);
+    pthread_mutex_unlock(&commit->turning);
+    return any;
+}
+
+/* A net thread has nothing better to do than what its clients wait for, and doing it costs no
+ * wake-up at all. Not where it would keep other clients waiting: behind many ops, or a slow disk.
+ * Whoever has the turn when somebody else pushes looks at the queue again afterwards: the commit
+ * thread in queue_wait, a helper here. So nothing is left lying. */
+void commit_help(struct commit *commit)
+{
+    struct queue *queue = commit->config.queue;
+    bool small = queue_is_small(queue, commit->config.inline_ops);
+    if (small && pthread_mutex_trylock(&commit->turning) == 0) {
+        bool fast = commit->sync_ns < HELP_NS_MAX;
+        if (fast && !commit_in_flight(commit)) {
+            turn(commit);
+            commit->expected = 0;
+        }
+        pthread_mutex_unlock(&commit->turning);
+    }
+    if (queue_waiting(queue) > 0) queue_wake(queue);
 }
 
 bool commit_sync_now(struct commit *commit)

@@ -4,10 +4,11 @@
  *
  *     commit thread:  while (queue_wait(queue)) commit_turn(commit);   commit_close(commit);
  *     sync thread:    while (commit_sync(commit)) ;
+ *     whoever pushed: commit_help(commit)
  *
  * commit_turn decides one batch while earlier ones are being synced; commit_sync makes everything
- * decided so far durable and answers it. Under light load the commit thread does both: see
- * `inline_ops`. */
+ * decided so far durable and answers it. Under light load the commit thread does both, and whoever
+ * pushed may do it in its stead: see `inline_ops`. One thread at a time has the turn. */
 #ifndef TALLY_COMMIT_COMMIT_H
 #define TALLY_COMMIT_COMMIT_H
 
@@ -41,6 +42,10 @@ void commit_free(struct commit *commit);
 /* Decides one batch of what is queued. False if nothing was queued. Waits only while
  * `batches_max` are in flight. */
 bool commit_turn(struct commit *commit);
+
+/* After queue_push_all: commits what is queued, here and now, if it is little, nothing is in flight
+ * and syncs are fast; otherwise sees to it that the commit thread does. */
+void commit_help(struct commit *commit);
 
 /* Waits for decided batches and makes them durable. False once commit_close was called and
  * everything is answered. */

@@ -210,8 +210,14 @@ void queue_push_all(struct queue *queue, struct job *jobs, struct job **refused_
         job->err = push_locked(queue, job);
         if (job->err != ERR_OK) fifo_add(&refused, job);
     }
-    unlock_and_wake(queue);
+    pthread_mutex_unlock(&queue->lock);
     *refused_out = refused.first;
+}
+
+void queue_wake(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    unlock_and_wake(queue);
 }
 
 enum err queue_push(struct queue *queue, struct job *job)
@@ -444,6 +450,15 @@ void queue_stop(struct queue *queue)
     queue->stopped = true;
     pthread_mutex_unlock(&queue->lock);
     pthread_cond_broadcast(&queue->filled);
+}
+
+bool queue_is_small(struct queue *queue, uint32_t ops_max)
+{
+    pthread_mutex_lock(&queue->lock);
+    uint32_t waiting = queue->waiting_ops + queue->waiting_sync_ops;
+    bool alone = queue->sync.first && goes_alone(queue->sync.first);
+    pthread_mutex_unlock(&queue->lock);
+    return waiting > 0 && waiting < ops_max && !alone;
 }
 
 uint32_t queue_depth(struct queue *queue)

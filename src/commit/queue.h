@@ -24,13 +24,17 @@ struct queue *queue_new(const struct queue_limits *limits);
 void queue_free(struct queue *queue); /* must be empty */
 
 /* Takes a place for each job of the list (linked by `next`). Jobs that found none are left in
- * `*refused_out`, in order, with `err` ERR_QUEUE_FULL; nothing of them was taken. One lock and at
- * most one wake-up for the whole list. */
+ * `*refused_out`, in order, with their `err`: ERR_QUEUE_FULL for a full batched lane, ERR_BUSY for a
+ * full sync lane, whose callers wait instead of being refused; nothing of them was taken. One lock
+ * for the whole list. Wakes nobody: commit_help or queue_wake must follow. */
 void queue_push_all(struct queue *queue, struct job *jobs, struct job **refused_out);
 
-/* One job. ERR_QUEUE_FULL for a full batched lane; ERR_BUSY for a full sync lane, whose callers
- * wait instead of being refused. */
+/* One job, and a wake-up for the taker if it sleeps. */
 MUST_USE enum err queue_push(struct queue *queue, struct job *job);
+void queue_wake(struct queue *queue);
+
+/* Whether fewer than `ops_max` wait, but some, and none of them for a batch of its own. */
+bool queue_is_small(struct queue *queue, uint32_t ops_max);
 
 /* Fills `slices` with up to `ops_max` ops in the order they are to be judged and returns how many
  * slices. Jobs marked `whole` come whole. Does not wait. */

@@ -2,12 +2,14 @@
 #include "commit/rulebook.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 struct rulebook {
     pthread_mutex_t lock;
     struct rules *current; /* durable */
     struct rules *next;    /* decided, maybe not durable; often the same */
+    atomic_bool empty;     /* of `current` */
 };
 
 struct rulebook *rulebook_new(void)
@@ -17,6 +19,7 @@ struct rulebook *rulebook_new(void)
     rulebook->current = rules_new();
     rules_seal(rulebook->current);
     rulebook->next = rules_hold(rulebook->current);
+    atomic_init(&rulebook->empty, true);
     return rulebook;
 }
 
@@ -34,6 +37,11 @@ struct rules *rulebook_hold(struct rulebook *rulebook)
     struct rules *rules = rules_hold(rulebook->current);
     pthread_mutex_unlock(&rulebook->lock);
     return rules;
+}
+
+bool rulebook_is_empty(const struct rulebook *rulebook)
+{
+    return atomic_load_explicit(&rulebook->empty, memory_order_relaxed);
 }
 
 struct rules *rulebook_next(struct rulebook *rulebook)
@@ -61,6 +69,7 @@ void rulebook_settled(struct rulebook *rulebook, bool durable)
         rulebook->current = rules_hold(rulebook->next);
     else
         rulebook->next = rules_hold(rulebook->current);
+    atomic_store(&rulebook->empty, rulebook->current->definitions_count == 0);
     pthread_mutex_unlock(&rulebook->lock);
     rules_release(old);
 }

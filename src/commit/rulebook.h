@@ -16,6 +16,9 @@ void rulebook_free(struct rulebook *rulebook);
 /* The rules in force, held: give them back with rules_release. Any thread. */
 struct rules *rulebook_hold(struct rulebook *rulebook);
 
+/* True: there are no counters in them, so nobody need look. Costs no lock. */
+bool rulebook_is_empty(const struct rulebook *rulebook);
+
 /* Commit layer: what the next batch goes by, held; a batch that changes it was decided; that batch
  * became durable or failed. */
 struct rules *rulebook_next(struct rulebook *rulebook);

@@ -241,9 +241,14 @@ static enum err apply_changes(struct apply *apply, const struct op *op)
 {
     struct projection *projection = op->event->projection;
     op->event->counters = 0;
+    projection->usage_changed = false;
     for (uint32_t i = 0; i < projection->changes_count; i++) {
-        enum err e = apply_change(apply, op, &projection->changes[i]);
+        struct change *change = &projection->changes[i];
+        uint32_t before = op->event->counters;
+        enum err e = apply_change(apply, op, change);
         if (e != ERR_OK) return e;
+        if (op->event->counters > before && bytes_equal(change->definition->group, USAGE_GROUP))
+            projection->usage_changed = true;
     }
     return ERR_OK;
 }
@@ -255,7 +260,7 @@ static void keep_row(struct apply *apply, const struct event *event)
     const struct projection *projection = event->projection;
     if (!projection->row.size) return;
     bool exists = apply->reads.objects[projection->row_index].value.size > 0;
-    bool first = projection->usage && event->counters > 0 && !exists;
+    bool first = projection->usage_changed && !exists;
     if (!projection->status.size && !first) return;
     struct usage_row row = {.status =
                                 projection->status.size ? projection->status : BYTES("active"),

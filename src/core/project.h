@@ -45,6 +45,7 @@ struct projection {
     uint32_t changes_count;
     struct bytes status; /* of the tenant from this event on; size 0: as it is */
     bool usage;          /* some change is to a counter of group `usage` */
+    bool usage_changed;  /* out: and it changed a cell of one */
     struct bytes row;    /* key of the tenant's status object, if `status` or `usage` */
     struct fingerprint row_print;
     uint32_t row_index;         /* apply's own */

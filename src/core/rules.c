@@ -53,7 +53,8 @@ void rules_release(struct rules *rules)
 }
 
 /* Everything else is the parent's: only the list of definitions and the lookups are new. */
-struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation)
+struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation,
+                                    uint64_t since)
 {
     struct rules *copy = rules_new();
     copy->parent = rules_hold(rules);
@@ -66,6 +67,7 @@ struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint
         struct definition *definition = &copy->definitions[i];
         if (!bytes_equal(definition->name, name)) continue;
         definition->generation = generation;
+        definition->since = since;
         definition->adjusted = false;
     }
     copy->statuses = rules->statuses;

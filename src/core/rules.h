@@ -117,8 +117,10 @@ struct rules *rules_new(void);
 /* After filling, and again after filling in more, as long as nobody else has it: sorts what is to
  * be sorted and builds the lookups. */
 void rules_seal(struct rules *rules);
-/* The same rules with another generation of one counter's cells, and no adjustments. */
-struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation);
+/* The same rules with another generation of one counter's cells, made of every event since then and
+ * nothing else. */
+struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation,
+                                    uint64_t since);
 struct rules *rules_hold(struct rules *rules);
 void rules_release(struct rules *rules); /* NULL is fine */
 

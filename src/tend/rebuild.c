@@ -129,7 +129,8 @@ static enum err read_unfinished(struct rebuilds *rebuilds, struct arena *arena,
 
 /* -- Asking ------------------------------------------------------------------------------------ */
 
-/* What retention let go of, an older counter had counted. */
+/* What retention let go of, an older counter had counted. Asked again as long as the job lasts, for
+ * retention goes on meanwhile. */
 static enum err check_history(struct rebuilds *rebuilds, struct arena *arena,
                               const struct definition *definition)
 {
@@ -143,7 +144,7 @@ static enum err check_history(struct rebuilds *rebuilds, struct arena *arena,
 }
 
 static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena, struct bytes counter,
-                            uint64_t *id_out)
+                            bool force, uint64_t *id_out)
 {
     const struct rebuild_config *config = &rebuilds->config;
     const struct hash_secret *secret = &config->store->secret;
@@ -151,8 +152,10 @@ static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena, stru
     enum err e = read_number(rebuilds, arena, META_JOBS, &before, id_out);
     if (e != ERR_OK) return e;
     ++*id_out;
-    const struct rebuild_job job = {
-        .id = *id_out, .counter = counter, .asked_ms = clock_wall_ms(config->clock)};
+    const struct rebuild_job job = {.id = *id_out,
+                                    .counter = counter,
+                                    .force = force,
+                                    .asked_ms = clock_wall_ms(config->clock)};
     struct op ops[] = {
         propose_object_if(arena, secret, object_key(arena, OBJECT_META, META_JOBS), before,
                           object_number(arena, *id_out)),
@@ -171,9 +174,9 @@ static enum err ask(struct rebuilds *rebuilds, struct arena *arena, struct bytes
     enum err e = definition && !definition->frozen ? ERR_OK : ERR_NOT_FOUND;
     if (e == ERR_OK && !force) e = check_history(rebuilds, arena, definition);
     rules_release(rules);
-    if (e == ERR_OK) e = put_new_job(rebuilds, arena, counter, id_out);
+    if (e == ERR_OK) e = put_new_job(rebuilds, arena, counter, force, id_out);
     while (e == ERR_CONFLICT) /* two asked at once */
-        e = put_new_job(rebuilds, arena, counter, id_out);
+        e = put_new_job(rebuilds, arena, counter, force, id_out);
     return e;
 }
 
@@ -417,7 +420,8 @@ static struct op definition_op(struct step *step, const struct definition *defin
 }
 
 /* On the commit thread, with everything before it durable: what is left is counted, and if that is
- * all, the new generation becomes the counter's. */
+ * all, the new generation becomes the counter's. Events go only after a commit has said so: a
+ * history that is complete here was complete for every chunk. */
 static void swap_prepare(struct job *job)
 {
     struct swap *swap = CONTAINER_OF(job, struct swap, job);
@@ -425,6 +429,8 @@ static void swap_prepare(struct job *job)
     bool caught_up;
     step->parser = step->rebuilds->commit_parser;
     enum err e = fill_chunk(step, &caught_up);
+    if (e == ERR_OK && !step->job.force)
+        e = check_history(step->rebuilds, &step->arena, step->definition);
     if (e != ERR_OK) {
         swap->placeholder.err = e;
         return;
@@ -455,9 +461,9 @@ static enum err swap_generations(struct step *step)
 {
     struct rebuilds *rebuilds = step->rebuilds;
     const struct rebuild_config *config = &rebuilds->config;
-    struct swap swap = {
-        .step = step,
-        .rules = rules_with_generation(step->rules, step->definition->name, step->job.generation)};
+    struct swap swap = {.step = step,
+                        .rules = rules_with_generation(step->rules, step->definition->name,
+                                                       step->job.generation, step->retained_ms)};
     swap.job = (struct job){.ops = &swap.placeholder,
                             .count = 1,
                             .lane = LANE_SYNC,
@@ -479,10 +485,13 @@ static enum err run_job(struct step *step)
 {
     if (!step->definition || step->definition->frozen)
         return fail_job(step, "the counter is no longer kept by rules");
+    enum err e =
+        step->job.force ? ERR_OK : check_history(step->rebuilds, &step->arena, step->definition);
+    if (e != ERR_OK) return e;
     if (step->job.generation == 0 || step->job.rules_check != step->rules_check)
         return begin_job(step);
     bool caught_up;
-    enum err e = replay_chunk(step, &caught_up);
+    e = replay_chunk(step, &caught_up);
     if (e != ERR_OK || !caught_up) return e;
     step->job = moved_job(step);
     step->stored = rebuild_job_encode(&step->arena, &step->job);

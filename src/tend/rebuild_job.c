@@ -28,6 +28,7 @@ struct bytes rebuild_job_encode(struct arena *arena, const struct rebuild_job *j
     buf_add_varint(&buf, job->id);
     buf_add_varint(&buf, job->state);
     buf_add_sized(&buf, job->counter);
+    buf_add_char(&buf, job->force);
     buf_add_varint(&buf, job->generation);
     buf_add_fixed64(&buf, job->rules_check);
     buf_add_varint(&buf, job->position);
@@ -49,6 +50,7 @@ bool rebuild_job_decode(struct bytes value, struct rebuild_job *job_out)
     struct rebuild_job job = {.id = read_varint(&reader)};
     uint64_t state = read_varint(&reader);
     job.counter = read_sized(&reader);
+    uint64_t force = read_u8(&reader);
     uint64_t generation = read_varint(&reader);
     job.rules_check = read_fixed64(&reader);
     job.position = read_varint(&reader);
@@ -58,7 +60,8 @@ bool rebuild_job_decode(struct bytes value, struct rebuild_job *job_out)
     job.ended_ms = read_signed(&reader);
     job.why = read_sized(&reader);
     if (reader.failed || reader_left(&reader) > 0) return false;
-    if (state > REBUILD_FAILED || generation > UINT32_MAX) return false;
+    if (state > REBUILD_FAILED || force > 1 || generation > UINT32_MAX) return false;
+    job.force = force;
     job.state = (enum rebuild_state)state;
     job.generation = (uint32_t)generation;
     *job_out = job;

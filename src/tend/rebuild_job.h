@@ -17,6 +17,7 @@ struct rebuild_job {
     uint64_t id;
     enum rebuild_state state;
     struct bytes counter;
+    bool force;           /* also from an incomplete history */
     uint32_t generation;  /* being made; 0: none yet */
     uint64_t rules_check; /* of the rules it goes by */
     uint64_t position;    /* events up to this sequence are counted */

@@ -14,6 +14,7 @@ struct retain {
     struct job job;
     struct op op;
     int64_t before_ms; /* proposed */
+    bool resumed;      /* what was decided before the start is carried out */
     atomic_bool busy;
     atomic_bool decided; /* and not yet carried out */
 };
@@ -53,11 +54,28 @@ static void carry_out(struct retain *retain)
     retain->decided = false;
 }
 
+/* A crash may have come between a decision and the drop. */
+static bool resume(struct retain *retain)
+{
+    struct store *store = retain->config.store;
+    struct buf value;
+    uint64_t before_ms = 0;
+    buf_init(&value, 64);
+    arena_reset(&retain->arena);
+    enum err e =
+        store->ops->object(store, object_key(&retain->arena, OBJECT_META, META_RETAINED), &value);
+    if (e == ERR_OK && object_number_decode(buf_bytes(&value), &before_ms))
+        store->ops->forget(store, (int64_t)before_ms);
+    buf_release(&value);
+    return e == ERR_OK || e == ERR_NOT_FOUND;
+}
+
 void retain_step(struct retain *retain, int64_t now_ms)
 {
     struct store *store = retain->config.store;
     struct store_stats stats;
     if (retain->busy) return;
+    if (!retain->resumed && !(retain->resumed = resume(retain))) return;
     carry_out(retain);
     int64_t before_ms = now_ms - retain->config.retention_ms;
     store->ops->stats(store, &stats);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/name.h"
+#include "core/object.h"
 
 /* A read may fail while RocksDB is out of order, never else. False: it did. */
 static bool readable(struct sim *sim, enum err e, const char *what)
@@ -31,15 +32,17 @@ static void check_cell(struct sim *sim, const char *where, const struct model_ce
                        const struct cell *cell)
 {
     if (cell->exists && cell->added == expected->added && cell->subbed == expected->subbed &&
-        cell->expires_ms == expected->expires_ms && cell->updated_ms == expected->updated_ms)
+        cell->expires_ms == expected->expires_ms && cell->start_ms == expected->start_ms &&
+        cell->updated_ms == expected->updated_ms)
         return;
     sim_fail(sim,
              "%s of tenant %u, name %u, duration %d, bucket %lld shows added %lld, subbed %lld, "
-             "expires %lld, updated %lld; expected %lld, %lld, %lld, %lld",
+             "expires %lld, start %lld, updated %lld; expected %lld, %lld, %lld, %lld, %lld",
              where, expected->tenant, expected->name, expected->duration,
              (long long)expected->bucket, (long long)cell->added, (long long)cell->subbed,
-             (long long)cell->expires_ms, (long long)cell->updated_ms, (long long)expected->added,
-             (long long)expected->subbed, (long long)expected->expires_ms,
+             (long long)cell->expires_ms, (long long)cell->start_ms, (long long)cell->updated_ms,
+             (long long)expected->added, (long long)expected->subbed,
+             (long long)expected->expires_ms, (long long)expected->start_ms,
              (long long)expected->updated_ms);
 }
 
@@ -193,6 +196,131 @@ static void compare_list(struct sim *sim, unsigned tenant, const char *prefix, u
     }
 }
 
+/* ---- what rules keep ---- */
+
+struct rule_listing {
+    struct sim *sim;
+    unsigned tenant;
+    unsigned cells; /* counted */
+};
+
+/* A counter has one generation, and with it its name, as long as it is. */
+static bool list_rule_counter(void *context, struct bytes key, const struct counter *counter)
+{
+    struct rule_listing *listing = context;
+    struct sim *sim = listing->sim;
+    unsigned tenant, name;
+    uint32_t generation;
+    if (!plan_find_rule(key, &tenant, &name, &generation) || tenant != listing->tenant)
+        sim_fail(sim, "tenant %u has a rule counter that never was", listing->tenant);
+    uint32_t *known = &sim->generations[(name - MODEL_RULE) / RULESET_CODES];
+    if (*known && *known != generation)
+        sim_fail(sim, "a rule counter has generations %u and %u", *known, generation);
+    *known = generation;
+    check_series(sim, tenant, name, counter);
+    for (uint32_t i = 0; i < counter->count; i++)
+        listing->cells += (unsigned)counter->series[i].cells;
+    return true;
+}
+
+static void compare_rule_cell(struct sim *sim, const struct model_cell *expected,
+                              struct arena *arena)
+{
+    struct store *store = &sim->probe.store;
+    unsigned counter = (expected->name - MODEL_RULE) / RULESET_CODES;
+    char json[RULESET_JSON_SIZE];
+    struct cell cell = {0};
+    ruleset_json((expected->name - MODEL_RULE) % RULESET_CODES, json);
+    struct bytes key = rule_key(arena, bytes_str(plan_tenant(expected->tenant)),
+                                bytes_str(ruleset_counter_name(counter)), sim->generations[counter],
+                                bytes_str(json));
+    struct cell_ref ref = {key, fingerprint_of(&store->secret, key), expected->duration};
+    enum err e = store->ops->get(store, &ref, expected->bucket, READ_ALL, &cell);
+    if (e == ERR_NOT_FOUND)
+        sim_fail(sim, "get does not find counter %s%s of tenant %u, duration %d, bucket %lld",
+                 ruleset_counter_name(counter), json, expected->tenant, expected->duration,
+                 (long long)expected->bucket);
+    if (readable(sim, e, "get")) check_cell(sim, "a rule counter", expected, &cell);
+}
+
+static void compare_rule_cells(struct sim *sim, unsigned tenant)
+{
+    struct store *store = &sim->probe.store;
+    struct rule_listing listing = {.sim = sim, .tenant = tenant};
+    struct arena arena;
+    char prefix[NAME_SIZE_MAX + 3];
+    int size = snprintf(prefix, sizeof prefix, "%s%cr", plan_tenant(tenant), 0);
+    enum err e = store->ops->list(store, bytes_of(prefix, (size_t)size), BYTES_NONE,
+                                  list_rule_counter, &listing);
+    if (!readable(sim, e, "list")) return;
+    unsigned expected = 0;
+    arena_init(&arena, 4096);
+    for (unsigned i = 0; i < sim->chain.shown.cells_count; i++) {
+        const struct model_cell *cell = &sim->chain.shown.cells[i];
+        if (cell->tenant != tenant || cell->name < MODEL_RULE) continue;
+        expected++;
+        compare_rule_cell(sim, cell, &arena);
+    }
+    arena_release(&arena);
+    if (listing.cells != expected)
+        sim_fail(sim, "tenant %u's rule counters have %u cells, expected %u", tenant, listing.cells,
+                 expected);
+}
+
+static void compare_row(struct sim *sim, unsigned tenant)
+{
+    struct store *store = &sim->probe.store;
+    const struct model_row *expected = &sim->chain.shown.rows[tenant];
+    char key[NAME_SIZE_MAX + 2];
+    struct usage_row row = {.status = BYTES_NONE};
+    struct buf value;
+    int size = snprintf(key, sizeof key, "u%s", plan_tenant(tenant));
+    buf_init(&value, 1000);
+    enum err e = store->ops->object(store, bytes_of(key, (size_t)size), &value);
+    bool there = e == ERR_OK;
+    if (e != ERR_NOT_FOUND && !readable(sim, e, "object")) there = expected->status > 0;
+    if (there != (expected->status > 0))
+        sim_fail(sim, "tenant %u %s a row", tenant, there ? "has" : "lacks");
+    if (e == ERR_OK && (!usage_row_decode(buf_bytes(&value), &row) ||
+                        !bytes_equal(row.status, bytes_str(ruleset_status(expected->status))) ||
+                        row.updated_ms != expected->updated_ms))
+        sim_fail(sim, "tenant %u's row is %.*s since %lld, expected %s since %lld", tenant,
+                 (int)row.status.size, row.status.data, (long long)row.updated_ms,
+                 ruleset_status(expected->status), (long long)expected->updated_ms);
+    buf_release(&value);
+}
+
+static bool count_object(void *context, struct bytes key, struct bytes value)
+{
+    (void)key, (void)value;
+    ++*(unsigned *)context;
+    return true;
+}
+
+/* How many entities are switched on; which ones, their counters tell sooner or later. */
+static void compare_entities(struct sim *sim)
+{
+    struct store *store = &sim->probe.store;
+    const struct model_entity *entities = &sim->chain.shown.entities[0][0][0];
+    unsigned found = 0, expected = 0;
+    for (unsigned i = 0; i < MODEL_TENANTS * RULESET_COUNTERS * RULESET_ENTITIES; i++)
+        expected += entities[i].on;
+    enum err e = store->ops->objects(store, BYTES("s"), BYTES_NONE, count_object, &found);
+    if (readable(sim, e, "objects") && found != expected)
+        sim_fail(sim, "%u entities are switched on, expected %u", found, expected);
+}
+
+static void compare_events(struct sim *sim)
+{
+    if (!sim->plan.events) return;
+    for (unsigned tenant = 0; tenant < sim->plan.tenants; tenant++) {
+        compare_rule_cells(sim, tenant);
+        compare_row(sim, tenant);
+    }
+    compare_entities(sim);
+    events_compare_all(sim);
+}
+
 void compare_all(struct sim *sim)
 {
     const struct plan *plan = &sim->plan;
@@ -207,8 +335,10 @@ void compare_all(struct sim *sim)
     }
     for (unsigned i = 0; i < sim->chain.shown.cells_count; i++) {
         const struct model_cell *cell = &sim->chain.shown.cells[i];
-        compare_get(sim, cell->tenant, cell->name, cell->duration, cell->bucket, READ_ALL);
+        if (cell->name < MODEL_RULE)
+            compare_get(sim, cell->tenant, cell->name, cell->duration, cell->bucket, READ_ALL);
     }
+    compare_events(sim);
 }
 
 void compare_some(struct sim *sim)
@@ -221,7 +351,13 @@ void compare_some(struct sim *sim)
     int32_t duration = plan->durations[dice_below(dice, plan->durations_count)];
     int64_t one = model_bucket(plan->times_ms[dice_below(dice, plan->times_count)], duration);
     int64_t other = model_bucket(plan->times_ms[dice_below(dice, plan->times_count)], duration);
-    switch (dice_below(dice, 4)) {
+    switch (dice_below(dice, plan->events ? 6 : 4)) {
+    case 5:
+        compare_rule_cells(sim, tenant);
+        break;
+    case 4:
+        events_compare_some(sim);
+        break;
     case 0:
         compare_get(sim, tenant, name, duration, one, READ_MEMORY);
         break;

@@ -18,7 +18,7 @@
 #include "picture.h"
 #include "support/io_sim.h"
 
-enum { JOURNAL, IDS, PLACES }; /* io_sim knows one directory each */
+enum { JOURNAL, IDS, ARCHIVE, PLACES }; /* io_sim knows one directory each */
 
 struct disk {
     struct io io;
@@ -129,7 +129,9 @@ void disk_crash(struct disk *disk, bool power_cut, struct dice *dice)
 
 void disk_break(struct disk *disk, struct dice *dice)
 {
-    struct io_sim *sim = disk->sims[dice_chance(dice, 85) ? JOURNAL : IDS];
+    struct io_sim *sim = disk->sims[dice_chance(dice, 80)   ? JOURNAL
+                                    : dice_chance(dice, 50) ? IDS
+                                                            : ARCHIVE];
     enum io_sim_loss loss = (enum io_sim_loss)dice_below(dice, IO_SIM_LOSSES);
     switch (dice_below(dice, 4)) {
     case 0:
@@ -160,7 +162,7 @@ void disk_heal(struct disk *disk)
         io_sim_heal(disk->sims[i]);
 }
 
-/* ---- struct io, passed on; descriptors say by their lowest bit where they belong ---- */
+/* ---- struct io, passed on; descriptors say by their remainder where they belong ---- */
 
 static struct disk *disk_of(struct io *io)
 {
@@ -169,7 +171,7 @@ static struct disk *disk_of(struct io *io)
 
 static unsigned place_of(const char *path)
 {
-    return strstr(path, "/ids") ? IDS : JOURNAL;
+    return strstr(path, "/ids") ? IDS : strstr(path, "/archive") ? ARCHIVE : JOURNAL;
 }
 
 static struct io *place_io(struct io *io, unsigned place)

@@ -20,11 +20,18 @@ static void make_parts(struct sim *sim)
 {
     const struct plan *plan = &sim->plan;
     sim->queue = queue_new(&plan->queue);
+    sim->rulebook = rulebook_new();
+    sim->rules_next = sim->rules_current = SIM_NO_RULES;
+    memset(sim->generations, 0, sizeof sim->generations);
     sim->commit = commit_new(&(struct commit_config){
         .queue = sim->queue,
         .store = &sim->probe.store,
+        .rulebook = sim->rulebook,
         .clock = &sim->clock,
-        .limits = {plan->limits.tenant_cells, plan->limits.granularities, plan->limits.key_keep_ms},
+        .limits = {.tenant_cells = plan->limits.tenant_cells,
+                   .granularities = plan->limits.granularities,
+                   .key_keep_ms = plan->limits.key_keep_ms,
+                   .ids_shared = plan->limits.ids_shared},
         .batch_ops_max = plan->batch_ops_max,
         .batches_max = plan->batches_max,
         .inline_ops = plan->inline_ops,
@@ -34,6 +41,7 @@ static void make_parts(struct sim *sim)
                                                .queue = sim->queue,
                                                .clock = &sim->clock,
                                                .sweep_ms = plan->sweep_ms,
+                                               .retention_ms = INT64_MAX / 4, /* step_forget */
                                                .sweep_ops = plan->sweep_ops});
 }
 
@@ -49,6 +57,7 @@ static void free_parts(struct sim *sim)
     tend_free(sim->tend);
     if (!traffic_idle(sim)) sim_fail(sim, "a job was never answered");
     queue_free(sim->queue);
+    rulebook_free(sim->rulebook);
 }
 
 /* ---- the embedded store ---- */
@@ -67,6 +76,8 @@ static enum err open_once(struct sim *sim, struct store **store_out, char *error
         .spare_segments = plan->spare_segments,
         .checkpoint_ms = plan->checkpoint_ms,
         .checkpoint_bytes = plan->checkpoint_bytes,
+        .ids_shared = plan->limits.ids_shared,
+        .archive_ms = plan->archive_ms,
         .key_keep_ms = plan->forget_ms,
     };
     *error = '\0';
@@ -154,6 +165,7 @@ static void start(struct sim *sim, struct store *store)
     settle(sim, store);
     make_parts(sim);
     compare_all(sim);
+    if (dice_chance(&sim->dice, 85)) reload_push(sim);
 }
 
 void life_begin(struct sim *sim, const char *dir)
@@ -161,6 +173,8 @@ void life_begin(struct sim *sim, const char *dir)
     struct store *store;
     chain_init(&sim->chain);
     chain_init(&sim->picture);
+    sim->parser = json_parser_new(EVENT_SIZE_MAX);
+    sim->forgotten_ms = INT64_MIN;
     if (sim->world == SIM_MEMORY) {
         must(memory_open(&store) == ERR_OK);
     } else {
@@ -215,9 +229,11 @@ void life_restart(struct sim *sim)
 void life_end(struct sim *sim)
 {
     life_drain(sim);
+    sim->events = sim->chain.shown.events_count;
     free_parts(sim);
     sim->probe.real->ops->close(sim->probe.real);
     disk_free(sim->disk);
+    json_parser_free(sim->parser);
     chain_release(&sim->chain);
     chain_release(&sim->picture);
     model_limits_release(&sim->plan.limits);

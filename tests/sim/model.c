@@ -1,4 +1,4 @@
-/* model.c -- SPEC.md section 5 in plain C. See model.h. */
+/* model.c -- SPEC.md section 5 in plain C; events are in model_events.c. See model.h. */
 #include "model.h"
 
 #include <stdlib.h>
@@ -19,7 +19,12 @@ void model_copy(struct model *to, const struct model *from)
     to->sequence = from->sequence;
     to->time_ms = from->time_ms;
     to->cells_count = from->cells_count;
+    to->events_count = from->events_count;
+    to->events = from->events;
     memcpy(to->keys, from->keys, sizeof to->keys);
+    memcpy(to->ids, from->ids, sizeof to->ids);
+    memcpy(to->entities, from->entities, sizeof to->entities);
+    memcpy(to->rows, from->rows, sizeof to->rows);
     memcpy(to->cells, from->cells, from->cells_count * sizeof *to->cells);
 }
 
@@ -135,12 +140,12 @@ static enum err change_value(struct model_cell *cell, const struct model_op *op,
     return ERR_OK;
 }
 
-static enum err room(const struct model *model, const struct model_limits *limits,
-                     const struct model_op *op)
+enum err model_room(const struct model *model, const struct model_limits *limits, unsigned tenant,
+                    unsigned name, int32_t duration)
 {
-    if (tenant_cells(model, op->tenant) >= limits->tenant_cells) return ERR_CELL_LIMIT;
-    if (model_cells(model, op->tenant, op->name, op->duration) == 0 &&
-        granularities(model, op->tenant, op->name) >= limits->granularities)
+    if (tenant_cells(model, tenant) >= limits->tenant_cells) return ERR_CELL_LIMIT;
+    if (model_cells(model, tenant, name, duration) == 0 &&
+        granularities(model, tenant, name) >= limits->granularities)
         return ERR_GRANULARITY_LIMIT;
     return ERR_OK;
 }
@@ -154,13 +159,14 @@ static enum err change(struct model *model, const struct model_limits *limits, i
                               .name = op->name,
                               .duration = op->duration,
                               .bucket = op->bucket,
-                              .expires_ms = MODEL_NEVER};
+                              .expires_ms = MODEL_NEVER,
+                              .start_ms = MODEL_NEVER};
     if (old) cell = *old;
     enum err e = change_value(&cell, op, old != NULL);
     const struct model_cell *shown = e == ERR_OK ? &cell : old;
     answer->added = shown ? shown->added : 0;
     answer->subbed = shown ? shown->subbed : 0;
-    if (e == ERR_OK && !old) e = room(model, limits, op);
+    if (e == ERR_OK && !old) e = model_room(model, limits, op->tenant, op->name, op->duration);
     if (e != ERR_OK) return e;
     *changed = !old || old->added != cell.added || old->subbed != cell.subbed ||
                old->expires_ms != cell.expires_ms;
@@ -176,16 +182,18 @@ static void remove_at(struct model *model, unsigned index)
     model->cells[index] = model->cells[--model->cells_count];
 }
 
-static enum err delete (struct model *model, const struct model_op *op) {
-    bool any = false; for (unsigned i = 0; i < model->cells_count;){
-        if (model->cells[i].tenant == op->tenant &&
-            model->cells[i].name == op->name){remove_at(model, i); any = true;}
-else
+static enum err remove_counter(struct model *model, const struct model_op *op)
 {
-    i++;
-}
-}
-return any ? ERR_OK : ERR_NOT_FOUND;
+    bool any = false;
+    for (unsigned i = 0; i < model->cells_count;) {
+        if (model->cells[i].tenant == op->tenant && model->cells[i].name == op->name) {
+            remove_at(model, i);
+            any = true;
+        } else {
+            i++;
+        }
+    }
+    return any ? ERR_OK : ERR_NOT_FOUND;
 }
 
 static enum err expire(struct model *model, int64_t time_ms, const struct model_op *op)
@@ -258,10 +266,15 @@ static void decide_op(struct model *model, struct model_limits *limits, int64_t 
 {
     *answer = (struct model_answer){.err = ERR_INVALID};
     if (op->malformed) return;
+    if (op->kind == MODEL_EVENT) {
+        model_decide_event(model, limits, time_ms, op, answer);
+        return;
+    }
     if (op->key.used && replay_op(model, limits, time_ms, op, answer)) return;
     bool changed = false;
     if (op->kind == MODEL_DELETE || op->kind == MODEL_EXPIRE) {
-        answer->err = op->kind == MODEL_DELETE ? delete (model, op) : expire(model, time_ms, op);
+        answer->err =
+            op->kind == MODEL_DELETE ? remove_counter(model, op) : expire(model, time_ms, op);
         changed = answer->err == ERR_OK;
     } else {
         answer->err = change(model, limits, time_ms, op, answer, &changed);
@@ -346,4 +359,9 @@ void model_limits_release(struct model_limits *limits)
         free(outcome);
     }
     limits->outcomes = NULL;
+    for (struct model_past *past = limits->pasts, *next; past; past = next) {
+        next = past->next;
+        free(past);
+    }
+    limits->pasts = NULL;
 }

@@ -1,8 +1,9 @@
 /* model.h -- what counting means, once more: an array of integers that is obviously right.
  *
- * Written from SPEC.md section 5 alone. It shares nothing with src/core but the names of errors, so
- * that a mistake in one is not repeated in the other. A cell is there or it is not; a counter is
- * there as long as it has a cell; a granularity likewise. Everything is found by walking an array.
+ * Written from SPEC.md sections 5 to 7 alone. It shares nothing with src/core but the names of
+ * errors, so that a mistake in one is not repeated in the other. A cell is there or it is not; a
+ * counter is there as long as it has a cell; a granularity likewise. Everything is found by walking
+ * an array.
  *
  * A model is plain data and cheap to copy: the simulator keeps one for each batch under way. */
 #ifndef TALLY_TESTS_SIM_MODEL_H
@@ -12,16 +13,42 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "ruleset.h"
 
 #define MODEL_TENANTS 3
 #define MODEL_NAMES 4
 #define MODEL_KEYS 48 /* of one tenant */
-#define MODEL_CELLS_MAX 512
+#define MODEL_IDS 120 /* of events, of one tenant or of all */
+#define MODEL_CELLS_MAX 1400
+#define MODEL_TENANT_CELLS_MAX 400
 #define MODEL_OPS_MAX 48 /* of one job */
 #define MODEL_NEVER INT64_MIN
 #define MODEL_NO_CAP (-1)
 
-enum model_kind { MODEL_INCREMENT, MODEL_DECREMENT, MODEL_SET, MODEL_DELETE, MODEL_EXPIRE };
+/* Names of rule counters: one for each counter and what its cells are kept for. */
+#define MODEL_RULE 100
+#define MODEL_RULE_NAME(counter, code) (MODEL_RULE + (counter)*RULESET_CODES + (code))
+#define MODEL_WINDOW INT32_MAX /* the duration a window is kept under */
+#define MODEL_WINDOW_IDLE_MS (7 * 86400 * INT64_C(1000))
+
+enum model_kind {
+    MODEL_INCREMENT,
+    MODEL_DECREMENT,
+    MODEL_SET,
+    MODEL_DELETE,
+    MODEL_EXPIRE,
+    MODEL_EVENT
+};
+
+/* What happened; see ruleset.h for the values. */
+struct model_event {
+    unsigned id; /* below MODEL_IDS */
+    unsigned type;
+    unsigned a, b, e, p;
+    bool has_n;
+    int64_t n;
+    int64_t occurred_ms;
+};
 
 struct model_key {
     unsigned number; /* below MODEL_KEYS */
@@ -39,6 +66,7 @@ struct model_op {
     int64_t max;
     int64_t expires_ms;
     struct model_key key;
+    struct model_event event;
     bool malformed;
 };
 
@@ -48,6 +76,14 @@ struct model_answer {
     int64_t added;
     int64_t subbed;
     uint64_t sequence;
+
+    /* Of an event. */
+    bool duplicate;
+    bool conflict;
+    bool foreign;
+    uint64_t first_sequence;
+    int64_t first_seen_ms;
+    unsigned counters; /* cells changed */
 };
 
 /* A request's operations and, once decided, what its client has to hear. */
@@ -74,6 +110,7 @@ struct model_cell {
     int64_t subbed;
     int64_t expires_ms;
     int64_t updated_ms;
+    int64_t start_ms; /* of a window; else MODEL_NEVER */
 };
 
 /* What a key led to; never changed, shared by all models of a seed. */
@@ -93,18 +130,59 @@ struct model_record {
     int64_t first_seen_ms;
 };
 
+struct model_id {
+    bool known;
+    unsigned tenant; /* whose it is */
+    uint64_t sequence;
+    int64_t first_seen_ms;
+    struct model_event event;
+};
+
+/* What a transition-safe counter remembers of an entity. */
+struct model_entity {
+    bool on;
+    unsigned count;
+    unsigned codes[RULESET_SETS]; /* the cells it was switched on under */
+};
+
+struct model_row {
+    unsigned status; /* 0: no row */
+    int64_t updated_ms;
+};
+
+/* One event or dropped duplicate; never changed, shared by all models of a seed. */
+struct model_past {
+    const struct model_past *before;
+    struct model_past *next; /* of all there are, to be freed */
+    unsigned tenant;
+    uint64_t sequence;
+    int64_t arrived_ms;
+    struct model_event event;
+    bool duplicate;
+    uint64_t first_sequence;
+    int64_t first_seen_ms;
+};
+
 struct model_limits {
     int64_t tenant_cells;
     unsigned granularities;
     int64_t key_keep_ms;
+    bool ids_shared;
+    const struct ruleset *rules;    /* in force for what is decided now; NULL: none */
     struct model_outcome *outcomes; /* all there are, to be freed */
+    struct model_past *pasts;       /* likewise */
 };
 
 struct model {
     uint64_t sequence;
     int64_t time_ms; /* of the last batch that changed something */
     unsigned cells_count;
+    unsigned events_count;
+    const struct model_past *events; /* the newest */
     struct model_record keys[MODEL_TENANTS][MODEL_KEYS];
+    struct model_id ids[MODEL_TENANTS][MODEL_IDS]; /* shared ones are the first tenant's */
+    struct model_entity entities[MODEL_TENANTS][RULESET_COUNTERS][RULESET_ENTITIES];
+    struct model_row rows[MODEL_TENANTS];
     struct model_cell cells[MODEL_CELLS_MAX];
 };
 
@@ -121,6 +199,13 @@ int64_t model_batch_time(const struct model *model, int64_t wall_ms);
  * job, which is never cut, the job's as well. */
 void model_decide(struct model *model, struct model_limits *limits, int64_t time_ms,
                   struct model_job *job, unsigned first, unsigned count);
+
+/* model_events.c: one event. */
+void model_decide_event(struct model *model, struct model_limits *limits, int64_t time_ms,
+                        const struct model_op *op, struct model_answer *answer);
+/* Whether one more cell fits. */
+enum err model_room(const struct model *model, const struct model_limits *limits, unsigned tenant,
+                    unsigned name, int32_t duration);
 
 const struct model_cell *model_find(const struct model *model, unsigned tenant, unsigned name,
                                     int32_t duration, int64_t bucket);

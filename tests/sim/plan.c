@@ -44,6 +44,24 @@ bool plan_find(struct bytes counter, unsigned *tenant_out, unsigned *name_out)
            find(names, MODEL_NAMES, name, name_out);
 }
 
+bool plan_find_rule(struct bytes key, unsigned *tenant_out, unsigned *name_out,
+                    uint32_t *generation_out)
+{
+    struct bytes tenant, name, dimensions;
+    if (!rule_key_split(key, &tenant, &name, generation_out, &dimensions)) return false;
+    if (!find(tenants, MODEL_TENANTS, tenant, tenant_out)) return false;
+    for (unsigned counter = 0; counter < RULESET_COUNTERS; counter++)
+        for (unsigned code = 0; code < RULESET_CODES; code++) {
+            char json[RULESET_JSON_SIZE];
+            ruleset_json(code, json);
+            *name_out = MODEL_RULE_NAME(counter, code);
+            if (bytes_equal(bytes_str(ruleset_counter_name(counter)), name) &&
+                bytes_equal(bytes_str(json), dimensions))
+                return true;
+        }
+    return false;
+}
+
 static void plan_counters(struct plan *plan, struct dice *dice, int64_t now_ms)
 {
     static const int32_t durations[] = {0, 1, 7, 60, 3600, 86400, 2592000, INT32_MAX};
@@ -95,6 +113,25 @@ static void plan_store(struct plan *plan, struct dice *dice)
     plan->checkpoint_bytes = (uint64_t)dice_between(dice, 4, 100) * PAGE;
 }
 
+/* Segments have room for what the events of a batch add. */
+static void plan_events(struct plan *plan, struct dice *dice)
+{
+    static const int64_t archive_ms[] = {1, 200, 5000, 1000000};
+    plan->events = dice_chance(dice, 60);
+    if (!plan->events) return;
+    plan->ids = 4 + dice_below(dice, MODEL_IDS - 3);
+    plan->limits.ids_shared = dice_chance(dice, 30);
+    plan->limits.tenant_cells =
+        dice_chance(dice, 30) ? dice_between(dice, 1, 40) : MODEL_TENANT_CELLS_MAX;
+    plan->limits.granularities += 2;
+    plan->archive_ms = DICE_PICK(dice, archive_ms);
+    plan->segment_bytes = (uint64_t)dice_between(dice, 40, 60) * PAGE;
+    plan->queue.batch_weight_max = 10 * PAGE;
+    plan->rulesets_count = 1 + dice_below(dice, SIM_RULESETS);
+    for (unsigned i = 0; i < plan->rulesets_count; i++)
+        ruleset_make(&plan->rulesets[i], dice);
+}
+
 void plan_make(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
@@ -104,6 +141,7 @@ void plan_make(struct sim *sim)
     plan_counters(plan, dice, sim->wall_ms);
     plan_limits(plan, dice);
     plan_store(plan, dice);
+    plan_events(plan, dice);
     plan->crash_weight = dice_below(dice, 6);
     plan->fault_weight = dice_chance(dice, 70) ? 1 + dice_below(dice, 8) : 0;
     plan->state_faults = dice_chance(dice, 10) ? 1 + dice_below(dice, 2) : 0;

@@ -23,7 +23,9 @@ static void decide_swept(struct sim *sim, struct model *model, int64_t time_ms, 
     struct model_op *asked = &job.ops[0];
     if (op->kind != OP_EXPIRE)
         sim_fail(sim, "the sweep proposes an operation of kind %d", op->kind);
-    if (!plan_find(op->counter, &asked->tenant, &asked->name))
+    uint32_t generation;
+    if (!plan_find(op->counter, &asked->tenant, &asked->name) &&
+        !plan_find_rule(op->counter, &asked->tenant, &asked->name, &generation))
         sim_fail(sim, "the sweep names a counter that never was");
     asked->duration = op->duration;
     asked->bucket = op->bucket;
@@ -49,8 +51,13 @@ static void decide_batch(struct sim *sim, const struct apply *apply)
     uint64_t before = chain_head(&sim->chain)->sequence;
     struct model *model = chain_push(&sim->chain);
     int64_t time_ms = model_batch_time(model, sim->wall_ms);
-    for (uint32_t s = 0; s < apply->slices_count; s++)
-        decide_slice(sim, model, time_ms, &apply->slices[s]);
+    sim->plan.limits.rules =
+        sim->rules_next == SIM_NO_RULES ? NULL : &sim->plan.rulesets[sim->rules_next];
+    if (apply->slices[0].job->rules)
+        reload_decided(sim, model, apply);
+    else
+        for (uint32_t s = 0; s < apply->slices_count; s++)
+            decide_slice(sim, model, time_ms, &apply->slices[s]);
     if (writes->time_ms != time_ms)
         sim_fail(sim, "batch time %lld, expected %lld", (long long)writes->time_ms,
                  (long long)time_ms);
@@ -63,11 +70,12 @@ static void decide_batch(struct sim *sim, const struct apply *apply)
 
 /* ---- the turn ---- */
 
-static void fail_slices(const struct apply *apply)
+static void fail_slices(struct sim *sim, const struct apply *apply)
 {
     for (uint32_t s = 0; s < apply->slices_count; s++) {
         struct flight *flight = traffic_flight(apply->slices[s].job);
         if (flight) flight->failed = true;
+        if (apply->slices[s].job->rules) sim->reload.failed = true;
     }
 }
 
@@ -126,7 +134,7 @@ static enum err probe_load(struct store *store, struct read_set *reads, struct a
     if (sim->probe.loads++ == 0) traffic_taken(sim, apply);
     enum err e = load_or_fail(sim, reads, arena);
     if (e != ERR_OK) {
-        fail_slices(apply);
+        fail_slices(sim, apply);
         traffic_swept(sim, apply);
     }
     return e;
@@ -189,13 +197,14 @@ static void take_report(struct sim *sim, void *batch, enum err e)
     memmove(probe->batches, probe->batches + 1, sizeof probe->batches - sizeof probe->batches[0]);
     memmove(probe->applies, probe->applies + 1, sizeof probe->applies - sizeof probe->applies[0]);
     if (e != ERR_OK) {
-        fail_slices(apply);
+        fail_slices(sim, apply);
         if (!probe->dead) settle_failure(sim);
     } else if (sim->chain.pending_count == 0) {
         sim_fail(sim, "a batch was reported durable after one before it had failed");
     } else {
         chain_show_first(&sim->chain);
     }
+    if (apply->slices[0].job->rules) reload_reported(sim, e);
     traffic_swept(sim, apply);
 }
 

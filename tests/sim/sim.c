@@ -120,9 +120,11 @@ static void live(const struct options *options, uint64_t seed, const char *dir)
     sim->verbose = options->one;
     sim_run(sim, dir);
     if (sim->verbose)
-        printf("%llu answers, %llu of them 503, %llu crashes, last sequence %llu\n",
+        printf("%llu answers, %llu of them 503, %llu crashes, %llu reloads, %u events and "
+               "duplicates, last sequence %llu\n",
                (unsigned long long)sim->answers, (unsigned long long)sim->failures,
-               (unsigned long long)sim->crashes, (unsigned long long)sim->chain.shown.sequence);
+               (unsigned long long)sim->crashes, (unsigned long long)sim->reloads, sim->events,
+               (unsigned long long)sim->chain.shown.sequence);
     free(sim);
 }
 

@@ -6,6 +6,8 @@
  *   probe.c     a store around the real one that sees every batch on its way and has the model
  *               decide it too
  *   traffic.c   requests, and whether their answers are right
+ *   events.c    events as requests carry them and as history shows them
+ *   reload.c    other rules, brought into force as a reload does it
  *   compare.c   reads, and whether they show what the model shows
  *   steps.c     what happens next
  *
@@ -18,13 +20,17 @@
 
 #include "chain.h"
 #include "commit/commit.h"
+#include "commit/enact.h"
 #include "dice.h"
 #include "disk.h"
+#include "support/asks.h"
 #include "tend/tend.h"
 
 #define SIM_DURATIONS 5
 #define SIM_TIMES 5
 #define SIM_REQUESTS_MAX 32
+#define SIM_RULESETS 4
+#define SIM_NO_RULES (-1)
 
 enum sim_world { SIM_MEMORY, SIM_EMBEDDED };
 
@@ -59,6 +65,12 @@ struct plan {
     int64_t checkpoint_ms;
     uint64_t checkpoint_bytes;
     int64_t forget_ms; /* keys are dropped for good after so long */
+
+    bool events; /* there are any */
+    unsigned ids;
+    unsigned rulesets_count;
+    struct ruleset rulesets[SIM_RULESETS];
+    int64_t archive_ms;
 };
 
 /* A request as its client remembers it. */
@@ -77,6 +89,8 @@ struct flight {
     uint32_t taken;
     unsigned passed_over; /* turns it was the next of its lane and tenant and got nothing */
     struct flight *next;
+    struct asks asks;    /* of its events */
+    struct rules *rules; /* they were projected by; held */
     struct op ops[MODEL_OPS_MAX];
     char keys[MODEL_OPS_MAX][COUNTER_KEY_SIZE_MAX];
 };
@@ -91,6 +105,17 @@ struct probe {
     bool dead;           /* crashed: fails whatever is left */
     unsigned loads;      /* of this turn */
     unsigned fail_loads; /* so many more begins or loads fail */
+};
+
+/* Rules on their way into force; one at a time. */
+struct reload {
+    bool busy;
+    struct enactment enactment;
+    struct rules *rules; /* our reference */
+    int ruleset;
+    uint32_t taken;
+    uint32_t count; /* of its ops */
+    bool failed;    /* it must be answered 503 */
 };
 
 struct sim {
@@ -108,10 +133,19 @@ struct sim {
 
     struct disk *disk;
     struct queue *queue;
+    struct rulebook *rulebook;
     struct commit *commit;
     struct tend *tend;
     struct probe probe;
     struct chain chain;
+
+    /* The rulebook as it should be: indexes of plan.rulesets. */
+    int rules_next;
+    int rules_current;
+    struct reload reload;
+    struct json_parser *parser;
+    int64_t forgotten_ms;                   /* history that arrived before may be gone */
+    uint32_t generations[RULESET_COUNTERS]; /* as seen since the last start; 0: not yet */
 
     struct chain picture; /* the chain when the disk's picture was taken */
     bool pictured;
@@ -142,6 +176,8 @@ struct sim {
     uint64_t answers;
     uint64_t crashes;
     uint64_t failures; /* answers 503 */
+    uint64_t reloads;
+    unsigned events; /* in history at the end, duplicates too */
 };
 
 /* Says what is wrong and ends the process: the seed is the bug report. */
@@ -157,6 +193,9 @@ const char *plan_tenant(unsigned tenant);
 const char *plan_name(unsigned name); /* up to and including MODEL_NAMES */
 /* The other way round; false: no such counter was ever used. */
 bool plan_find(struct bytes counter, unsigned *tenant_out, unsigned *name_out);
+/* Of a rule counter's cells. */
+bool plan_find_rule(struct bytes key, unsigned *tenant_out, unsigned *name_out,
+                    uint32_t *generation_out);
 
 /* life.c */
 void life_begin(struct sim *sim, const char *dir);
@@ -186,6 +225,20 @@ void traffic_refused(struct sim *sim); /* what this turn took; it did not even b
 void traffic_swept(struct sim *sim, const struct apply *apply); /* answered, either way */
 bool traffic_idle(const struct sim *sim);
 void traffic_check_depth(struct sim *sim);
+
+/* events.c */
+struct model_event events_make(struct sim *sim, unsigned tenant);
+void events_fill(struct sim *sim, struct flight *flight, unsigned index);
+void events_check(struct sim *sim, const struct flight *flight, unsigned index);
+/* Reads history in pages and compares it with the model's. */
+void events_compare_all(struct sim *sim);
+void events_compare_some(struct sim *sim);
+
+/* reload.c */
+void reload_push(struct sim *sim); /* if none is under way */
+void reload_taken(struct sim *sim);
+void reload_decided(struct sim *sim, struct model *model, const struct apply *apply);
+void reload_reported(struct sim *sim, enum err e);
 
 /* compare.c */
 void compare_all(struct sim *sim);

@@ -184,6 +184,25 @@ static void step_heal(struct sim *sim)
     if (sim->journal_faulty || sim->state_faulty || sim->sync_breaks) life_heal(sim);
 }
 
+static void step_reload(struct sim *sim)
+{
+    reload_push(sim);
+}
+
+/* Retention: older history may go, ids and counters stay. */
+static void step_forget(struct sim *sim)
+{
+    struct store *store = &sim->probe.store;
+    const struct model_past *past = sim->chain.shown.events;
+    if (!past) return;
+    for (unsigned back = dice_below(&sim->dice, sim->chain.shown.events_count); back > 0; back--)
+        past = past->before;
+    int64_t before_ms = past->arrived_ms + dice_below(&sim->dice, 2); /* it stays, or just not */
+    if (before_ms > sim->forgotten_ms) sim->forgotten_ms = before_ms;
+    sim_say(sim, "history before %lld may go", (long long)before_ms);
+    store->ops->forget(store, before_ms);
+}
+
 static void step_drain(struct sim *sim)
 {
     life_drain(sim);
@@ -199,6 +218,7 @@ static const struct {
     {"turn", 60, step_turn_any}, {"sync", 40, step_sync_any}, {"clock", 15, step_clock},
     {"tend", 15, step_tend},     {"read", 20, compare_some},  {"retry", 10, traffic_retry},
     {"heal", 6, step_heal},      {"drain", 3, step_drain},    {"restart", 1, step_restart},
+    {"reload", 5, step_reload},  {"forget", 3, step_forget},
 };
 
 static unsigned weight_of(const struct sim *sim, unsigned index)

@@ -74,6 +74,19 @@ static struct model_op make_op(struct sim *sim, unsigned tenant, bool alone)
     return op;
 }
 
+/* An event's id is its key, and a request of events has no other. */
+static void make_events(struct sim *sim, struct model_job *job)
+{
+    job->atomic = false;
+    job->key = (struct model_key){0};
+    for (unsigned i = 0; i < job->count; i++) {
+        job->ops[i] = (struct model_op){.kind = MODEL_EVENT, .tenant = job->tenant};
+        job->ops[i].event = events_make(sim, job->tenant);
+        job->ops[i].malformed = job->count > 1 && dice_chance(&sim->dice, 3);
+        if (i && dice_chance(&sim->dice, 10)) job->ops[i] = job->ops[i - 1];
+    }
+}
+
 /* As the API makes them: single operations in either lane, with or without a key; batches, cut into
  * as many commits as it takes; atomic or keyed batches, which are not. */
 static void make_request(struct sim *sim, struct request *request)
@@ -92,6 +105,10 @@ static void make_request(struct sim *sim, struct request *request)
     } else {
         request->lane = dice_chance(dice, 30) ? LANE_SYNC : LANE_BATCHED;
     }
+    if (sim->plan.events && dice_chance(dice, 45)) {
+        make_events(sim, job);
+        return;
+    }
     for (unsigned i = 0; i < job->count; i++) {
         job->ops[i] = make_op(sim, job->tenant, job->count == 1 && !job->atomic && !job->key.used);
         job->ops[i].key = pick_key(sim, dice_chance(dice, 35));
@@ -104,7 +121,8 @@ static bool has_key(const struct request *request)
 {
     if (request->asked.key.used) return true;
     for (unsigned i = 0; i < request->asked.count; i++)
-        if (request->asked.ops[i].key.used) return true;
+        if (request->asked.ops[i].key.used || request->asked.ops[i].kind == MODEL_EVENT)
+            return true;
     return false;
 }
 
@@ -180,9 +198,21 @@ static struct flight *make_flight(struct sim *sim, const struct request *request
                                .done = flight_done,
                                .owner = sim};
     if (flight->job.keyed) flight->job.key = key_print(sim, asked->tenant, asked->key.number);
-    for (unsigned i = 0; i < asked->count; i++)
-        fill_op(sim, flight, i);
+    asks_init(&flight->asks, &sim->probe.store.secret);
+    for (unsigned i = 0; i < asked->count; i++) {
+        if (asked->ops[i].kind == MODEL_EVENT)
+            events_fill(sim, flight, i);
+        else
+            fill_op(sim, flight, i);
+    }
     return flight;
+}
+
+static void free_flight(struct flight *flight)
+{
+    asks_release(&flight->asks);
+    rules_release(flight->rules);
+    free(flight);
 }
 
 /* What the queue has to say. */
@@ -239,7 +269,7 @@ static void check_push(struct sim *sim, struct flight *flight, enum err said, en
     if (said != expected)
         sim_fail(sim, "a push of %u operations was answered %s, expected %s", flight->job.count,
                  err_code(said), err_code(expected));
-    if (said != ERR_OK) free(flight);
+    if (said != ERR_OK) free_flight(flight);
 }
 
 static void push_one(struct sim *sim, const struct request *request)
@@ -371,6 +401,10 @@ static void check_answer(struct sim *sim, const struct flight *flight, unsigned 
     if (flight->job.count == 1 && !flight->job.keyed && said->sequence != expected->sequence)
         answer_wrong(sim, flight, index, "the sequence", (long long)said->sequence,
                      (long long)expected->sequence);
+    if (said->kind == OP_EVENT) {
+        events_check(sim, flight, index);
+        return;
+    }
     bool shown = said->err == ERR_OK || said->err == ERR_LIMIT;
     if (!shown || said->kind == OP_DELETE) return;
     if (said->after.added != expected->added)
@@ -421,7 +455,7 @@ static void flight_done(struct job *job)
     /* After the picture there is no network any more: nobody heard this. */
     if (flight->failed || sim->probe.dead || sim->pictured)
         keep_request(sim, sim->unheard, &sim->unheard_count, &flight->request);
-    free(flight);
+    free_flight(flight);
 }
 
 /* ---- what the queue promises ---- */
@@ -472,8 +506,31 @@ static bool batched_waits(const struct sim *sim)
     return false;
 }
 
+/* What is heavier than a batch goes as the only such one. */
+static void check_weight(struct sim *sim, const struct apply *apply)
+{
+    size_t weight = 0;
+    unsigned weighty = 0;
+    for (uint32_t s = 0; s < apply->slices_count; s++) {
+        const struct slice *slice = &apply->slices[s];
+        for (uint32_t i = 0; i < slice->count; i++) {
+            weight += slice->job->ops[slice->first + i].weight;
+            weighty += slice->job->ops[slice->first + i].weight > 0;
+        }
+    }
+    size_t most = sim->plan.queue.batch_weight_max;
+    if (most && weight > most && weighty > 1)
+        sim_fail(sim, "a batch of weight %zu, at most %zu", weight, most);
+}
+
 void traffic_taken(struct sim *sim, const struct apply *apply)
 {
+    if (apply->slices[0].job->rules) {
+        if (apply->slices_count != 1) sim_fail(sim, "new rules came with other jobs");
+        reload_taken(sim);
+        return;
+    }
+    check_weight(sim, apply);
     uint32_t ops = 0, sync_ops = 0, sync_slices = 0;
     bool waits = batched_waits(sim);
     uint32_t most = sim->plan.batch_ops_max;
@@ -507,7 +564,8 @@ void traffic_swept(struct sim *sim, const struct apply *apply)
 {
     uint32_t answered = 0;
     for (uint32_t s = 0; s < apply->slices_count; s++)
-        if (!traffic_flight(apply->slices[s].job)) answered += apply->slices[s].count;
+        if (!traffic_flight(apply->slices[s].job) && !apply->slices[s].job->rules)
+            answered += apply->slices[s].count;
     note_swept(sim, answered);
 }
 
@@ -521,6 +579,12 @@ void traffic_refused(struct sim *sim)
         taken -= flight->job.taken - flight->taken;
         flight->taken = flight->job.taken;
         flight->passed_over = 0;
+    }
+    struct reload *reload = &sim->reload;
+    if (reload->busy && reload->enactment.job.taken != reload->taken) {
+        taken -= reload->count;
+        reload->failed = true;
+        reload_taken(sim);
     }
     note_swept(sim, taken);
 }

@@ -258,6 +258,17 @@ static void S4_28_what_changes_nothing_makes_no_row(void **state)
     assert_int_equal(net("entry_count", "{}"), 0);
 }
 
+/* Nor does an event that changes something else. */
+static void a_row_comes_with_its_own_counters_only(void **state)
+{
+    use("counters:\n"
+        "- counterName: entry_count\n  group: usage\n  floorAtZero: true\n"
+        "  rules: [{on: Deleted, op: decrement}]\n"
+        "- counterName: deletions\n  rules: [{on: Deleted, op: increment}]\n");
+    assert_int_equal(sent("E1", "Deleted", "")->counters, 1);
+    assert_int_equal(object(OBJECT_USAGE, "acme").size, 0);
+}
+
 /* ---- other rules than it was projected by ---- */
 
 static void an_event_is_counted_by_the_rules_of_its_batch(void **state)
@@ -299,6 +310,7 @@ int main(void)
         EVENT(a_full_tenant_refuses_the_whole_event),
         EVENT(a_status_comes_with_its_event),
         EVENT(S4_28_what_changes_nothing_makes_no_row),
+        EVENT(a_row_comes_with_its_own_counters_only),
         EVENT(an_event_is_counted_by_the_rules_of_its_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -250,6 +250,35 @@ static void small_batches_are_synced_where_they_are_decided(void **state)
     assert_int_equal(heart->wakes, 2);
 }
 
+static void whoever_pushed_commits_little_itself(void **state)
+{
+    heart_free(heart);
+    start((struct heart_config){.inline_ops = 3, .batch_ops = 4, .batches = 2});
+    struct sent *small = send_many(2);
+    commit_help(heart->commit);
+    expect_answer(small, ERR_OK);
+    assert_int_equal(heart_net(heart, "n"), 2);
+    assert_int_equal(heart->wakes, 1);
+    commit_help(heart->commit); /* nothing is queued: nothing happens */
+    assert_int_equal(heart->wakes, 1);
+}
+
+static void whoever_pushed_leaves_much_or_what_others_are_at_to_the_commit_thread(void **state)
+{
+    heart_free(heart);
+    start((struct heart_config){.inline_ops = 3, .batch_ops = 4, .batches = 2});
+    struct sent *large = send_many(3);
+    commit_help(heart->commit);
+    assert_int_equal(large->answered, 0);
+    turn();
+    struct sent *behind = send_many(1); /* the large one is in flight */
+    commit_help(heart->commit);
+    assert_int_equal(behind->answered, 0);
+    assert_true(commit_sync_now(heart->commit));
+    commit_help(heart->commit);
+    expect_answer(behind, ERR_OK);
+}
+
 /* ---- with its two threads ---- */
 
 static void *commit_main(void *context)
@@ -295,8 +324,11 @@ static void *push_main(void *context)
                                        .tenant = pusher->ops[i][0].tenant,
                                        .done = pusher_done,
                                        .owner = pusher};
-        while (queue_push(heart->queue, &pusher->jobs[i]) != ERR_OK)
+        struct job *refused;
+        for (queue_push_all(heart->queue, &pusher->jobs[i], &refused); refused;
+             queue_push_all(heart->queue, &pusher->jobs[i], &refused))
             sched_yield();
+        commit_help(heart->commit);
     }
     return NULL;
 }
@@ -382,6 +414,8 @@ int main(void)
         LAW(batch_time_never_runs_back),
         LAW(limits_reach_the_decision),
         LAW(small_batches_are_synced_where_they_are_decided),
+        LAW(whoever_pushed_commits_little_itself),
+        LAW(whoever_pushed_leaves_much_or_what_others_are_at_to_the_commit_thread),
         LAW(threads_count_every_op_once),
         LAW(threads_answer_every_op_also_when_loads_and_syncs_fail),
         LAW(closing_waits_for_what_is_decided),

@@ -285,6 +285,7 @@ static int file_unlink(struct archive *archive, const struct archive_summary *su
 void archive_drop(struct archive *archive, int64_t before_ms)
 {
     pthread_mutex_lock(&archive->mutex);
+    if (before_ms > archive->dropped_before_ms) archive->dropped_before_ms = before_ms;
     while (drop_begin(archive, before_ms)) {
         struct archive_summary summary = archive->files[0]->summary;
         /* Nobody else takes from the list, so the first stays the first while the disk works. */
@@ -309,6 +310,7 @@ void archive_stats(struct archive *archive, struct archive_stats *stats_out)
         stats_out->files++;
         stats_out->bytes += file->summary.size;
         if (any || file->dropped || file->damaged || file->summary.records_count == 0) continue;
+        if (file->summary.arrived_max < archive->dropped_before_ms) continue;
         any = true;
         stats_out->first_arrived_ms = (uint64_t)file->summary.arrived_min;
     }

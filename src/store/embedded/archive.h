@@ -63,7 +63,7 @@ MUST_USE enum err archive_read(struct archive *archive, const struct event_query
 struct archive_stats {
     uint64_t files;
     uint64_t bytes;
-    uint64_t first_arrived_ms; /* of the oldest record kept; 0: none */
+    uint64_t first_arrived_ms; /* of the oldest record not dropped, or to be dropped; 0: none */
 };
 void archive_stats(struct archive *archive, struct archive_stats *stats_out);
 

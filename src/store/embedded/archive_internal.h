@@ -113,6 +113,7 @@ struct archive {
     size_t files_count;
     size_t files_capacity;
     uint64_t uses;
+    int64_t dropped_before_ms; /* by archive_drop, as far as files can go */
 };
 
 /* ---- archive.c ---- */

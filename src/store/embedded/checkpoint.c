@@ -181,6 +181,7 @@ static enum err write_everything(struct embedded *embedded, const uint64_t *dead
 {
     bool more;
     enum err e = registry_write_back(embedded->registry, true, &more);
+    crash_point("checkpoint.after_ids");
     if (e == ERR_OK) e = write_back(embedded);
     if (e == ERR_OK) e = write_dead(embedded, dead, count);
     crash_point("checkpoint.before_flush");
