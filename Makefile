@@ -96,6 +96,11 @@ bench: ## against Redis, PostgreSQL and the bare limit (QUICK=1: under 5 minutes
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(BENCH)
 	@QUICK=$(QUICK) node bench/run.mjs
 
+bench-growth: ## how cost grows: ids, clients, ranges, restarts, memory, ten steady minutes (QUICK=1)
+	@scripts/deps build bench
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(BENCH)
+	@QUICK=$(QUICK) node bench/growth.mjs
+
 ##@ Keep it clean
 
 check: ## format, clang-tidy, cppcheck, include direction, banned calls, sizes

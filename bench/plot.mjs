@@ -42,3 +42,43 @@ export function plot(report, names) {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${y + 20}" role="img" aria-label="tally against its peers">`
     + `<style>${STYLE}\n</style>\n${parts.join('\n')}\n</svg>\n`;
 }
+
+// ---- one curve ----
+
+const HEIGHT = 300;
+const MARGIN = { left: 80, right: 20, top: 34, bottom: 46 };
+const LINE_STYLE = `
+  text { font: 12px system-ui, sans-serif; fill: #24292f } .title { font-size: 13px; font-weight: 600 }
+  .line { fill: none; stroke: #1a7f37; stroke-width: 2 } .dot { fill: #1a7f37 } .grid { stroke: #d0d7de }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #d1d7de } .line { stroke: #3fb950 } .dot { fill: #3fb950 } .grid { stroke: #30363d }
+  }`;
+
+const short = (n) => (n >= 1e6 ? `${+(n / 1e6).toPrecision(3)} M` : n >= 1e3 ? `${+(n / 1e3).toPrecision(3)} k` : String(+n.toPrecision(3)));
+
+/** {title, x, y, log, points: [{x, y}]}: y from zero, x linear or logarithmic. */
+export function curve({ title, x, y, log, points }) {
+  const place = log ? Math.log2 : (value) => value;
+  const from = log ? place(points[0].x) : 0;
+  const to = place(points.at(-1).x);
+  const most = Math.max(...points.map((point) => point.y)) * 1.1;
+  const inner = { width: WIDTH - MARGIN.left - MARGIN.right, height: HEIGHT - MARGIN.top - MARGIN.bottom };
+  const atX = (value) => MARGIN.left + ((place(value) - from) / (to - from || 1)) * inner.width;
+  const atY = (value) => MARGIN.top + inner.height * (1 - value / most);
+  const parts = [`<text class="title" x="0" y="16">${escape(title)}</text>`];
+  for (let i = 0; i <= 4; i++) {
+    const value = (most * i) / 4;
+    parts.push(`<line class="grid" x1="${MARGIN.left}" x2="${WIDTH - MARGIN.right}" y1="${atY(value)}" y2="${atY(value)}"/>`
+      + `<text x="${MARGIN.left - 8}" y="${atY(value) + 4}" text-anchor="end">${short(value)}</text>`);
+  }
+  const step = Math.ceil(points.length / 8);
+  for (const point of points.filter((_, i) => i % step === 0 || i === points.length - 1)) {
+    parts.push(`<text x="${atX(point.x)}" y="${HEIGHT - MARGIN.bottom + 18}" text-anchor="middle">${short(point.x)}</text>`);
+  }
+  parts.push(`<polyline class="line" points="${points.map((point) => `${atX(point.x).toFixed(1)},${atY(point.y).toFixed(1)}`).join(' ')}"/>`);
+  parts.push(...points.map((point) => `<circle class="dot" cx="${atX(point.x).toFixed(1)}" cy="${atY(point.y).toFixed(1)}" r="3"/>`));
+  parts.push(`<text x="${MARGIN.left + inner.width / 2}" y="${HEIGHT - 8}" text-anchor="middle">${escape(x)}</text>`
+    + `<text x="0" y="${MARGIN.top - 4}">${escape(y)}</text>`);
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escape(title)}">`
+    + `<style>${LINE_STYLE}\n</style>\n${parts.join('\n')}\n</svg>\n`;
+}

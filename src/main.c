@@ -12,6 +12,7 @@ static const struct command {
     {"serve", cli_serve, "run the server"},
     {"check-config", cli_check_config, "say what is wrong with a config, or what it means"},
     {"token", cli_token, "print a bearer token"},
+    {"bench", cli_bench, "load a running server and say how fast it is"},
 };
 
 static void print_usage(FILE *out)

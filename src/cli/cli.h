@@ -19,6 +19,7 @@ enum exit_code {
 int cli_serve(int argc, char **argv);
 int cli_check_config(int argc, char **argv);
 int cli_token(int argc, char **argv);
+int cli_bench(int argc, char **argv);
 
 /* `tally help`: topics "errors" and "settings", or a command's name. */
 int cli_help_errors(void);

@@ -31,6 +31,7 @@ struct apply_limits {
     int64_t key_keep_ms;    /* how long an idempotency key is remembered */
     int64_t id_keep_ms;     /* how long an event id is; 0: for ever */
     bool ids_shared;        /* event ids are unique over all tenants */
+    size_t batch_weight;    /* of a batch's events, as its rules have it; 0: any */
 };
 
 struct undo;
@@ -58,6 +59,7 @@ struct apply {
     uint32_t dead_count;
     uint64_t *dead;
     uint32_t part; /* grows with each all-or-nothing part, see read_counter.owner */
+    bool recounts; /* cells that take the place of others: a tenant at its limit has room */
     struct undo *undo;
 };
 

@@ -88,25 +88,60 @@ static struct bytes state_encode(struct apply *apply, const struct change *chang
     return state;
 }
 
-void change_recall(struct apply *apply, struct bytes tenant, struct change *change)
+static struct target *former_add(struct apply *apply, struct change *change)
 {
-    change->former_count = 0;
-    if (!change->entity.size || change->op != OP_DECREMENT) return;
+    struct target *target = &change->former[change->former_count++];
+    unsigned cells = definition_cells(change->definition);
+    target->cells = arena_alloc(apply->arena, cells * sizeof *target->cells);
+    return target;
+}
+
+static void recall_stored(struct apply *apply, struct bytes tenant, struct change *change)
+{
     struct reader reader = reader_of(apply->reads.objects[change->entity_index].value);
     if (reader_left(&reader) == 0) return;
     uint64_t count = read_varint(&reader);
     if (reader.failed || count > RULES_SETS_MAX) return;
     change->former = arena_alloc(apply->arena, (count + 1) * sizeof *change->former);
-    unsigned cells = definition_cells(change->definition);
     for (uint64_t i = 0; i < count; i++) {
         struct bytes dimensions = read_sized(&reader);
         if (reader.failed) return;
-        struct target *target = &change->former[change->former_count++];
+        struct target *target = former_add(apply, change);
         target->key = rule_key(apply->arena, tenant, change->definition->name, change->generation,
                                dimensions);
         target->print = fingerprint_of(apply->secret, target->key);
-        target->cells = arena_alloc(apply->arena, cells * sizeof *target->cells);
     }
+}
+
+/* The same sets, but at the places of the decrement's own time. */
+static void recall_ahead(struct apply *apply, struct change *change)
+{
+    uint32_t count = change->ahead->targets_count;
+    change->former_count = 0;
+    change->former = arena_alloc(apply->arena, (count + 1) * sizeof *change->former);
+    for (uint32_t i = 0; i < count; i++) {
+        struct target *target = former_add(apply, change);
+        target->key = change->ahead->targets[i].key;
+        target->print = change->ahead->targets[i].print;
+    }
+}
+
+void change_recall(struct apply *apply, struct bytes tenant, struct change *change, bool repeat)
+{
+    change->former_count = 0;
+    change->ahead = NULL;
+    if (!change->entity.size) return;
+    struct read_object *state = &apply->reads.objects[change->entity_index];
+    bool turns_on = change->op == OP_INCREMENT;
+    if (!turns_on) recall_stored(apply, tenant, change);
+    if (repeat) return;
+    if (!state->foreseen) state->ahead_on = state->value.size > 0;
+    state->foreseen = true;
+    if (state->ahead_on == turns_on) return;
+    change->ahead = turns_on ? NULL : state->ahead;
+    if (change->ahead) recall_ahead(apply, change);
+    state->ahead_on = turns_on;
+    state->ahead = turns_on ? change : NULL;
 }
 
 /* -- Changing cells ---------------------------------------------------------------------------- */
@@ -200,41 +235,46 @@ static enum err step_target(struct step *step, const struct target *target)
 
 /* -- Changes ----------------------------------------------------------------------------------- */
 
-/* Which targets a change of a transition-safe counter goes to; none if nothing was switched. */
-static bool switch_entity(struct apply *apply, struct change *change,
-                          const struct target **targets_out, uint32_t *count_out)
+/* Changes its state; false: it is that way already. */
+static bool switch_entity(struct apply *apply, struct change *change)
 {
-    const struct read_object *state = &apply->reads.objects[change->entity_index];
-    bool on = state->value.size > 0;
+    bool on = apply->reads.objects[change->entity_index].value.size > 0;
     bool turns_on = change->op == OP_INCREMENT;
     if (on == turns_on) return false;
-    const struct change *switched = state->switched;
-    *targets_out = turns_on ? change->targets : switched ? switched->targets : change->former;
-    *count_out = turns_on   ? change->targets_count
-                 : switched ? switched->targets_count
-                            : change->former_count;
     struct read_object *object = change_object(apply, change->entity_index);
     object->value = turns_on ? state_encode(apply, change) : BYTES_NONE;
     object->switched = turns_on ? change : NULL;
     return true;
 }
 
+/* A decrement goes to the sets its entity was switched on under. Where an event before it in this
+ * batch was refused, that may not be what was foreseen: then it is to be sent again. */
+static enum err find_targets(const struct apply *apply, const struct change *change,
+                             const struct target **targets_out, uint32_t *count_out)
+{
+    bool former = change->entity.size && change->op == OP_DECREMENT;
+    *targets_out = former ? change->former : change->targets;
+    *count_out = former ? change->former_count : change->targets_count;
+    const struct change *switched =
+        former ? apply->reads.objects[change->entity_index].switched : NULL;
+    return former && switched != change->ahead ? ERR_BUSY : ERR_OK;
+}
+
 static enum err apply_change(struct apply *apply, const struct op *op, struct change *change)
 {
     struct step step = {
         .apply = apply, .op = op, .change = change, .now_ms = event_time(apply, op)};
-    const struct target *targets = change->targets;
-    uint32_t count = change->targets_count;
+    const struct target *targets;
+    uint32_t count;
+    enum err e = find_targets(apply, change, &targets, &count);
     change->result = CHANGE_APPLIED;
-    if (change->entity.size && !switch_entity(apply, change, &targets, &count)) {
+    if (change->entity.size && !switch_entity(apply, change)) {
         change->result = CHANGE_IGNORED;
         return ERR_OK;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        enum err e = step_target(&step, &targets[i]);
-        if (e != ERR_OK) return e;
-    }
-    return ERR_OK;
+    for (uint32_t i = 0; i < count && e == ERR_OK; i++)
+        e = step_target(&step, &targets[i]);
+    return e;
 }
 
 static enum err apply_changes(struct apply *apply, const struct op *op)
@@ -325,7 +365,9 @@ void decide_event(struct apply *apply, struct op *op)
 
 enum err decide_replay(struct apply *apply, struct op *op, bool *changed_out)
 {
+    apply->recounts = true;
     enum err e = apply_changes(apply, op);
+    apply->recounts = false;
     *changed_out = e == ERR_OK;
     return e;
 }

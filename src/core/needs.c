@@ -145,6 +145,7 @@ struct first_counts {
     uint32_t ops;
     uint32_t keys;
     uint32_t objects;
+    size_t weight;
 };
 
 static uint32_t event_objects(const struct projection *projection)
@@ -153,6 +154,20 @@ static uint32_t event_objects(const struct projection *projection)
     for (uint32_t i = 0; i < projection->changes_count; i++)
         count += projection->changes[i].entity.size > 0;
     return count;
+}
+
+/* The queue weighed an event by the rules it came under. If those in force make it heavier, the
+ * batch might no longer fit a journal segment: what is too much is to be sent again. */
+static void weigh_event(const struct apply *apply, struct op *op, struct first_counts *counts)
+{
+    size_t most = apply->limits ? apply->limits->batch_weight : 0;
+    size_t weight = op->event->projection->weight;
+    if (most && weight > most)
+        op->err = ERR_EVENT_SIZE;
+    else if (most && counts->weight + weight > most)
+        op->err = ERR_BUSY;
+    else
+        counts->weight += weight;
 }
 
 static struct first_counts count_first(struct apply *apply)
@@ -166,6 +181,7 @@ static struct first_counts count_first(struct apply *apply)
             struct op *op = &slice->job->ops[slice->first + i];
             if (op->err != ERR_OK) continue;
             if (op->kind == OP_EVENT) event_project_again(apply, op);
+            if (op->kind == OP_EVENT && op->err == ERR_OK) weigh_event(apply, op, &counts);
             if (op->err != ERR_OK) continue;
             counts.keys += op->keyed || op->kind == OP_EVENT;
             if (op->kind == OP_OBJECT) counts.objects++;
@@ -231,10 +247,12 @@ static bool is_known(const struct apply *apply, const struct op *op)
 static struct second_counts count_event(struct apply *apply, const struct op *op)
 {
     struct second_counts counts = {0};
+    bool repeat = op->kind == OP_EVENT && apply->reads.keys[op->key_index].met;
+    if (op->kind == OP_EVENT) apply->reads.keys[op->key_index].met = true;
     struct projection *projection = op->event->projection;
     for (uint32_t i = 0; i < projection->changes_count; i++) {
         struct change *change = &projection->changes[i];
-        change_recall(apply, op->tenant, change);
+        change_recall(apply, op->tenant, change, repeat);
         uint32_t targets = change->targets_count + change->former_count;
         counts.counters += targets;
         counts.cells += targets * definition_cells(change->definition);

@@ -36,7 +36,8 @@ struct change {
     uint32_t targets_count;
     struct target *former; /* apply's own: the targets the entity was switched on under */
     uint32_t former_count;
-    enum change_result result; /* out */
+    const struct change *ahead; /* by this one of the same batch; NULL: before it */
+    enum change_result result;  /* out */
 };
 
 struct projection {

@@ -52,6 +52,7 @@ struct read_tenant {
 struct read_key {
     struct fingerprint print;
     struct key_record value;
+    bool met; /* apply's own: an event of this batch has that id */
     bool changed;
     void *handle;
 };
@@ -63,6 +64,9 @@ struct read_object {
     struct bytes key;
     struct bytes value;            /* size 0: absent */
     const struct change *switched; /* apply's own: what in this batch switched the entity on */
+    const struct change *ahead;    /* the same as foreseen, see change_recall */
+    bool foreseen;                 /* `ahead` and `ahead_on` are set */
+    bool ahead_on;
     bool changed;
     void *handle;
 };

@@ -154,7 +154,8 @@ struct cell cell_now(const struct apply *apply, uint32_t cell_index)
 static enum err room_for_cell(const struct apply *apply, const struct read_cell *cell)
 {
     const struct read_counter *counter = &apply->reads.counters[cell->counter_index];
-    if (apply->reads.tenants[counter->tenant_index].cells >= apply->limits->tenant_cells)
+    if (!apply->recounts &&
+        apply->reads.tenants[counter->tenant_index].cells >= apply->limits->tenant_cells)
         return ERR_CELL_LIMIT;
     if (!counter_find(counter->value, cell->duration) && counter->value &&
         counter->value->count >= apply->limits->granularities)

@@ -4,14 +4,20 @@
 //
 // Each round starts the server, lets the workers loose on it, ends it (kill -9 at a random moment,
 // or by itself at a named crash point, or now and then politely), restarts it and compares its books
-// with the workers' (workers.mjs says what must hold). The same data lives through all rounds. The
-// last line is `N passed, N failed`; a failure leaves the data where it says.
+// with the workers' (workers.mjs, event_workers.mjs and event_audit.mjs say what must hold). The same
+// data lives through all rounds, but for those about letting go of old events, which have a world of
+// their own. The last line is `N passed, N failed`; a failure leaves the data where it says.
 
+import { rmSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
 import { patience, sleep, within } from '../e2e/support/pace.mjs';
 import { newDirectory, removeDirectory, Server, Tenant } from '../e2e/support/server.mjs';
 import { tokenFor } from '../e2e/support/tokens.mjs';
+import { EventAuditor } from './event_audit.mjs';
+import { EventBook } from './event_book.mjs';
+import { RULES } from './event_model.mjs';
+import { EventWatcher, EventWorker, HistoryReader, OwnerWorker, RebuildWorker } from './event_workers.mjs';
 import { between, randomFrom } from './random.mjs';
 import { BulkWorker, KeyedWorker, PlainWorker, TransferWorker } from './workers.mjs';
 
@@ -19,8 +25,11 @@ const CRASH_POINTS = [
     'commit.decided', 'commit.before_answer', 'journal.append.before_write', 'journal.sync.before', 'journal.sync.after',
     'journal.segment.before_switch', 'journal.segment.after_switch', 'checkpoint.before_flush', 'checkpoint.after_flush',
     'checkpoint.before_applied', 'checkpoint.after_applied', 'checkpoint.before_trim', 'registry.ingest.before', 'registry.ingest.after',
-    'state.ingest.before_move', 'registry.filter.before_rename',
+    'state.ingest.before_move', 'registry.filter.before_rename', 'archive.before_seal', 'archive.after_seal', 'retain.before_drop',
+    'rebuild.before_chunk', 'rebuild.after_chunk', 'rebuild.swap', 'rebuild.after_swap',
 ]; // journal.restart.before_header needs a failing disk: tests/e2e/disk-full.test.mjs passes it
+
+const CYCLE = CRASH_POINTS.length + Math.floor((CRASH_POINTS.length - 1) / 3); // rounds that pass them all
 
 const SETTINGS = {
     'journal.segmentBytes': 1048576,
@@ -32,41 +41,97 @@ const SETTINGS = {
     'limits.batchOps': 240,
 };
 
-const { values: flags } = parseArgs({ options: { rounds: { type: 'string', default: '25' }, seed: { type: 'string', default: String(Date.now() % 1000000) } } });
+const RETENTION_MS = 1500;
+
+const { values: flags } = parseArgs({ options: { rounds: { type: 'string', default: '30' }, seed: { type: 'string', default: String(Date.now() % 1000000) } } });
 const rounds = Number(flags.rounds);
 const seed = Number(flags.seed);
 const random = randomFrom(seed);
-const data = newDirectory('crash');
 const passes = new Map(CRASH_POINTS.map((name) => [name, 0]));
 
-/** How round `index` ends: every crash point in turn, a random kill -9 between, SIGTERM now and then. */
+/** How often a crash point may be passed before it kills: all of them are to come within a round. */
+function mostPasses(point) {
+    if (/^(registry|state)/.test(point)) return 1;
+    if (/^(archive|retain)/.test(point)) return 2;
+    if (/^(commit|journal\.(append|sync))/.test(point)) return 200;
+    return /chunk$/.test(point) ? 40 : 4;
+}
+
+/** How round `index` ends: every crash point in turn, each fourth time a kill -9 or, more rarely, a SIGTERM. */
 function planRound(index) {
-    const points = CRASH_POINTS.length;
-    const turn = index % Math.ceil(points * 1.5);
-    if (turn % 3 === 2) return index % 9 === 8 ? { how: 'SIGTERM' } : { how: 'kill -9' };
-    const point = CRASH_POINTS[(turn - Math.floor(turn / 3)) % points];
-    const rare = point.startsWith('registry') || point.startsWith('state');
-    const often = /^(commit|journal\.(append|sync))/.test(point);
-    return { how: point, nth: rare ? 1 : between(random, 1, often ? 200 : 4) };
+    const turn = index % CYCLE;
+    if (turn % 4 === 3) return { how: turn % 12 === 11 ? 'SIGTERM' : 'kill -9', forgetful: turn % 8 === 7 };
+    const how = CRASH_POINTS[turn - Math.floor(turn / 4)];
+    return { how, nth: between(random, 1, mostPasses(how)), forgetful: how.startsWith('retain') };
 }
 
-function makeWorkers() {
-    const tenant = new Tenant(null, 'crash', tokenFor('crash'));
-    const list = [];
-    for (let i = 0; i < 4; i++) list.push(new PlainWorker(tenant, `plain-${i}`, randomFrom(seed + i)));
-    for (let i = 0; i < 4; i++) list.push(new KeyedWorker(tenant, `keyed-${i}`, randomFrom(seed + 10 + i)));
-    for (let i = 0; i < 2; i++) list.push(new TransferWorker(tenant, `transfer-${i}`, randomFrom(seed + 20 + i)));
-    list.push(new BulkWorker(tenant, 'bulk', randomFrom(seed + 30)));
-    return list;
+/** A data directory and the workers that know what should be in it. */
+class World {
+    data = newDirectory('crash');
+    rulesFile = `${this.data}.yaml`;
+    workers = [];
+    #settings;
+    #tenant = new Tenant(null, 'crash', tokenFor('crash'));
+
+    constructor(settings) {
+        this.#settings = settings;
+        writeFileSync(this.rulesFile, RULES);
+    }
+
+    server(env = {}) {
+        return new Server({ data: this.data, settings: this.#settings, env, args: ['--config', this.rulesFile] });
+    }
+
+    add(kind, name, ...rest) {
+        const worker = new kind(this.#tenant, name, randomFrom(seed + this.workers.length), ...rest);
+        this.workers.push(worker);
+        return worker;
+    }
+
+    addEventWorkers({ senders, ...options }) {
+        const book = new EventBook();
+        for (let i = 0; i < senders; i++) this.add(EventWorker, `events-${i}`, book);
+        for (let i = 0; i < 2; i++) this.add(OwnerWorker, `owner-${i}`, book);
+        this.add(EventWatcher, 'event-watcher', book);
+        this.add(HistoryReader, 'history-reader', book, options);
+        this.add(EventAuditor, 'auditor', book, options);
+    }
+
+    get decidedOps() {
+        return this.workers.reduce((sum, worker) => sum + worker.acknowledgedOps, 0);
+    }
+
+    remove() {
+        removeDirectory(this.data);
+        rmSync(this.rulesFile, { force: true });
+    }
 }
 
-function newServer(env = {}) {
-    return new Server({ data, settings: SETTINGS, env });
+async function makeWorld() {
+    const world = new World(SETTINGS);
+    for (let i = 0; i < 4; i++) world.add(PlainWorker, `plain-${i}`);
+    for (let i = 0; i < 4; i++) world.add(KeyedWorker, `keyed-${i}`);
+    for (let i = 0; i < 2; i++) world.add(TransferWorker, `transfer-${i}`);
+    world.add(BulkWorker, 'bulk');
+    const rebuilder = world.add(RebuildWorker, 'rebuilder', tokenFor('operator', { scope: 'admin' }));
+    world.addEventWorkers({ senders: 4, rebuilder });
+    const server = await world.server().start();
+    await TransferWorker.open(server.tenant('crash'));
+    await server.stop();
+    return world;
+}
+
+/** Where events are let go of soon. */
+function makeForgetfulWorld() {
+    const world = new World({ ...SETTINGS, 'events.retention': `${RETENTION_MS}ms` });
+    world.add(BulkWorker, 'bulk');
+    world.addEventWorkers({ senders: 3, retentionMs: RETENTION_MS });
+    return world;
 }
 
 /** Starts a server that may die before it is ready, if its crash point lies on the way. */
-async function startDoomed(plan) {
-    const server = newServer({ TALLY_CRASH_POINT: `${plan.how}:${plan.nth}` });
+async function startDoomed(plan, world) {
+    const server = world.server({ TALLY_CRASH_POINT: `${plan.how}:${plan.nth}` });
     try {
         return await server.start();
     } catch (error) {
@@ -86,17 +151,17 @@ async function awaitCrash(server, plan) {
 
 async function endServer(server, plan) {
     if (passes.has(plan.how)) return awaitCrash(server, plan);
-    await sleep(between(random, 30, 900));
+    await sleep(plan.forgetful ? between(random, RETENTION_MS, 2 * RETENTION_MS) : between(random, 30, 900));
     if (plan.how === 'SIGTERM') await server.stop();
     else await server.kill();
     return true;
 }
 
-async function loadAndEnd(plan, workers) {
-    const server = passes.has(plan.how) ? await startDoomed(plan) : await newServer().start();
+async function loadAndEnd(plan, world) {
+    const server = passes.has(plan.how) ? await startDoomed(plan, world) : await world.server().start();
     if (!server) return 'died while starting';
     let over = false;
-    const running = workers.map((worker) => worker.run(server, () => over));
+    const running = world.workers.map((worker) => worker.run(server, () => over));
     const reached = await endServer(server, plan);
     over = true;
     await within(20000, 'the workers to stop', Promise.all(running));
@@ -104,8 +169,9 @@ async function loadAndEnd(plan, workers) {
 }
 
 /** The restarted server must agree with every worker, now and after one more restart. */
-async function compare(workers) {
-    const server = await newServer().start();
+async function compare(world) {
+    const { workers } = world;
+    const server = await world.server().start();
     const wrong = [];
     const connection = await server.raw();
     try {
@@ -122,49 +188,43 @@ async function compare(workers) {
     return wrong;
 }
 
-async function openAccounts() {
-    const server = await newServer().start();
-    await TransferWorker.open(server.tenant('crash'));
-    await server.stop();
-}
-
 function describePlan(plan) {
     return plan.nth ? `${plan.how}:${plan.nth}` : plan.how;
 }
 
-async function runRound(index, workers) {
-    const plan = planRound(index);
-    const acknowledged = () => workers.reduce((sum, worker) => sum + worker.acknowledgedOps, 0);
-    const before = acknowledged();
+async function runRound(index, plan, world) {
+    const before = world.decidedOps;
     let wrong;
     let note = '';
     try {
-        note = await loadAndEnd(plan, workers);
-        wrong = await compare(workers);
+        note = await loadAndEnd(plan, world);
+        wrong = await compare(world);
     } catch (error) {
         wrong = [error.stack];
     }
     const verdict = wrong.length ? 'FAILED' : 'ok';
-    console.log(`round ${String(index + 1).padStart(3)}  ${describePlan(plan).padEnd(34)} ${String(acknowledged() - before).padStart(7)} ops decided  ${verdict}${note ? `  (${note})` : ''}`);
+    console.log(`round ${String(index + 1).padStart(3)}  ${describePlan(plan).padEnd(34)} ${String(world.decidedOps - before).padStart(7)} ops decided  ${verdict}${note ? `  (${note})` : ''}`);
     for (const sentence of wrong) console.log(`    ${sentence}`);
     return wrong.length === 0;
 }
 
 async function main() {
     console.log(`crash test: ${rounds} rounds, seed ${seed}`);
-    const workers = makeWorkers();
-    await openAccounts();
+    const worlds = [await makeWorld(), makeForgetfulWorld()];
+    let world;
     let passed = 0;
     let index = 0;
     for (; index < rounds; index++) {
-        if (!await runRound(index, workers)) break;
+        const plan = planRound(index);
+        world = worlds[plan.forgetful ? 1 : 0];
+        if (!await runRound(index, plan, world)) break;
         passed++;
     }
     const failed = index < rounds ? 1 : 0;
     const missed = [...passes].filter(([, count]) => count === 0).map(([name]) => name);
-    if (missed.length && !failed && rounds >= CRASH_POINTS.length * 1.5) console.log(`crash points never passed: ${missed.join(', ')}`);
-    if (failed) console.log(`stopped; the data is in ${data}, repeat with --seed ${seed}`);
-    else removeDirectory(data);
+    if (missed.length && !failed && rounds >= CYCLE) console.log(`crash points never passed: ${missed.join(', ')}`);
+    if (failed) console.log(`stopped; the data is in ${world.data}, its rules in ${world.rulesFile}, repeat with --seed ${seed}`);
+    for (const one of worlds) if (!failed || one !== world) one.remove();
     console.log(`${passed} passed, ${failed} failed`);
     process.exitCode = failed;
 }

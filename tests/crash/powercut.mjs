@@ -14,7 +14,8 @@
 // Sometimes the first end is a kill alone: the next server then reads what the disk has not got yet,
 // and the cut that comes after it takes that away.
 //
-// Each few rounds begin with an empty directory, so that first starts are cut as well. After every
+// Each few rounds begin with an empty directory, so that first starts are cut as well; in every third
+// of these worlds events are let go of a second after they came. After every
 // SIGTERM the log of forget.so must explain the directory byte for byte, or a call went past it. The
 // last line is `N passed, N failed`; a failure leaves the data and the last log where it says.
 
@@ -26,6 +27,10 @@ import { patience, sleep, within } from '../e2e/support/pace.mjs';
 import { newDirectory, removeDirectory, Server, TALLY_BIN, Tenant } from '../e2e/support/server.mjs';
 import { tokenFor } from '../e2e/support/tokens.mjs';
 import { Disk } from './disk.mjs';
+import { EventAuditor } from './event_audit.mjs';
+import { EventBook } from './event_book.mjs';
+import { RULES } from './event_model.mjs';
+import { EventWatcher, EventWorker, HistoryReader, OwnerWorker, RebuildWorker } from './event_workers.mjs';
 import { between, randomFrom } from './random.mjs';
 import { CrowdWorker, SoloWorker, Watcher } from './witnesses.mjs';
 import { BulkWorker, KeyedWorker, PlainWorker, TransferWorker } from './workers.mjs';
@@ -37,7 +42,8 @@ const ENDS = [
     'commit.decided', 'commit.before_answer', 'journal.append.before_write', 'journal.sync.before', 'journal.sync.after',
     'journal.segment.before_switch', 'journal.segment.after_switch', 'checkpoint.before_flush', 'checkpoint.after_flush',
     'checkpoint.before_applied', 'checkpoint.after_applied', 'checkpoint.before_trim', 'registry.ingest.before', 'registry.ingest.after',
-    'state.ingest.before_move', 'registry.filter.before_rename',
+    'state.ingest.before_move', 'registry.filter.before_rename', 'archive.before_seal', 'archive.after_seal', 'retain.before_drop',
+    'rebuild.before_chunk', 'rebuild.after_chunk', 'rebuild.swap', 'rebuild.after_swap',
 ];
 // ...and by forget.so just after some file operation, with how many of its kind there may be before it.
 const OPERATIONS = { open: 100, write: 300, sync: 300, done: 300, rename: 40, unlink: 20 };
@@ -65,12 +71,18 @@ class World {
     disk = realpathSync(newDirectory('powercut'));
     data = path.join(this.disk, 'data');
     log = `${this.disk}.log`;
+    rulesFile = `${this.disk}.yaml`;
+    never;
+    #settings;
     #opened = false;
     #warm = null; // the disk, while it has power
     #notes = [];
 
     constructor(number) {
+        const forgetful = number % 3 === 2;
+        this.never = forgetful ? /^rebuild/ : /^retain/; // crash points that are not passed here
         const tenant = new Tenant(null, 'cut', tokenFor('cut'));
+        const book = new EventBook();
         const one = (kind, name, ...rest) => new kind(tenant, name, randomFrom(seed + 1000 * number + this.workers.length), ...rest);
         this.workers = [];
         for (let i = 0; i < 3; i++) this.workers.push(one(PlainWorker, `plain-${i}`));
@@ -78,6 +90,14 @@ class World {
         for (let i = 0; i < 3; i++) this.workers.push(one(SoloWorker, `solo-${i}`));
         this.workers.push(one(SoloWorker, 'fleeting', { expiring: true }), one(CrowdWorker, 'crowd'), one(TransferWorker, 'transfer'));
         this.workers.push(one(BulkWorker, 'bulk'), one(Watcher, 'watcher', this.workers));
+        const rebuilder = forgetful ? null : one(RebuildWorker, 'rebuilder', tokenFor('operator', { scope: 'admin' }));
+        if (rebuilder) this.workers.push(rebuilder);
+        for (let i = 0; i < 3; i++) this.workers.push(one(EventWorker, `events-${i}`, book));
+        this.workers.push(one(OwnerWorker, 'owner', book), one(EventWatcher, 'event-watcher', book));
+        const options = forgetful ? { retentionMs: 1000 } : { rebuilder };
+        this.workers.push(one(HistoryReader, 'history-reader', book, options), one(EventAuditor, 'auditor', book, options));
+        this.#settings = forgetful ? { ...SETTINGS, 'events.retention': '1s' } : SETTINGS;
+        writeFileSync(this.rulesFile, RULES);
     }
 
     get decidedOps() {
@@ -93,7 +113,7 @@ class World {
     async #powered(variables, use, cut = true) {
         const disk = this.#warm ?? Disk.read(this.disk, { ordered: ['data/state'] });
         const env = { LD_PRELOAD: FORGET, TALLY_FORGET_DIR: this.disk, TALLY_FORGET_LOG: this.log, ...variables };
-        const server = new Server({ data: this.data, settings: SETTINGS, env });
+        const server = new Server({ data: this.data, settings: this.#settings, env, args: ['--config', this.rulesFile] });
         writeFileSync(this.log, ''); // it may die before it gets to do that itself
         const polite = await use(server);
         disk.replay(readFileSync(this.log));
@@ -178,6 +198,7 @@ class World {
     remove() {
         removeDirectory(this.disk);
         rmSync(this.log, { force: true });
+        rmSync(this.rulesFile, { force: true });
     }
 }
 
@@ -199,13 +220,20 @@ function shuffled(list) {
     return list.map(() => left.splice(between(random, 0, left.length - 1), 1)[0]);
 }
 
+/** The next end of the list that can come in this world. */
+function takeEnd(ends, world) {
+    const index = ends.findLastIndex((end) => !world.never.test(end));
+    if (index < 0) ends.push(...shuffled(ENDS));
+    return index < 0 ? takeEnd(ends, world) : ends.splice(index, 1)[0];
+}
+
 /** How a round goes: what ends the load, at the how-manieth time, and what is cut. */
 function planRound(end) {
     const cut = random() < 0.75;
     const cutStart = random() < (cut ? 0.3 : 0.7);
     if (end === 'kill -9' || end === 'SIGTERM') return { end, variables: {}, cut, cutStart };
-    const often = /^(commit|journal\.(append|sync))/.test(end);
-    const nth = between(random, 1, OPERATIONS[end] ?? (often ? 200 : 4));
+    const often = /^(commit|journal\.(append|sync))/.test(end) ? 200 : /chunk$/.test(end) ? 40 : 4;
+    const nth = between(random, 1, OPERATIONS[end] ?? often);
     const variable = end in OPERATIONS ? 'TALLY_FORGET_KILL' : 'TALLY_CRASH_POINT';
     return { end, nth, variables: { [variable]: `${end}:${nth}` }, cut, cutStart };
 }
@@ -231,7 +259,7 @@ async function runRound(index, world, plan) {
 async function main() {
     console.log(`power cut test: ${rounds} rounds, seed ${seed}`);
     console.log('unsynced: files with unsynced content, changes of names that survived of those unsynced, how likely the rest was to survive');
-    let ends = [];
+    const ends = [];
     let world = null;
     let passed = 0;
     for (let index = 0; index < rounds && passed === index; index++) {
@@ -239,8 +267,7 @@ async function main() {
             world?.remove();
             world = new World(index / ROUNDS_A_WORLD);
         }
-        if (!ends.length) ends = shuffled(ENDS);
-        if (await runRound(index, world, planRound(ends.pop()))) passed++;
+        if (await runRound(index, world, planRound(takeEnd(ends, world)))) passed++;
     }
     const failed = passed < rounds ? 1 : 0;
     if (failed) console.log(`stopped; the data is in ${world.data}, the last log in ${world.log}, repeat with --seed ${seed}`);

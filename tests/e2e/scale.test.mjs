@@ -178,12 +178,16 @@ counters:
         }
         stop = true;
         await writers;
+        const last = await second(t);
+        const open = Date.now() < last.windowEnd;
         const starts = [...rotations.keys()];
         assert.ok(starts.length >= 2, `${starts}`);
         for (let i = 1; i < starts.length; i++) {
             assert.ok(starts[i] >= rotations.get(starts[i - 1]), 'no window starts before the last one ended');
         }
         const log = await allEvents(t, { limit: 10000 });
+        const inside = log.filter((event) => Date.parse(event.receivedAt) >= last.windowStart && Date.parse(event.receivedAt) < last.windowEnd);
+        if (open) assert.equal(last.currentValue, inside.length);
         const { hour } = await t.windowsByName();
         assert.deepEqual([hour.currentValue, await t.net('total')], [log.length, log.length]);
         for (const organizationId of ['o0', 'o1']) {

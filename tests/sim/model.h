@@ -68,6 +68,7 @@ struct model_op {
     struct model_key key;
     struct model_event event;
     bool malformed;
+    bool put_off; /* an event that was to be sent again: allowed only after a refusal */
 };
 
 struct model_answer {
@@ -168,6 +169,7 @@ struct model_limits {
     unsigned granularities;
     int64_t key_keep_ms;
     bool ids_shared;
+    unsigned refusals;              /* of events, in the batch that is decided */
     const struct ruleset *rules;    /* in force for what is decided now; NULL: none */
     struct model_outcome *outcomes; /* all there are, to be freed */
     struct model_past *pasts;       /* likewise */

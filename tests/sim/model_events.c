@@ -277,13 +277,16 @@ void model_decide_event(struct model *model, struct model_limits *limits, int64_
                         const struct model_op *op, struct model_answer *answer)
 {
     struct model_id *id = &model->ids[limits->ids_shared ? 0 : op->tenant][op->event.id];
-    *answer = (struct model_answer){0};
+    *answer = (struct model_answer){.err = ERR_BUSY, .sequence = model->sequence};
+    if (op->put_off && limits->refusals) return;
+    answer->err = ERR_OK;
     if (id->known)
         drop_duplicate(id, op, answer);
     else
         answer->err = take_event(model, limits, time_ms, op, answer);
     if (answer->err == ERR_OK) model->sequence++;
     answer->sequence = model->sequence;
+    limits->refusals += answer->err != ERR_OK;
     if (answer->err != ERR_OK) return;
     if (!id->known) {
         *id = (struct model_id){true, op->tenant, model->sequence, time_ms, op->event};

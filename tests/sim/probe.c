@@ -37,6 +37,8 @@ static void decide_slice(struct sim *sim, struct model *model, int64_t time_ms,
 {
     struct flight *flight = traffic_flight(slice->job);
     if (flight) {
+        for (uint32_t i = slice->first; i < slice->first + slice->count; i++)
+            flight->expected.ops[i].put_off = flight->ops[i].err == ERR_BUSY;
         model_decide(model, &sim->plan.limits, time_ms, &flight->expected, slice->first,
                      slice->count);
         return;
@@ -49,6 +51,7 @@ static void decide_batch(struct sim *sim, const struct apply *apply)
 {
     const struct write_set *writes = &apply->writes;
     uint64_t before = chain_head(&sim->chain)->sequence;
+    sim->plan.limits.refusals = 0;
     struct model *model = chain_push(&sim->chain);
     int64_t time_ms = model_batch_time(model, sim->wall_ms);
     sim->plan.limits.rules =

@@ -94,8 +94,7 @@ void ruleset_make(struct ruleset *rules, struct dice *dice)
         counter->mode = modes[i];
         counter->floor_at_zero = dice_chance(dice, 50);
         counter->usage = dice_chance(dice, 30);
-        /* Only where a decrement's cells do not hang on its own time. */
-        counter->safe = counter->mode != RULESET_SERIES && dice_chance(dice, i == 1 ? 80 : 20);
+        counter->safe = dice_chance(dice, i == 1 ? 80 : 30);
         make_sets(counter, dice);
         make_rules(counter, dice);
         if (counter->mode == RULESET_WINDOWED) make_window(counter, dice);

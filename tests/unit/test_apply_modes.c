@@ -265,6 +265,60 @@ static void buckets_of_a_series_are_clamped_each_on_its_own(void **state)
     assert_int_equal(net_at("s", "{}", 60, 3600), ABSENT);
 }
 
+/* A decrement goes to the buckets of its own time, whether the increment came in its batch or in
+ * one before it. */
+static void a_transition_safe_series_goes_by_each_events_own_time(void **state)
+{
+    for (unsigned batches = 1; batches <= 2; batches++) {
+        setup(state);
+        use("counters:\n- counterName: s\n  mode: series\n  granularities: [60]\n"
+            "  dimensions: [kind]\n  transition: {entity: [entry]}\n  rules:\n"
+            "  - {on: up, op: increment}\n  - {on: down, op: decrement}\n");
+        decider.asks.occurred_ms = 0;
+        struct op up = event("E1", "up", "entry=1 kind=a");
+        decider.asks.occurred_ms = MINUTE;
+        struct op down = event("E2", "down", "entry=1 kind=b");
+        decider_job(&decider, (struct job){0}, &up, 1);
+        if (batches == 2) {
+            decider_decide(&decider);
+            decider_keep(&decider);
+        }
+        decider_job(&decider, (struct job){0}, &down, 1);
+        decider_decide(&decider);
+        decider_keep(&decider);
+        assert_int_equal(net_at("s", "{\"kind\":\"a\"}", 60, 0), 1);
+        assert_int_equal(net_at("s", "{\"kind\":\"a\"}", 60, 60), -1);
+        if (batches == 1) {
+            teardown(state);
+            decider.rules = NULL;
+        }
+    }
+}
+
+/* The increment that was to switch it on was refused and a later one did: what the decrement would
+ * change was not looked up. It is to be sent again, and then counts. */
+static void a_decrement_that_was_not_foreseen_is_sent_again(void **state)
+{
+    use(SAFE("kind") "- counterName: all\n"
+                     "  rules: [{on: created, op: increment, amount: payload.n}]\n");
+    const char *most = "{\"n\":" MOST "}";
+    send(ask_event(&decider.asks, "E0", "created", "entry=0 kind=z", most));
+    const struct op ops[] = {
+        ask_event(&decider.asks, "E1", "created", "entry=1 kind=a", most), /* refused */
+        event("E2", "created", "entry=1 kind=b"),
+        event("E3", "deleted", "entry=1"),
+    };
+    struct op *done = decider_job(&decider, (struct job){0}, ops, 3);
+    decider_decide(&decider);
+    assert_int_equal(done[0].err, ERR_OVERFLOW);
+    assert_int_equal(done[1].err, ERR_OK);
+    assert_int_equal(done[2].err, ERR_BUSY);
+    decider_keep(&decider);
+    assert_int_equal(net("safe", "{\"kind\":\"b\"}"), 1);
+    sent("E3", "deleted", "entry=1");
+    assert_int_equal(net("safe", "{\"kind\":\"b\"}"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +337,8 @@ int main(void)
         EVENT(a_window_has_its_floor),
         EVENT(trailing_counts_by_the_minute_and_may_pass_below_zero),
         EVENT(series_go_by_the_events_own_time),
+        EVENT(a_transition_safe_series_goes_by_each_events_own_time),
+        EVENT(a_decrement_that_was_not_foreseen_is_sent_again),
         EVENT(buckets_of_a_series_are_clamped_each_on_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

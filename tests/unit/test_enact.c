@@ -254,6 +254,39 @@ static void a_failed_sync_leaves_the_old_rules_in_force(void **state)
     assert_int_equal(net("b"), -1);
 }
 
+/* What waits was weighed by the rules it came under. */
+static void events_that_new_rules_make_heavy_are_refused_not_written(void **state)
+{
+    enum { EVENTS = 60, WEIGHT = 8000 };
+    heart_free(heart);
+    heart = heart_new((struct heart_config){.store = *state,
+                                            .simulated_disk = true,
+                                            .segment_bytes = 64 << 10,
+                                            .queue = {.batch_weight_max = WEIGHT},
+                                            .limits = {.batch_weight = WEIGHT}});
+    struct op ops[EVENTS];
+    char id[16], dimensions[600];
+    snprintf(dimensions, sizeof dimensions, "k=%0500d", 1);
+    for (unsigned i = 0; i < EVENTS; i++) {
+        snprintf(id, sizeof id, "E%u", i);
+        ops[i] = ask_event(&heart->asks, id, "up", dimensions, NULL);
+        ops[i].weight = 100;
+    }
+    struct sent *sent = heart_send(heart, (struct job){.weighty = true}, ops, EVENTS);
+    push("counters:\n" COUNTER("a", "  dimensions: [k]\n  rollups: [[]]\n"));
+    heart_run(heart);
+    assert_int_equal(sent->job.err, ERR_OK);
+    unsigned applied = 0;
+    for (unsigned i = 0; i < EVENTS; i++) {
+        enum err e = sent->job.ops[i].err;
+        assert_true(e == ERR_OK || e == ERR_BUSY);
+        applied += e == ERR_OK;
+    }
+    assert_true(applied > 1 && applied < EVENTS);
+    assert_int_equal(net("a"), applied);
+    give_up();
+}
+
 /* Two plans made on the same state: the second no longer fits. */
 static void a_plan_that_was_overtaken_is_refused_whole(void **state)
 {
@@ -289,6 +322,7 @@ int main(void)
         LAW(nothing_is_written_when_nothing_changed),
         LAW(rules_come_into_force_between_two_batches),
         LAW(a_failed_sync_leaves_the_old_rules_in_force),
+        LAW(events_that_new_rules_make_heavy_are_refused_not_written),
         LAW(a_plan_that_was_overtaken_is_refused_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -140,12 +140,20 @@ static enum err run_block(void *context, const struct journal_block *block)
     return run->full ? ERR_BUSY : ERR_OK;
 }
 
+/* A journal of small segments is meant to stay small. */
+static uint64_t run_journal_bytes(const struct embedded *embedded)
+{
+    uint64_t segment = embedded->config.segment_bytes;
+    return segment < RUN_JOURNAL_BYTES ? segment : RUN_JOURNAL_BYTES;
+}
+
 static bool run_is_due(struct embedded *embedded)
 {
     struct journal_stats journal;
     if (atomic_load(&embedded->durable_sequence) == atomic_load(&embedded->archived)) return false;
     journal_stats(embedded->journal, &journal);
-    if (journal.appended_bytes - embedded->archived_bytes >= RUN_JOURNAL_BYTES) return true;
+    if (journal.appended_bytes - embedded->archived_bytes >= run_journal_bytes(embedded))
+        return true;
     int64_t age_ns = clock_mono_ns(embedded->config.clock) - embedded->archived_ns;
     return age_ns >= embedded->config.archive_ms * 1000000;
 }
