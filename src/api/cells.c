@@ -29,7 +29,7 @@ static const struct field cells_fields[FIELDS] = {
     [SORT] = {BYTES("sort"), FIELD_CHOICE, .choices = (const char *const[]){"key", "net", NULL}},
     [ORDER] = {BYTES("order"), FIELD_CHOICE, .choices = (const char *const[]){"desc", "asc", NULL}},
     [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .max = INT32_MAX},
-    [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME},
+    [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = false},
 };
 
 struct cells_plan {

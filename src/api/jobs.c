@@ -34,8 +34,8 @@ static enum err read_options(struct call *call, bool *force_out, struct sentence
 {
     enum { FORCE, FROM, FIELDS };
     static const struct field fields[FIELDS] = {
-        [FORCE] = {BYTES("force"), FIELD_BOOL},
-        [FROM] = {BYTES("from"), FIELD_NAME},
+        [FORCE] = {BYTES("force"), FIELD_BOOL, .required = false},
+        [FROM] = {BYTES("from"), FIELD_NAME, .required = false},
     };
     struct field_value values[FIELDS];
     struct json_value body;

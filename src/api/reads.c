@@ -23,7 +23,7 @@ static const struct field get_fields[GET_FIELDS] = {
 /* Of rule counters that have no buckets. */
 static const struct field now_fields[GET_FIELDS] = {
     [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .max = INT32_MAX},
-    [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME},
+    [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = false},
 };
 
 enum { START = 1, END, SUM_FIELDS, FILL = SUM_FIELDS, LIMIT, SERIES_FIELDS };
@@ -119,24 +119,10 @@ static enum err answer_get(struct store *store, const struct read_plan *plan, en
     return ERR_OK;
 }
 
-struct sum {
-    __int128 added;
-    __int128 subbed;
-};
-
-static bool sum_cell(void *context, int64_t bucket, const struct cell *cell)
-{
-    struct sum *sum = context;
-    (void)bucket;
-    sum->added += cell->added;
-    sum->subbed += cell->subbed;
-    return true;
-}
-
 static enum err answer_sum(struct store *store, const struct read_plan *plan, struct buf *body)
 {
-    struct sum sum = {0};
-    enum err e = store->ops->range(store, &plan->ref, plan->from, plan->to, sum_cell, &sum);
+    struct range_sum sum;
+    enum err e = store->ops->sum(store, &plan->ref, plan->from, plan->to, &sum);
     if (e == ERR_OK) reply_triple(body, sum.added - sum.subbed, sum.added, sum.subbed);
     return e;
 }

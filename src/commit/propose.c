@@ -22,6 +22,13 @@ static void answer(struct job *job)
     pthread_mutex_unlock(&waiter->lock);
 }
 
+void propose_fit(struct job *job, uint32_t batch_ops)
+{
+    if (job->count <= batch_ops) return;
+    job->lane = LANE_SYNC;
+    job->alone = true;
+}
+
 enum err propose_and_wait(void *context, struct job *job)
 {
     struct waiter *waiter = must_calloc(1, sizeof *waiter);

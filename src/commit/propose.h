@@ -14,6 +14,9 @@ typedef enum err propose_fn(void *context, struct job *job);
 /* Waits, on the thread that calls; `context` is the queue. */
 enum err propose_and_wait(void *context, struct job *job);
 
+/* Lets a job of more ops than a batch may have go by itself, or it would wait for ever. */
+void propose_fit(struct job *job, uint32_t batch_ops);
+
 /* An op that puts an object, or removes it (value of size 0), made in `arena`. With `checked` only
  * if it still is `expected`. */
 struct op propose_object(struct arena *arena, const struct hash_secret *secret, struct bytes key,

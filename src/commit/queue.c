@@ -275,7 +275,7 @@ static uint32_t sync_share(const struct queue *queue, uint32_t ops_max)
  */
 static bool goes_alone(const struct job *job)
 {
-    return job->prepare || job->rules;
+    return job->prepare || job->rules || job->alone;
 }
 
 /* A whole job larger than the lane's share goes first into an empty batch, or it would wait for

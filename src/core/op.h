@@ -119,6 +119,7 @@ struct job {
     uint32_t answered; /* the commit layer's own: ops already durable */
     enum lane lane;
     bool whole;    /* all ops in one batch: atomic or keyed jobs */
+    bool alone;    /* of the sync lane: a batch of its own, of whatever size */
     bool weighty;  /* some op has a weight */
     bool atomic;   /* all or nothing */
     bool keyed;    /* the job itself carries a key: its outcome is stored as one */

@@ -98,6 +98,14 @@ static enum err fault_range(struct store *store, const struct cell_ref *ref, int
     return fault->inner->ops->range(fault->inner, ref, from, to, visit, context);
 }
 
+static enum err fault_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+                          struct range_sum *sum_out)
+{
+    struct fault *fault = FAULT_OF(store);
+    if (fails(fault, FAULT_RANGE)) return ERR_STORAGE;
+    return fault->inner->ops->sum(fault->inner, ref, from, to, sum_out);
+}
+
 static enum err fault_list(struct store *store, struct bytes prefix, struct bytes after,
                            store_counter_fn *visit, void *context)
 {
@@ -185,6 +193,7 @@ static const struct store_ops fault_ops = {
     .sync = fault_sync,
     .get = fault_get,
     .range = fault_range,
+    .sum = fault_sum,
     .list = fault_list,
     .object = fault_object,
     .objects = fault_objects,

@@ -310,6 +310,22 @@ static enum err memory_range(struct store *store, const struct cell_ref *ref, in
     return ERR_OK;
 }
 
+static bool sum_cell(void *context, int64_t bucket, const struct cell *cell)
+{
+    struct range_sum *sum = context;
+    (void)bucket;
+    sum->added += cell->added;
+    sum->subbed += cell->subbed;
+    return true;
+}
+
+static enum err memory_sum(struct store *store, const struct cell_ref *ref, int64_t from,
+                           int64_t to, struct range_sum *sum_out)
+{
+    *sum_out = (struct range_sum){0};
+    return memory_range(store, ref, from, to, sum_cell, sum_out);
+}
+
 static bool counter_wanted(struct gathering *gathering, const struct object *object)
 {
     struct bytes key = bytes_of(object->key, object->key_size);
@@ -474,6 +490,7 @@ static const struct store_ops memory_ops = {
     .sync = memory_sync,
     .get = memory_get,
     .range = memory_range,
+    .sum = memory_sum,
     .list = memory_list,
     .object = memory_object,
     .objects = memory_objects,

@@ -12,13 +12,13 @@
  *
  * Laws every store keeps (tests/unit/test_store_contract.c runs them on each):
  * (1) `load` sees the effect of every earlier `submit` of this run, unless it failed.
- * (2) Readers (`get`, `range`, `list`) see a batch whole once its `durable` ran, and nothing of it
- *     before it is durable. What `durable` has reported survives a crash.
- * (3) A failed sync fails every batch submitted so far, in order, and drops what they staged. The
- *     store then recovers by itself; until it has, `begin` answers ERR_STORAGE.
- * (4) `begin` to `submit` is one turn. There is one turn at a time and it always ends with `submit`
- *     or `abandon`; a `begin` that failed began nothing, a `load` that failed is to be abandoned.
- * Every call may be made from any thread unless it says otherwise. */
+ * (2) Readers (`get`, `range`, `sum`, `list`) see a batch whole once its `durable` ran, and nothing
+ * of it before it is durable. What `durable` has reported survives a crash. (3) A failed sync fails
+ * every batch submitted so far, in order, and drops what they staged. The store then recovers by
+ * itself; until it has, `begin` answers ERR_STORAGE. (4) `begin` to `submit` is one turn. There is
+ * one turn at a time and it always ends with `submit` or `abandon`; a `begin` that failed began
+ * nothing, a `load` that failed is to be abandoned. Every call may be made from any thread unless
+ * it says otherwise. */
 #ifndef TALLY_STORE_STORE_H
 #define TALLY_STORE_STORE_H
 
@@ -58,6 +58,12 @@ struct event_query {
     bool events;          /* applied events */
     bool duplicates;      /* dropped deliveries */
     size_t budget;        /* bytes to look through at most, roughly */
+};
+
+/* Of a range. Cells are 63 bits each, so their sum may take more than 64. */
+struct range_sum {
+    __int128 added;
+    __int128 subbed;
 };
 
 /* Return false to stop early. A visitor makes no call of the store. */
@@ -108,6 +114,9 @@ struct store_ops {
     /* Existing cells with from <= bucket <= to, in order of time. May read the disk. */
     enum err (*range)(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
                       store_cell_fn *visit, void *context);
+    /* The sum of the cells that `range` would visit: each as it was at some moment of the call. */
+    enum err (*sum)(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+                    struct range_sum *sum_out);
     /* Counters whose key starts with `prefix` and is after `after`, in key order. */
     enum err (*list)(struct store *store, struct bytes prefix, struct bytes after,
                      store_counter_fn *visit, void *context);
@@ -128,7 +137,8 @@ struct store_ops {
      */
     enum err (*lookup)(struct store *store, struct fingerprint print,
                        struct key_record *record_out);
-    /* Lets go of history that arrived before `before_ms`. By the thread that tends. */
+    /* Lets go of history that arrived before `before_ms`. By the thread that tends. Some of it may
+     * be shown for a while, and again after a crash: who must not see it says so in its query. */
     void (*forget)(struct store *store, int64_t before_ms);
 
     /* Cells that may be due at `now_ms`; candidates only, the commit thread decides again. Called

@@ -56,7 +56,6 @@ struct step {
 
 struct rebuilds *rebuilds_new(const struct rebuild_config *config)
 {
-    must(config->batch_ops > OBJECTS_PER_CHUNK);
     struct rebuilds *rebuilds = must_calloc(1, sizeof *rebuilds);
     rebuilds->config = *config;
     rebuilds->garbage = garbage_new(config);
@@ -163,6 +162,7 @@ static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena, stru
                        rebuild_job_encode(arena, &job)),
     };
     struct job put = {.ops = ops, .count = 2, .lane = LANE_SYNC, .atomic = true, .whole = true};
+    propose_fit(&put, config->batch_ops);
     return config->propose(config->context, &put);
 }
 
@@ -243,6 +243,7 @@ static enum err propose_ops(struct step *step, struct op *ops, uint32_t count)
                       .atomic = true,
                       .whole = true,
                       .weighty = true};
+    propose_fit(&job, config->batch_ops);
     return config->propose(config->context, &job);
 }
 
@@ -270,20 +271,18 @@ static enum err begin_job(struct step *step)
     struct op ops[3];
     uint32_t count = 0;
     enum err e = read_number(rebuilds, &step->arena, META_GENERATION, &before, &generation);
-    if (e == ERR_OK) {
-        struct rebuild_job next = step->job;
-        next.state = REBUILD_RUNNING;
-        next.generation = (uint32_t)++generation;
-        next.rules_check = step->rules_check;
-        next.position = next.events = 0;
-        ops[count++] = job_op(step, &next);
-        ops[count++] = propose_object_if(&step->arena, secret,
-                                         object_key(&step->arena, OBJECT_META, META_GENERATION),
-                                         before, object_number(&step->arena, generation));
-        if (step->job.generation) ops[count++] = garbage_op(step, step->job.generation);
-        e = propose_ops(step, ops, count);
-    }
-    return e;
+    if (e != ERR_OK) return e;
+    struct rebuild_job next = step->job;
+    next.state = REBUILD_RUNNING;
+    next.generation = (uint32_t)++generation;
+    next.rules_check = step->rules_check;
+    next.position = next.events = 0;
+    ops[count++] = job_op(step, &next);
+    ops[count++] = propose_object_if(&step->arena, secret,
+                                     object_key(&step->arena, OBJECT_META, META_GENERATION), before,
+                                     object_number(&step->arena, generation));
+    if (step->job.generation) ops[count++] = garbage_op(step, step->job.generation);
+    return propose_ops(step, ops, count);
 }
 
 /* -- A chunk ----------------------------------------------------------------------------------- */
@@ -350,9 +349,9 @@ static enum err fill_chunk(struct step *step, bool *caught_up_out)
 static void chunk_room(struct step *step, uint32_t objects)
 {
     uint32_t most = step->rebuilds->config.batch_ops;
-    step->ops = arena_alloc(&step->arena, (most + objects) * sizeof *step->ops);
     step->count = objects; /* their places are filled last */
-    step->count_max = most;
+    step->count_max = most > objects ? most : objects + 1;
+    step->ops = arena_alloc(&step->arena, step->count_max * sizeof *step->ops);
 }
 
 static struct rebuild_job moved_job(const struct step *step)
@@ -374,6 +373,7 @@ static enum err propose_chunk(struct step *step)
                       .atomic = true,
                       .whole = true,
                       .weighty = true};
+    propose_fit(&job, config->batch_ops);
     return config->propose(config->context, &job);
 }
 

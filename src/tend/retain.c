@@ -13,7 +13,7 @@ struct retain {
     struct arena arena;
     struct job job;
     struct op op;
-    int64_t before_ms; /* proposed */
+    int64_t before_ms; /* proposed last; 0: never */
     bool resumed;      /* what was decided before the start is carried out */
     atomic_bool busy;
     atomic_bool decided; /* and not yet carried out */
@@ -64,8 +64,10 @@ static bool resume(struct retain *retain)
     arena_reset(&retain->arena);
     enum err e =
         store->ops->object(store, object_key(&retain->arena, OBJECT_META, META_RETAINED), &value);
-    if (e == ERR_OK && object_number_decode(buf_bytes(&value), &before_ms))
-        store->ops->forget(store, (int64_t)before_ms);
+    if (e == ERR_OK && object_number_decode(buf_bytes(&value), &before_ms)) {
+        retain->before_ms = (int64_t)before_ms;
+        store->ops->forget(store, retain->before_ms);
+    }
     buf_release(&value);
     return e == ERR_OK || e == ERR_NOT_FOUND;
 }
@@ -80,6 +82,7 @@ void retain_step(struct retain *retain, int64_t now_ms)
     int64_t before_ms = now_ms - retain->config.retention_ms;
     store->ops->stats(store, &stats);
     if (stats.oldest_event_ms == 0 || stats.oldest_event_ms >= before_ms) return;
+    if (before_ms <= retain->before_ms) return; /* the clock stepped back; what is gone stays gone */
     arena_reset(&retain->arena);
     retain->before_ms = before_ms;
     retain->op = propose_object(&retain->arena, &store->secret,

@@ -42,6 +42,7 @@ const SETTINGS = {
 };
 
 const RETENTION_MS = 1500;
+const ADMIN = tokenFor('operator', { scope: 'admin' });
 
 const { values: flags } = parseArgs({ options: { rounds: { type: 'string', default: '30' }, seed: { type: 'string', default: String(Date.now() % 1000000) } } });
 const rounds = Number(flags.rounds);
@@ -113,7 +114,7 @@ async function makeWorld() {
     for (let i = 0; i < 4; i++) world.add(KeyedWorker, `keyed-${i}`);
     for (let i = 0; i < 2; i++) world.add(TransferWorker, `transfer-${i}`);
     world.add(BulkWorker, 'bulk');
-    const rebuilder = world.add(RebuildWorker, 'rebuilder', tokenFor('operator', { scope: 'admin' }));
+    const rebuilder = world.add(RebuildWorker, 'rebuilder', ADMIN);
     world.addEventWorkers({ senders: 4, rebuilder });
     const server = await world.server().start();
     await TransferWorker.open(server.tenant('crash'));
@@ -125,7 +126,8 @@ async function makeWorld() {
 function makeForgetfulWorld() {
     const world = new World({ ...SETTINGS, 'events.retention': `${RETENTION_MS}ms` });
     world.add(BulkWorker, 'bulk');
-    world.addEventWorkers({ senders: 3, retentionMs: RETENTION_MS });
+    const rebuilder = world.add(RebuildWorker, 'rebuilder', ADMIN, { forgetful: true });
+    world.addEventWorkers({ senders: 3, retentionMs: RETENTION_MS, rebuilder });
     return world;
 }
 

@@ -10,7 +10,7 @@
 //     counters    persistent ones and series are what one clean pass makes of the answered events,
 //                 and have no other cells; the whole is the sum of its parts
 //     windows     count the events received since they began, and the last ones for `trailing`
-//     a rebuild   changes none of that; if history is not whole it is refused
+//     a rebuild   changes none of that
 
 import { EPOCH_S, GRANULARITIES, PERSISTENT, REGIONS, SPAN_S, WINDOWS, word } from './event_model.mjs';
 import { Worker } from './workers.mjs';

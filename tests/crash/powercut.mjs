@@ -15,9 +15,9 @@
 // and the cut that comes after it takes that away.
 //
 // Each few rounds begin with an empty directory, so that first starts are cut as well; in every third
-// of these worlds events are let go of a second after they came. After every
-// SIGTERM the log of forget.so must explain the directory byte for byte, or a call went past it. The
-// last line is `N passed, N failed`; a failure leaves the data and the last log where it says.
+// of these worlds events are let go of a second after they came. After every SIGTERM the log of
+// forget.so must explain the directory byte for byte, or a call went past it. The last line is
+// `N passed, N failed`; a failure leaves the data and the last log where it says.
 
 import { readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -90,11 +90,11 @@ class World {
         for (let i = 0; i < 3; i++) this.workers.push(one(SoloWorker, `solo-${i}`));
         this.workers.push(one(SoloWorker, 'fleeting', { expiring: true }), one(CrowdWorker, 'crowd'), one(TransferWorker, 'transfer'));
         this.workers.push(one(BulkWorker, 'bulk'), one(Watcher, 'watcher', this.workers));
-        const rebuilder = forgetful ? null : one(RebuildWorker, 'rebuilder', tokenFor('operator', { scope: 'admin' }));
-        if (rebuilder) this.workers.push(rebuilder);
+        const rebuilder = one(RebuildWorker, 'rebuilder', tokenFor('operator', { scope: 'admin' }), { forgetful });
+        this.workers.push(rebuilder);
         for (let i = 0; i < 3; i++) this.workers.push(one(EventWorker, `events-${i}`, book));
         this.workers.push(one(OwnerWorker, 'owner', book), one(EventWatcher, 'event-watcher', book));
-        const options = forgetful ? { retentionMs: 1000 } : { rebuilder };
+        const options = { rebuilder, retentionMs: forgetful ? 1000 : Infinity };
         this.workers.push(one(HistoryReader, 'history-reader', book, options), one(EventAuditor, 'auditor', book, options));
         this.#settings = forgetful ? { ...SETTINGS, 'events.retention': '1s' } : SETTINGS;
         writeFileSync(this.rulesFile, RULES);

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { expectError, expectExactly, expectTriple, NOT_FOUND, triple } from './support/expect.mjs';
+import { eventually } from './support/pace.mjs';
 import { serverFor, TOTAL } from './support/server.mjs';
 
 const MINUTE = 60;
@@ -97,6 +98,103 @@ describe('series', () => {
         const expected = minutes.filter((minute) => minute >= 501 && minute <= 4003);
         assert.deepEqual(body.buckets, expected.map((minute) => bucket(minute, minute + 10)));
         expectTriple(await t.sumRange('s', range), expected.reduce((sum, minute) => sum + minute + 10, 0));
+    });
+});
+
+describe('long sums', () => {
+    const server = serverFor({ settings: { 'checkpoint.every': '200ms', 'expiry.sweepEvery': '200ms' } });
+    const FIRST = Math.floor(Date.parse('1969-07-01T00:00:00Z') / 1000 / MINUTE); // over 1970
+    const COUNT = process.env.TALLY_SLOW ? 12000 : 525600; // past where sums are kept, in either
+    const PAST = '2024-04-15T10:30:00Z';
+    const CHUNK = 5000;
+    const when = (index) => ({ durationSeconds: MINUTE, timestamp: at(FIRST + index) });
+    const random = (below) => Math.floor(Math.random() * below);
+
+    /** A counter of COUNT minutes and, beside it, what it has to hold. Every 50th cell may go at any time. */
+    class Year {
+        added = Array.from({ length: COUNT }, (_, i) => 1 + (i % 7));
+        subbed = Array(COUNT).fill(0);
+        fading = new Set();
+
+        constructor(t) {
+            this.t = t;
+        }
+
+        async load() {
+            for (let from = 0; from < COUNT; from += CHUNK) {
+                const ops = this.added.slice(from, from + CHUNK).map((amount, i) => ({ op: 'increment', name: 'year', ...when(from + i), amount }));
+                assert.equal((await this.t.batch(ops)).status, 200);
+            }
+        }
+
+        async change(count) {
+            const ops = Array.from({ length: count }, (_, i) => {
+                const index = random(COUNT);
+                if (index % 50 === 0) {
+                    if (this.fading.has(index)) return null;
+                    this.fading.add(index);
+                    this.added[index] += 5;
+                    return { op: 'increment', name: 'year', ...when(index), amount: 5, expiresAt: PAST };
+                }
+                const decrement = i % 3 === 0 && this.added[index] > this.subbed[index];
+                this[decrement ? 'subbed' : 'added'][index] += 1;
+                return { op: decrement ? 'decrement' : 'increment', name: 'year', ...when(index) };
+            }).filter(Boolean);
+            const { body } = await this.t.batch(ops);
+            assert.ok(body.results.every((result) => result.net !== undefined), JSON.stringify(body).slice(0, 300));
+        }
+
+        async expect(first = 0, last = COUNT - 1) {
+            const reply = await this.t.sumRange('year', { durationSeconds: MINUTE, startTime: at(FIRST + first), endTime: at(FIRST + last) });
+            assert.equal(reply.status, 200, reply.text);
+            for (const part of ['added', 'subbed']) {
+                const most = this[part].slice(first, last + 1).reduce((sum, each) => sum + each, 0);
+                const fading = [...this.fading].filter((i) => i >= first && i <= last).reduce((sum, i) => sum + this[part][i], 0);
+                const found = Number(reply.body[part]);
+                assert.ok(found <= most && found >= most - fading, `${part} of ${first} to ${last}: ${found}, not ${most - fading} to ${most}`);
+            }
+        }
+
+        async expectSome(count) {
+            for (let i = 0; i < count; i++) {
+                const [a, b] = [random(COUNT), random(COUNT)];
+                await this.expect(Math.min(a, b), Math.max(a, b));
+            }
+        }
+
+        /** Until every fading cell has gone. */
+        async settle() {
+            for (const index of this.fading) {
+                await eventually(`minute ${index} to be swept`, async () => (await this.t.get('year', when(index))).status === 404);
+                this.added[index] = this.subbed[index] = 0;
+            }
+            this.fading.clear();
+        }
+    }
+
+    test('a year of minutes is summed right again and again while its cells change and expire', async () => {
+        const t = server.tenant();
+        const year = new Year(t);
+        await year.load();
+        await year.expect();
+        for (let round = 0; round < 30; round++) {
+            await year.change(round % 5 === 0 ? 400 : 10);
+            await year.expect();
+            await year.expectSome(3);
+        }
+        await year.settle();
+        await year.expect();
+        await server.restart({ hard: true });
+        await year.expect();
+        await year.expectSome(5);
+        await year.change(200);
+        await year.settle();
+        await year.expect();
+        assert.equal((await t.delete('year')).status, 200);
+        const all = { durationSeconds: MINUTE, startTime: at(FIRST), endTime: at(FIRST + COUNT - 1) };
+        expectTriple(await t.sumRange('year', all), 0);
+        await t.increment('year', { ...when(3), amount: 4 });
+        expectTriple(await t.sumRange('year', all), 4);
     });
 });
 

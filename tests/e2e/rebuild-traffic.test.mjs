@@ -63,6 +63,11 @@ describe('a rebuild under traffic', () => {
                 return Number(cell.net);
             }),
             watch(t, base, count, async () => {
+                const listed = (await t.listAll()).filter((one) => one.name === 'busy');
+                assert.deepEqual(listed, [{ name: 'busy', granularities: [0] }]);
+                return t.net('busy');
+            }),
+            watch(t, base, count, async () => {
                 const { body } = await t.query([{ get: { name: 'busy', dimensions: {} } }]);
                 return Number(body.results[0].net);
             }),

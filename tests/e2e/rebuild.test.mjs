@@ -325,3 +325,25 @@ describe('rebuilds and limits', () => {
         assert.equal(await bucket(0), 1);
     });
 });
+
+describe('rebuilds in tiny commits', { concurrency: true }, () => {
+    for (const batchOps of [1, 2, 3, 4]) {
+        describe(`of ${batchOps}`, { concurrency: 1 }, () => {
+            const { tenant, admin } = rulesServer(config(counter('busy', '\n    dimensions: [k]\n    rollups: [[]]')), {
+                settings: { 'limits.batchOps': batchOps, 'limits.atomicOps': batchOps },
+            });
+
+            test('limits.batchOps: they end, and right, while events come', async () => {
+                const t = tenant();
+                await pour(t, Array.from({ length: 60 }, (_, i) => ({ type: 'up', dimensions: { k: `k${i % 7}` } })));
+                for (let i = 0; i < 2; i++) {
+                    const job = await asked(admin(), 'busy');
+                    await together(10, (k) => t.send('up', { k: `k${k}` }));
+                    assert.equal((await over(admin(), job)).state, 'done');
+                }
+                assert.equal(await t.net('busy'), 80);
+                assert.equal((await t.allCells('busy')).length, 11);
+            });
+        });
+    }
+});

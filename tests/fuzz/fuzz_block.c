@@ -150,6 +150,17 @@ static void fuzz_cell(struct bytes bytes, struct buf *again)
     must(back.expires_ms == cell.expires_ms && back.start_ms == cell.start_ms);
 }
 
+static void fuzz_node(struct bytes bytes, struct buf *again)
+{
+    struct range_sum sum;
+    struct range_sum back;
+    if (node_record_decode(bytes, &sum)) return;
+    must(sum.added >= 0 && sum.subbed >= 0);
+    node_record(again, &sum);
+    must(node_record_decode(buf_bytes(again), &back) == ERR_OK);
+    must(back.added == sum.added && back.subbed == sum.subbed);
+}
+
 static void fuzz_counter(struct bytes bytes, struct buf *again, struct arena *arena)
 {
     const struct counter *counter;
@@ -176,6 +187,8 @@ static void fuzz_small(char kind, struct bytes bytes)
     int64_t b;
     uint64_t series;
     struct store_position position;
+    int32_t duration;
+    if (kind == 'm' && !mark_record_decode(bytes, &duration)) must(duration > 0);
     if (kind == 't' && !tenant_record_decode(bytes, &a)) must(a >= 0);
     if (kind == 'p') (void)!position_record_decode(bytes, &position);
     if (kind == 'k') must((cell_key_decode(bytes, &series, &a) == ERR_OK) == (bytes.size == 16));
@@ -216,6 +229,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     buf_init(&again, 1u << 20);
     if (kind == 'b') fuzz_body(bytes, &arena);
     if (kind == 'c') fuzz_cell(bytes, &again);
+    if (kind == 'w') fuzz_node(bytes, &again);
     if (kind == 'n') fuzz_counter(bytes, &again, &arena);
     if (kind == 's') fuzz_series(bytes);
     if (kind == 'd') fuzz_definition(bytes, &again, &arena);

@@ -107,6 +107,29 @@ static unsigned cells_between(const struct model *model, const struct walk *walk
     return count;
 }
 
+static void compare_sum(struct sim *sim, const struct walk *walk, int64_t from, int64_t to)
+{
+    struct place place;
+    struct range_sum sum;
+    struct store *store = &sim->probe.store;
+    const struct model *shown = &sim->chain.shown;
+    place_make(sim, &place, walk->tenant, walk->name, walk->duration);
+    enum err e = store->ops->sum(store, &place.ref, from, to, &sum);
+    if (!readable(sim, e, "sum")) return;
+    for (unsigned i = 0; i < shown->cells_count; i++) {
+        const struct model_cell *cell = &shown->cells[i];
+        if (cell->tenant != walk->tenant || cell->name != walk->name ||
+            cell->duration != walk->duration || cell->bucket < from || cell->bucket > to)
+            continue;
+        sum.added -= cell->added;
+        sum.subbed -= cell->subbed;
+    }
+    if (sum.added != 0 || sum.subbed != 0)
+        sim_fail(sim, "a sum of tenant %u, name %u, duration %d is off by %lld and %lld",
+                 walk->tenant, walk->name, walk->duration, (long long)sum.added,
+                 (long long)sum.subbed);
+}
+
 static void compare_range(struct sim *sim, struct walk walk, int64_t from, int64_t to)
 {
     struct place place;
@@ -120,6 +143,7 @@ static void compare_range(struct sim *sim, struct walk walk, int64_t from, int64
     if (walk.seen != expected)
         sim_fail(sim, "a range of tenant %u, name %u, duration %d has %u buckets, expected %u",
                  walk.tenant, walk.name, walk.duration, walk.seen, expected);
+    compare_sum(sim, &walk, from, to);
 }
 
 struct listing {

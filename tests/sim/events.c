@@ -61,7 +61,7 @@ static int64_t pick_time(struct sim *sim)
     return sim->plan.times_ms[dice_below(dice, sim->plan.times_count)];
 }
 
-struct model_event events_make(struct sim *sim, unsigned tenant)
+static struct model_event make_event(struct sim *sim, unsigned tenant)
 {
     struct dice *dice = &sim->dice;
     struct model_event event = {.id = dice_below(dice, sim->plan.ids)};
@@ -81,6 +81,19 @@ struct model_event events_make(struct sim *sim, unsigned tenant)
     if (event.has_n) event.n = pick_amount(sim);
     event.occurred_ms = pick_time(sim);
     return event;
+}
+
+/* An event's id is its key, and a request of events has no other. */
+void events_ask(struct sim *sim, struct model_job *job)
+{
+    job->atomic = false;
+    job->key = (struct model_key){0};
+    for (unsigned i = 0; i < job->count; i++) {
+        job->ops[i] = (struct model_op){.kind = MODEL_EVENT, .tenant = job->tenant};
+        job->ops[i].event = make_event(sim, job->tenant);
+        job->ops[i].malformed = job->count > 1 && dice_chance(&sim->dice, 3);
+        if (i && dice_chance(&sim->dice, 10)) job->ops[i] = job->ops[i - 1];
+    }
 }
 
 static struct projection *project_now(struct sim *sim, struct flight *flight, const struct op *op)

@@ -251,6 +251,12 @@ static enum err probe_range(struct store *store, const struct cell_ref *ref, int
     return real_of(store)->ops->range(real_of(store), ref, from, to, visit, context);
 }
 
+static enum err probe_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+                          struct range_sum *sum_out)
+{
+    return real_of(store)->ops->sum(real_of(store), ref, from, to, sum_out);
+}
+
 static enum err probe_list(struct store *store, struct bytes prefix, struct bytes after,
                            store_counter_fn *visit, void *context)
 {
@@ -313,6 +319,7 @@ static const struct store_ops probe_ops = {
     .sync = probe_sync,
     .get = probe_get,
     .range = probe_range,
+    .sum = probe_sum,
     .list = probe_list,
     .object = probe_object,
     .objects = probe_objects,

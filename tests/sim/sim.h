@@ -227,7 +227,7 @@ bool traffic_idle(const struct sim *sim);
 void traffic_check_depth(struct sim *sim);
 
 /* events.c */
-struct model_event events_make(struct sim *sim, unsigned tenant);
+void events_ask(struct sim *sim, struct model_job *job); /* a request of events */
 void events_fill(struct sim *sim, struct flight *flight, unsigned index);
 void events_check(struct sim *sim, const struct flight *flight, unsigned index);
 /* Reads history in pages and compares it with the model's. */

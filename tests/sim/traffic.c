@@ -74,19 +74,6 @@ static struct model_op make_op(struct sim *sim, unsigned tenant, bool alone)
     return op;
 }
 
-/* An event's id is its key, and a request of events has no other. */
-static void make_events(struct sim *sim, struct model_job *job)
-{
-    job->atomic = false;
-    job->key = (struct model_key){0};
-    for (unsigned i = 0; i < job->count; i++) {
-        job->ops[i] = (struct model_op){.kind = MODEL_EVENT, .tenant = job->tenant};
-        job->ops[i].event = events_make(sim, job->tenant);
-        job->ops[i].malformed = job->count > 1 && dice_chance(&sim->dice, 3);
-        if (i && dice_chance(&sim->dice, 10)) job->ops[i] = job->ops[i - 1];
-    }
-}
-
 /* As the API makes them: single operations in either lane, with or without a key; batches, cut into
  * as many commits as it takes; atomic or keyed batches, which are not. */
 static void make_request(struct sim *sim, struct request *request)
@@ -106,7 +93,7 @@ static void make_request(struct sim *sim, struct request *request)
         request->lane = dice_chance(dice, 30) ? LANE_SYNC : LANE_BATCHED;
     }
     if (sim->plan.events && dice_chance(dice, 45)) {
-        make_events(sim, job);
+        events_ask(sim, job);
         return;
     }
     for (unsigned i = 0; i < job->count; i++) {

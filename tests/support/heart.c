@@ -377,6 +377,26 @@ static const char *cell_broken(struct store *store, const struct cell_ref *ref,
     return NULL;
 }
 
+/* Of all, and of the middle third. */
+static const char *sum_broken(struct store *store, const struct cell_ref *ref,
+                              const struct gathering *gathering, bool all)
+{
+    size_t first = all ? 0 : gathering->cells_count / 3;
+    size_t end = all ? gathering->cells_count : gathering->cells_count * 2 / 3;
+    struct range_sum sum;
+    __int128 added = 0;
+    __int128 subbed = 0;
+    if (first >= end) return NULL;
+    for (size_t i = first; i < end; i++) {
+        added += gathering->cells[i].cell.added;
+        subbed += gathering->cells[i].cell.subbed;
+    }
+    int64_t from = all ? INT64_MIN : gathering->cells[first].bucket;
+    int64_t to = all ? INT64_MAX : gathering->cells[end - 1].bucket;
+    if (store->ops->sum(store, ref, from, to, &sum) != ERR_OK) return "sum failed";
+    return sum.added == added && sum.subbed == subbed ? NULL : "sum is not the sum of the range";
+}
+
 static const char *series_broken(struct store *store, struct gathering *gathering, struct bytes key,
                                  const struct series *series)
 {
@@ -391,6 +411,8 @@ static const char *series_broken(struct store *store, struct gathering *gatherin
         if (i > 0 && cells[i].bucket <= cells[i - 1].bucket) return "range is not in order";
         broken = cell_broken(store, &ref, &cells[i]);
     }
+    if (!broken) broken = sum_broken(store, &ref, gathering, true);
+    if (!broken) broken = sum_broken(store, &ref, gathering, false);
     if (!broken && (int64_t)gathering->cells_count != series->cells)
         return "a series has another number of cells than it says";
     return broken;

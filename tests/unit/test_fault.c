@@ -38,6 +38,13 @@ static enum err try_range(struct heart *heart, int64_t *sum_out)
     return heart->store->ops->range(heart->store, &ref, 0, 1000, visit_cell, sum_out);
 }
 
+static enum err try_sum(struct heart *heart)
+{
+    struct range_sum sum;
+    struct cell_ref ref = heart_ref(heart, "n", 60);
+    return heart->store->ops->sum(heart->store, &ref, 0, 1000, &sum);
+}
+
 static bool visit_counter(void *context, struct bytes key, const struct counter *counter)
 {
     (void)key, (void)counter;
@@ -66,6 +73,36 @@ static enum err try_due(struct heart *heart, int64_t *count_out)
     return heart->store->ops->due(heart->store, 1000, visit_due, count_out);
 }
 
+static enum err try_object(struct heart *heart, int64_t *size_out)
+{
+    struct buf value;
+    buf_init(&value, 100);
+    enum err e = heart->store->ops->object(heart->store, bytes_str(heart->asks.tenant), &value);
+    *size_out = (int64_t)value.size;
+    buf_release(&value);
+    return e;
+}
+
+static bool visit_event(void *context, const struct stored_event *event)
+{
+    *(int64_t *)context += !event->duplicate;
+    return true;
+}
+
+/* How many of the tenant's events there are; dropped deliveries do not count. */
+static enum err try_events(struct heart *heart, int64_t *count_out)
+{
+    const struct event_query query = {.tenant = bytes_str(heart->asks.tenant),
+                                      .upto = UINT64_MAX,
+                                      .arrived_from = INT64_MIN,
+                                      .events = true,
+                                      .duplicates = true,
+                                      .budget = SIZE_MAX};
+    uint64_t next;
+    *count_out = 0;
+    return heart->store->ops->events(heart->store, &query, visit_event, count_out, &next);
+}
+
 static void the_nth_call_of_a_kind_fails_once(void **state)
 {
     struct heart *heart = wrapped("fault memory");
@@ -82,8 +119,18 @@ static void the_nth_call_of_a_kind_fails_once(void **state)
     fault_fail(heart->store, FAULT_RANGE | FAULT_DUE, 2);
     assert_int_equal(try_range(heart, &ignored), ERR_OK);
     assert_int_equal(try_due(heart, &ignored), ERR_STORAGE);
+    fault_fail(heart->store, FAULT_RANGE, 2);
+    assert_int_equal(try_sum(heart), ERR_OK);
+    assert_int_equal(try_sum(heart), ERR_STORAGE);
+    assert_int_equal(try_sum(heart), ERR_OK);
     fault_fail(heart->store, FAULT_LIST, 1);
     assert_int_equal(try_list(heart, &ignored), ERR_STORAGE);
+    fault_fail(heart->store, FAULT_EVENTS, 1);
+    assert_int_equal(try_events(heart, &ignored), ERR_STORAGE);
+    fault_fail(heart->store, FAULT_OBJECT, 1);
+    assert_int_equal(try_object(heart, &ignored), ERR_STORAGE);
+    fault_fail(heart->store, FAULT_BEGIN, 1);
+    assert_int_equal(heart_do(heart, ask(&heart->asks, OP_INCREMENT, "n", 1)).err, ERR_STORAGE);
     fault_fail(heart->store, FAULT_READS, 9);
     assert_true(fault_heal(heart->store)); /* it had not happened */
     assert_int_equal(try_get(heart), ERR_OK);
@@ -142,6 +189,19 @@ static void loose(struct script *script)
     heart_tend(heart);
 }
 
+/* An event's id is its key: it may be sent until there is an answer. */
+static void insist_event(struct script *script, const char *id)
+{
+    struct heart *heart = script->heart;
+    struct op done = heart_do(heart, ask_event(&heart->asks, id, "type", "k=v", NULL));
+    for (unsigned tries = 0; done.err == ERR_STORAGE && tries < 3; tries++) {
+        script->failures++;
+        heart_tend(heart);
+        done = heart_do(heart, ask_event(&heart->asks, id, "type", "k=v", NULL));
+    }
+    assert_int_equal(done.err, ERR_OK);
+}
+
 static void note(struct script *script, enum err e)
 {
     if (e == ERR_OK) return;
@@ -186,7 +246,18 @@ static void run_script(struct script *script)
     read_all(script, 3, 7, 2); /* one of the two loose ones was known */
     insist(script, ask(asks, OP_INCREMENT, "gone", 1));
     assert_int_equal(insist(script, ask(asks, OP_DELETE, "gone", 0)).err, ERR_OK);
-    enum err e = try_due(heart, &got);
+    insist_event(script, "E1");
+    insist_event(script, "E2");
+    insist_event(script, "E1");
+    insist(script, ask_object(asks, asks->tenant, "object"));
+    enum err e = try_events(heart, &got);
+    note(script, e);
+    if (e != ERR_OK) assert_int_equal(try_events(heart, &got), ERR_OK);
+    assert_int_equal(got, 2);
+    note(script, e = try_object(heart, &got));
+    if (e != ERR_OK) assert_int_equal(try_object(heart, &got), ERR_OK);
+    assert_int_equal(got, 6);
+    e = try_due(heart, &got);
     note(script, e);
     if (e != ERR_OK) assert_int_equal(try_due(heart, &got), ERR_OK);
     assert_int_equal(got, 1);
@@ -201,6 +272,9 @@ static void check_script(struct script *script)
     struct heart *heart = script->heart;
     assert_int_equal(heart_net(heart, "n"), 10); /* exactly once, whatever failed */
     assert_int_equal(heart_net(heart, "gone"), -1);
+    int64_t events;
+    assert_int_equal(try_events(heart, &events), ERR_OK);
+    assert_int_equal(events, 2);
     assert_in_range(heart_net(heart, "loose"), script->known, script->known + script->unknown);
     const char *broken = heart_broken(heart);
     if (broken) fail_msg("%s", broken);

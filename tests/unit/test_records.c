@@ -75,6 +75,38 @@ static void expiry_keys_sort_by_time_first(void **state)
     assert_int_equal(bucket, 9);
 }
 
+static void node_keys_sort_by_series_then_level_then_time(void **state)
+{
+    static const struct {
+        uint64_t series;
+        uint8_t level;
+        int64_t index;
+    } sorted[] = {{1, 1, INT64_MIN}, {1, 1, -1}, {1, 1, 0}, {1, 1, INT64_MAX}, {1, 2, -5},
+                  {1, 2, 0},         {2, 1, -9}, {2, 2, 0}, {UINT64_MAX, 1, 0}};
+    char left[NODE_KEY_SIZE];
+    char right[NODE_KEY_SIZE];
+    for (size_t i = 1; i < ARRAY_COUNT(sorted); i++) {
+        struct bytes before =
+            node_key(left, sorted[i - 1].series, sorted[i - 1].level, sorted[i - 1].index);
+        struct bytes after = node_key(right, sorted[i].series, sorted[i].level, sorted[i].index);
+        assert_true(bytes_compare(before, after) < 0);
+    }
+}
+
+static void marks_stand_before_all_nodes(void **state)
+{
+    char left[MARK_KEY_SIZE];
+    char right[NODE_KEY_SIZE];
+    uint64_t series;
+    struct bytes mark = mark_key(left, UINT64_MAX);
+    assert_true(bytes_compare(mark, node_key(right, 1, 1, INT64_MIN)) < 0);
+    assert_int_equal(mark_key_decode(mark, &series), ERR_OK);
+    assert_true(series == UINT64_MAX);
+    left[7] = 1;
+    assert_int_equal(mark_key_decode(mark, &series), ERR_CORRUPT);
+    assert_int_equal(mark_key_decode(node_key(right, 0, 1, 1), &series), ERR_CORRUPT);
+}
+
 static void keys_of_another_size_are_refused(void **state)
 {
     char bytes[64] = {0};
@@ -193,6 +225,52 @@ static void series_come_back(void **state)
     assert_int_equal(decode_series(buf_bytes(&buf)), ERR_CORRUPT);
 }
 
+static struct range_sum node_back;
+
+static enum err decode_node(struct bytes value)
+{
+    return node_record_decode(value, &node_back);
+}
+
+static void nodes_come_back(void **state)
+{
+    const __int128 most = (__int128)(~(unsigned __int128)0 >> 1);
+    const struct range_sum sums[] = {{0, 0},
+                                     {1, 300},
+                                     {INT64_MAX, 0},
+                                     {(__int128)1 << 64, ((__int128)5 << 64) + 7},
+                                     {most, most}};
+    for (size_t i = 0; i < ARRAY_COUNT(sums); i++) {
+        node_record(&buf, &sums[i]);
+        assert_true(buf.size <= 64); /* the room that sums.c has for one */
+        assert_int_equal(decode_node(buf_bytes(&buf)), ERR_OK);
+        assert_true(node_back.added == sums[i].added && node_back.subbed == sums[i].subbed);
+        expect_only_whole(decode_node);
+    }
+    buf_add_char(&buf, 1); /* below zero */
+    for (unsigned i = 0; i < 4; i++)
+        buf_add_varint(&buf, i == 1 ? (uint64_t)1 << 63 : 0);
+    assert_int_equal(decode_node(buf_bytes(&buf)), ERR_CORRUPT);
+}
+
+static enum err decode_mark(struct bytes value)
+{
+    return mark_record_decode(value, &duration_back);
+}
+
+static void marks_come_back(void **state)
+{
+    static const int32_t durations[] = {1, 60, INT32_MAX};
+    for (size_t i = 0; i < ARRAY_COUNT(durations); i++) {
+        mark_record(&buf, durations[i]);
+        assert_int_equal(decode_mark(buf_bytes(&buf)), ERR_OK);
+        assert_int_equal(duration_back, durations[i]);
+        expect_only_whole(decode_mark);
+    }
+    mark_record(&buf, 0);
+    assert_int_equal(decode_mark(buf_bytes(&buf)), ERR_CORRUPT);
+}
+
 static int64_t tenant_back;
 
 static enum err decode_tenant(struct bytes value)
@@ -242,11 +320,15 @@ int main(void)
         ROW(cell_keys_sort_by_series_then_time),
         ROW(series_keys_stand_before_the_keys_of_their_cells),
         ROW(expiry_keys_sort_by_time_first),
+        ROW(node_keys_sort_by_series_then_level_then_time),
+        ROW(marks_stand_before_all_nodes),
         ROW(keys_of_another_size_are_refused),
         ROW(cells_come_back),
         ROW(a_cell_that_is_none_is_refused),
         ROW(counters_come_back),
         ROW(series_come_back),
+        ROW(nodes_come_back),
+        ROW(marks_come_back),
         ROW(tenants_come_back),
         ROW(positions_come_back),
     };

@@ -142,6 +142,43 @@ static void a_scan_stops_when_told(void **state)
     assert_string_equal(seen.text, "a b ");
 }
 
+/* Over families, and over what is written, flushed and deleted meanwhile. */
+static void a_view_shows_one_instant(void **state)
+{
+    struct world *world = *state;
+    struct state_view *view;
+    struct seen seen = {0};
+    struct buf got;
+    buf_init(&got, 64);
+    put(world, STATE_COUNTERS, "a", "1");
+    put_now(world, STATE_SUMS, "x", "1");
+    assert_int_equal(state_view_new(&view, world->state), ERR_OK);
+    put(world, STATE_COUNTERS, "b", "2");
+    put_now(world, STATE_SUMS, "x", "2");
+    assert_int_equal(state_flush(world->state), ERR_OK);
+    state_batch_delete(world->batch, STATE_COUNTERS, BYTES("a"));
+    write_batch(world);
+    assert_int_equal(state_view_get(view, STATE_SUMS, BYTES("x"), &got), ERR_OK);
+    assert_true(bytes_equal(buf_bytes(&got), BYTES("1")));
+    assert_int_equal(state_view_get(view, STATE_COUNTERS, BYTES("b"), &got), ERR_NOT_FOUND);
+    assert_int_equal(state_view_scan(view, STATE_COUNTERS, BYTES_NONE, BYTES_NONE, see, &seen),
+                     ERR_OK);
+    assert_string_equal(seen.text, "a ");
+    state_view_free(view);
+    expect_scan(world, "", "", "b ");
+    buf_release(&got);
+}
+
+static void a_cleared_batch_writes_nothing(void **state)
+{
+    struct world *world = *state;
+    put(world, STATE_META, "a", "1");
+    state_batch_clear(world->batch);
+    put_now(world, STATE_META, "b", "2");
+    expect_stored(world, STATE_META, "a", NULL);
+    expect_stored(world, STATE_META, "b", "2");
+}
+
 static struct bytes cell_key(char key[16], uint64_t series, int64_t bucket)
 {
     put_ordered_u64(key, series);
@@ -361,6 +398,8 @@ int main(void)
         TEST(many_at_once_are_found_each_once),
         TEST(a_scan_sees_from_included_to_excluded_in_order),
         TEST(a_scan_stops_when_told),
+        TEST(a_view_shows_one_instant),
+        TEST(a_cleared_batch_writes_nothing),
         TEST(cells_are_found_within_a_series_and_across_series),
         TEST(what_was_ingested_is_found_and_survives_without_a_flush),
         TEST(the_newest_of_written_and_ingested_wins),

@@ -1,5 +1,5 @@
-/* test_store_reads.c -- get, range, list and due of every store agree with each other and with what
- * was written, wherever it is by then: staged, in memory, in the state, or deleted. */
+/* test_store_reads.c -- get, range, sum, list and due of every store agree with each other and with
+ * what was written, wherever it is by then: staged, in memory, in the state, or deleted. */
 #include "support/store_expect.h"
 
 /* ---- what the reads find ---- */
@@ -21,6 +21,54 @@ static void range_has_both_ends_and_the_order_of_time(void **state)
     assert_string_equal(range(heart, "views", 60, 181, 999, EVERY), "");
     assert_string_equal(range(heart, "views", 61, INT64_MIN, INT64_MAX, EVERY), "");
     assert_string_equal(range(heart, "likes", 60, INT64_MIN, INT64_MAX, EVERY), "");
+}
+
+static void expect_sum(struct heart *heart, int32_t duration, int64_t from, int64_t to,
+                       int64_t added, int64_t subbed)
+{
+    struct range_sum sum = {-1, -1};
+    struct cell_ref ref = heart_ref(heart, "views", duration);
+    assert_int_equal(heart->store->ops->sum(heart->store, &ref, from, to, &sum), ERR_OK);
+    assert_true(sum.added == added && sum.subbed == subbed);
+}
+
+/* In memory, in the state, in both at once. */
+static void sum_adds_up_what_range_shows(void **state)
+{
+    struct heart *heart = *state;
+    expect_sum(heart, 60, INT64_MIN, INT64_MAX, 0, 0);
+    for (int64_t i = 0; i < 40; i++) {
+        done_ok(heart, increment_at(heart, "views", 60, (i - 20) * 60, 1 + i));
+        if (i % 16 == 8) heart_checkpoint(heart);
+    }
+    struct op less = increment_at(heart, "views", 60, 0, 5);
+    less.kind = OP_DECREMENT;
+    done_ok(heart, less);
+    done_ok(heart, increment_at(heart, "views", 0, 0, 7));
+    for (unsigned round = 0; round < 3; round++) {
+        expect_sum(heart, 60, INT64_MIN, INT64_MAX, 820, 5);
+        expect_sum(heart, 60, -60, 60, 20 + 21 + 22, 5);
+        expect_sum(heart, 60, -59, 59, 21, 5);
+        expect_sum(heart, 60, 60, -60, 0, 0);
+        expect_sum(heart, 60, 1, 59, 0, 0);
+        expect_sum(heart, 0, INT64_MIN, INT64_MAX, 7, 0);
+        expect_sum(heart, 61, INT64_MIN, INT64_MAX, 0, 0);
+        if (round == 0) heart_checkpoint(heart);
+        if (round == 1) heart_crash(heart, 1);
+    }
+    done_ok(heart, ask(&heart->asks, OP_DELETE, "views", 0));
+    expect_sum(heart, 60, INT64_MIN, INT64_MAX, 0, 0);
+}
+
+static void sums_past_64_bits_are_exact(void **state)
+{
+    struct heart *heart = *state;
+    struct range_sum sum;
+    for (int64_t i = 0; i < 3; i++)
+        done_ok(heart, increment_at(heart, "views", 60, i * 60, INT64_MAX));
+    struct cell_ref ref = heart_ref(heart, "views", 60);
+    assert_int_equal(heart->store->ops->sum(heart->store, &ref, 0, 999, &sum), ERR_OK);
+    assert_true(sum.added == (__int128)INT64_MAX * 3 && sum.subbed == 0);
 }
 
 static void list_has_the_tenants_names_in_order(void **state)
@@ -199,6 +247,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAW(range_has_both_ends_and_the_order_of_time),
+        LAW(sum_adds_up_what_range_shows),
+        LAW(sums_past_64_bits_are_exact),
         LAW(list_has_the_tenants_names_in_order),
         LAW(a_read_from_memory_is_right_or_busy),
         LAW(reads_agree_after_many_changes),

@@ -31,6 +31,7 @@ static void write_cell(void *context, struct cache_entry *entry)
     char due[EXPIRY_KEY_SIZE];
     char room[64];
     cells_value(entry, &series, &bucket, &cell);
+    sums_note(embedded->sums, series, bucket, &cell);
     cell_key(key, series, bucket);
     if (!cell.exists) {
         state_batch_delete(embedded->writes, STATE_CELLS, bytes_of(key, sizeof key));
@@ -106,6 +107,22 @@ static enum err write_back_cache(struct embedded *embedded, struct cache *cache,
     return ERR_OK;
 }
 
+/* The nodes above a chunk of cells go into the same batch. They are worked out after the cache's
+ * lock is released: it is taken inside the state's by others. */
+static enum err write_back_cells(struct embedded *embedded)
+{
+    _Static_assert(WRITE_BACK_CHUNK <= SUMS_CHUNK, "every cell of a chunk can be noted");
+    struct cache *cache = cells_cache(embedded->cells);
+    for (unsigned i = 0; i < CACHE_SHARDS; i++) {
+        while (cache_write_back(cache, i, WRITE_BACK_CHUNK, write_cell, embedded) > 0) {
+            enum err e = sums_write(embedded->sums, embedded->state, embedded->writes);
+            if (e == ERR_OK) e = state_write(embedded->state, embedded->writes);
+            if (e != ERR_OK) return e;
+        }
+    }
+    return ERR_OK;
+}
+
 /* The cells of an unmapped series. A few are deleted one by one; many by one range tombstone, which
  * would slow scans down if every small series left one behind. */
 struct dead_cells {
@@ -133,6 +150,8 @@ static enum err write_dead_series(struct embedded *embedded, uint64_t series)
     if (cells.count >= DEAD_CELLS_FEW)
         state_batch_delete_range(embedded->writes, STATE_CELLS, first, end);
     state_batch_delete(embedded->writes, STATE_SERIES, first);
+    e = sums_bury(embedded->sums, embedded->state, embedded->writes, series);
+    if (e != ERR_OK) return e;
     return state_write(embedded->state, embedded->writes);
 }
 
@@ -151,7 +170,7 @@ static enum err write_back(struct embedded *embedded)
     if (e == ERR_OK) e = write_back_cache(embedded, objects_cache(embedded->objects), write_object);
     if (e == ERR_OK)
         e = write_back_cache(embedded, counters_cache(embedded->counters), write_counter);
-    if (e == ERR_OK) e = write_back_cache(embedded, cells_cache(embedded->cells), write_cell);
+    if (e == ERR_OK) e = write_back_cells(embedded);
     return e;
 }
 
@@ -212,6 +231,7 @@ static void checkpoint_failed(struct embedded *embedded)
 {
     log_line(LOG_ERROR, "checkpoint failed", LOG_KV("why", state_error(embedded->state)));
     atomic_fetch_add(&embedded->storage_errors, 1);
+    state_batch_clear(embedded->writes); /* half a batch is never written */
     embedded->state_failed = true;
 }
 
@@ -278,8 +298,10 @@ static bool checkpoint_is_due(struct embedded *embedded)
 static void reopen_state(struct embedded *embedded)
 {
     state_batch_free(embedded->writes);
-    if (state_reopen(embedded->state) == ERR_OK) embedded->state_failed = false;
+    enum err e = state_reopen(embedded->state);
     embedded->writes = state_batch_new(embedded->state);
+    if (e == ERR_OK) e = sums_load(embedded->sums, embedded->state);
+    embedded->state_failed = e != ERR_OK;
 }
 
 static void restart_journal(struct embedded *embedded)
@@ -289,6 +311,15 @@ static void restart_journal(struct embedded *embedded)
     embedded->down = false;
     pthread_mutex_unlock(&embedded->pipeline);
     log_line(LOG_INFO, "the journal can be written again");
+}
+
+static bool tend_sums(struct embedded *embedded)
+{
+    bool more;
+    if (embedded->state_failed) return false;
+    if (sums_build(embedded->sums, embedded->state, embedded->writes, &more) != ERR_OK)
+        checkpoint_failed(embedded);
+    return more;
 }
 
 static bool tend_state(struct embedded *embedded)
@@ -301,6 +332,7 @@ static bool tend_state(struct embedded *embedded)
         checkpoint_failed(embedded);
     else if (checkpoint_is_due(embedded))
         (void)!checkpoint_run(embedded);
+    more |= tend_sums(embedded);
     reserve_restore(&embedded->reserve);
     return more;
 }

@@ -60,7 +60,10 @@ static enum err open_state(struct embedded *embedded, char *error_out, size_t er
                                   .ids_expired_before = ids_expired_before,
                                   .context = embedded};
     e = state_open(&embedded->state, &config, error_out, error_size);
-    if (e == ERR_OK) embedded->writes = state_batch_new(embedded->state);
+    if (e != ERR_OK) return e;
+    embedded->writes = state_batch_new(embedded->state);
+    e = sums_load(embedded->sums, embedded->state);
+    if (e != ERR_OK) snprintf(error_out, error_size, "cannot read which series are summed.");
     return e;
 }
 
@@ -198,6 +201,7 @@ static struct embedded *embedded_new(const struct embedded_config *config)
     embedded->cells =
         cells_new(memory - memory / COUNTER_CACHE_SHARE - memory / OBJECT_CACHE_SHARE);
     embedded->tenants = tenants_new();
+    embedded->sums = sums_new();
     lock_init(&embedded->visible);
     lock_init(&embedded->retained);
     pthread_mutex_init(&embedded->turn, NULL);
@@ -221,6 +225,7 @@ static void embedded_free(struct embedded *embedded)
     counters_free(embedded->counters);
     tenants_free(embedded->tenants);
     objects_free(embedded->objects);
+    sums_free(embedded->sums);
     pthread_rwlock_destroy(&embedded->visible);
     pthread_rwlock_destroy(&embedded->retained);
     identity_release(&embedded->identity);
@@ -334,6 +339,7 @@ static const struct store_ops embedded_ops = {
     .sync = embedded_sync,
     .get = embedded_get,
     .range = embedded_range,
+    .sum = embedded_sum,
     .list = embedded_list,
     .object = embedded_object,
     .objects = embedded_objects,

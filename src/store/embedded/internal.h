@@ -3,6 +3,7 @@
  *   turn.c        commit thread: load, stage, encode
  *   publish.c     sync thread: append, sync, show to readers; or fail and wind back
  *   reads.c       readers: memory first, then a snapshot of the state
+ *   sums.c        tend thread: higher-level sums beside the cells; sums_read.c reads them
  *   checkpoint.c  tend thread: write back, flush, move `applied`, trim; recovery from errors
  *   history.c     readers: retained events; tend thread: journal to archive
  *   embedded.c    open, recover, close
@@ -27,6 +28,7 @@
 #include "store/embedded/registry.h"
 #include "store/embedded/reserve.h"
 #include "store/embedded/state.h"
+#include "store/embedded/sums.h"
 #include "store/embedded/tenants.h"
 
 /* A submitted batch's block, kept for reuse. */
@@ -46,6 +48,7 @@ struct embedded {
     struct counters *counters;
     struct tenants *tenants;
     struct objects *objects;
+    struct sums *sums;
     struct archive *archive;
     pthread_rwlock_t retained; /* read while somebody reads the journal; written to trim it */
 
@@ -102,6 +105,8 @@ enum err embedded_get(struct store *store, const struct cell_ref *ref, int64_t b
                       enum read_how how, struct cell *cell_out);
 enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
                         store_cell_fn *visit, void *context);
+enum err embedded_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+                      struct range_sum *sum_out);
 enum err embedded_list(struct store *store, struct bytes prefix, struct bytes after,
                        store_counter_fn *visit, void *context);
 enum err embedded_object(struct store *store, struct bytes key, struct buf *value_out);

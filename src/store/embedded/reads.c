@@ -129,27 +129,114 @@ static bool merge_stored(void *context, struct bytes key, struct bytes value)
     return !merge->stopped;
 }
 
+struct newer_cells {
+    struct bucket_cell *cells;
+    size_t count;
+};
+
+static enum err walk_cells(struct embedded *embedded, uint64_t series, int64_t from, int64_t to,
+                           const struct newer_cells *newer, store_cell_fn *visit, void *context)
+{
+    struct range_merge merge = {
+        .newer = newer->cells, .newer_count = newer->count, .visit = visit, .context = context};
+    char first[CELL_KEY_SIZE];
+    char end[CELL_KEY_SIZE + 1] = {0}; /* right after the last: the end is not included */
+    cell_key(first, series, from);
+    cell_key(end, series, to);
+    enum err e = state_scan(embedded->state, STATE_CELLS, bytes_of(first, sizeof first),
+                            bytes_of(end, sizeof end), merge_stored, &merge);
+    if (e == ERR_OK) e = merge.err;
+    if (e == ERR_OK) merge_newer_before(&merge, INT64_MAX);
+    return e;
+}
+
 enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
                         store_cell_fn *visit, void *context)
 {
     struct embedded *embedded = embedded_of(store);
     struct series series;
+    struct newer_cells newer;
     enum err e = find_series(embedded, ref, READ_ALL, &series);
     if (e != ERR_OK || series.id == 0) return e;
+    newer.count = cells_newer(embedded->cells, series.id, from, to, &newer.cells);
+    e = walk_cells(embedded, series.id, from, to, &newer, visit, context);
+    free(newer.cells);
+    return e;
+}
 
-    struct bucket_cell *newer;
-    struct range_merge merge = {.visit = visit, .context = context};
-    merge.newer_count = cells_newer(embedded->cells, series.id, from, to, &newer);
-    merge.newer = newer;
-    char first[CELL_KEY_SIZE];
-    char end[CELL_KEY_SIZE + 1] = {0}; /* right after the last: the end is not included */
-    cell_key(first, series.id, from);
-    cell_key(end, series.id, to);
-    e = state_scan(embedded->state, STATE_CELLS, bytes_of(first, sizeof first),
-                   bytes_of(end, sizeof end), merge_stored, &merge);
-    if (e == ERR_OK) e = merge.err;
-    if (e == ERR_OK) merge_newer_before(&merge, INT64_MAX);
-    free(newer);
+/* -- Sums -------------------------------------------------------------------------------------- */
+
+struct walk {
+    struct range_sum *sum;
+    size_t cells;
+};
+
+static bool walk_cell(void *context, int64_t bucket, const struct cell *cell)
+{
+    struct walk *walk = context;
+    (void)bucket;
+    walk->sum->added += cell->added;
+    walk->sum->subbed += cell->subbed;
+    walk->cells++;
+    return true;
+}
+
+static bool has_nodes_inside(const struct series *series, int64_t from, int64_t to)
+{
+    if (series->duration == 0 || from > to) return false;
+    return ((uint64_t)to - (uint64_t)from) / (uint64_t)series->duration >= 2 * SUMS_FAN;
+}
+
+/* From nodes where there are any. They hold what is stored, so the newer cells are exchanged for
+ * the stored ones of the same snapshot. */
+static enum err sum_nodes(struct embedded *embedded, const struct series *series, int64_t from,
+                          int64_t to, const struct newer_cells *newer, struct range_sum *sum,
+                          bool *summed_out)
+{
+    struct state_view *view;
+    *summed_out = false;
+    enum err e = state_view_new(&view, embedded->state);
+    if (e == ERR_OK) e = sums_read(view, series, from, to, sum, summed_out);
+    if (e == ERR_OK && *summed_out) e = sums_renew(view, series, newer->cells, newer->count, sum);
+    state_view_free(view);
+    return e;
+}
+
+static enum err sum_series(struct embedded *embedded, const struct series *series, int64_t from,
+                           int64_t to, struct range_sum *sum)
+{
+    struct newer_cells newer;
+    struct walk walk = {.sum = sum};
+    bool summed = false;
+    enum err e = ERR_OK;
+    bool long_range = has_nodes_inside(series, from, to);
+    newer.count = cells_newer(embedded->cells, series->id, from, to, &newer.cells);
+    if (long_range) e = sum_nodes(embedded, series, from, to, &newer, sum, &summed);
+    if (e == ERR_OK && !summed)
+        e = walk_cells(embedded, series->id, from, to, &newer, walk_cell, &walk);
+    if (e == ERR_OK && long_range && walk.cells > SUMS_WALK_MIN)
+        sums_ask(embedded->sums, series->id);
+    free(newer.cells);
+    return e;
+}
+
+/* A series that dies while it is read may have lost its stored cells and not yet the copied ones:
+ * half a sum, which nobody was ever to see. It is unmapped before its cells go, so asking again
+ * tells. */
+enum err embedded_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+                      struct range_sum *sum_out)
+{
+    struct embedded *embedded = embedded_of(store);
+    struct series series;
+    struct series after;
+    enum err e;
+    do {
+        *sum_out = (struct range_sum){0};
+        e = find_series(embedded, ref, READ_ALL, &series);
+        if (e != ERR_OK || series.id == 0) return e;
+        e = sum_series(embedded, &series, from, to, sum_out);
+        if (e == ERR_OK) e = find_series(embedded, ref, READ_ALL, &after);
+    } while (e == ERR_OK && after.id != series.id);
     return e;
 }
 

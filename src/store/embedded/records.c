@@ -116,6 +116,74 @@ enum err expiry_key_decode(struct bytes key, int64_t *expires_out, uint64_t *ser
     return ERR_OK;
 }
 
+struct bytes node_key(char out[NODE_KEY_SIZE], uint64_t series, uint8_t level, int64_t index)
+{
+    put_ordered_u64(out, series);
+    out[8] = (char)level;
+    put_ordered_i64(out + 9, index);
+    return bytes_of(out, NODE_KEY_SIZE);
+}
+
+static void add_wide(struct buf *buf, __int128 value)
+{
+    must(value >= 0);
+    buf_add_varint(buf, (uint64_t)value);
+    buf_add_varint(buf, (uint64_t)(value >> 64));
+}
+
+static __int128 read_wide(struct reader *reader)
+{
+    uint64_t low = read_varint(reader);
+    uint64_t high = read_varint(reader);
+    if (high > INT64_MAX) reader->failed = true;
+    return (__int128)((unsigned __int128)high << 64 | low);
+}
+
+void node_record(struct buf *buf, const struct range_sum *sum)
+{
+    buf_add_char(buf, RECORD_FORMAT);
+    add_wide(buf, sum->added);
+    add_wide(buf, sum->subbed);
+}
+
+enum err node_record_decode(struct bytes value, struct range_sum *sum_out)
+{
+    struct reader reader = record_reader(value);
+    sum_out->added = read_wide(&reader);
+    sum_out->subbed = read_wide(&reader);
+    return record_end(&reader);
+}
+
+/* No series has the id 0, so the marks stand together before all nodes. */
+struct bytes mark_key(char out[MARK_KEY_SIZE], uint64_t series)
+{
+    put_ordered_u64(out, 0);
+    put_ordered_u64(out + 8, series);
+    return bytes_of(out, MARK_KEY_SIZE);
+}
+
+enum err mark_key_decode(struct bytes key, uint64_t *series_out)
+{
+    if (key.size != MARK_KEY_SIZE || get_ordered_u64(key.data) != 0) return ERR_CORRUPT;
+    *series_out = get_ordered_u64(key.data + 8);
+    return ERR_OK;
+}
+
+void mark_record(struct buf *buf, int32_t duration)
+{
+    buf_add_char(buf, RECORD_FORMAT);
+    buf_add_varint(buf, (uint64_t)duration);
+}
+
+enum err mark_record_decode(struct bytes value, int32_t *duration_out)
+{
+    struct reader reader = record_reader(value);
+    uint64_t duration = read_varint(&reader);
+    if (duration == 0 || duration > INT32_MAX) reader.failed = true;
+    *duration_out = (int32_t)duration;
+    return record_end(&reader);
+}
+
 void tenant_record(struct buf *buf, int64_t cells)
 {
     buf_add_char(buf, RECORD_FORMAT);

@@ -46,6 +46,12 @@ struct state_batch {
     bool failed; /* added to while the state was closed */
 };
 
+struct state_view {
+    struct state *state; /* entered for as long as the view lives */
+    const rocksdb_snapshot_t *snapshot;
+    rocksdb_readoptions_t *read;
+};
+
 static _Thread_local char state_message[256];
 
 static enum err state_fail(char *error)
@@ -175,26 +181,28 @@ enum err state_reopen(struct state *state)
     return e;
 }
 
+static enum err state_get_held(struct state *state, const rocksdb_readoptions_t *read,
+                               enum state_family family, struct bytes key, struct buf *value_out)
+{
+    char *error = NULL;
+    buf_reset(value_out);
+    rocksdb_pinnableslice_t *slice =
+        rocksdb_get_pinned_cf(state->db, read, state->families[family], key.data, key.size, &error);
+    if (error) return state_fail(error);
+    if (!slice) return ERR_NOT_FOUND;
+    struct bytes value;
+    value.data = rocksdb_pinnableslice_value(slice, &value.size);
+    buf_add(value_out, value);
+    rocksdb_pinnableslice_destroy(slice);
+    return value_out->failed ? state_refuse("a stored value is larger than it can be") : ERR_OK;
+}
+
 enum err state_get(struct state *state, enum state_family family, struct bytes key,
                    struct buf *value_out)
 {
     enum err e = state_enter(state);
     if (e) return e;
-    char *error = NULL;
-    buf_reset(value_out);
-    rocksdb_pinnableslice_t *slice = rocksdb_get_pinned_cf(
-        state->db, state->read, state->families[family], key.data, key.size, &error);
-    if (error) {
-        e = state_fail(error);
-    } else if (!slice) {
-        e = ERR_NOT_FOUND;
-    } else {
-        struct bytes value;
-        value.data = rocksdb_pinnableslice_value(slice, &value.size);
-        buf_add(value_out, value);
-        if (value_out->failed) e = state_refuse("a stored value is larger than it can be");
-        rocksdb_pinnableslice_destroy(slice);
-    }
+    e = state_get_held(state, state->read, family, key, value_out);
     state_leave(state);
     return e;
 }
@@ -271,22 +279,66 @@ static void state_scan_walk(rocksdb_iterator_t *iterator, struct bytes from, sta
     }
 }
 
+static enum err state_scan_held(struct state *state, const rocksdb_snapshot_t *snapshot,
+                                enum state_family family, struct bytes from, struct bytes to,
+                                state_visit_fn *visit, void *context)
+{
+    char *error = NULL;
+    rocksdb_readoptions_t *read = state_scan_options(family, from, to);
+    rocksdb_readoptions_set_snapshot(read, snapshot);
+    rocksdb_iterator_t *iterator =
+        rocksdb_create_iterator_cf(state->db, read, state->families[family]);
+    state_scan_walk(iterator, from, visit, context);
+    rocksdb_iter_get_error(iterator, &error);
+    rocksdb_iter_destroy(iterator);
+    rocksdb_readoptions_destroy(read);
+    return error ? state_fail(error) : ERR_OK;
+}
+
+/* An iterator without a snapshot takes one of its own. */
 enum err state_scan(struct state *state, enum state_family family, struct bytes from,
                     struct bytes to, state_visit_fn *visit, void *context)
 {
     enum err e = state_enter(state);
     if (e) return e;
-    char *error = NULL;
-    rocksdb_readoptions_t *read = state_scan_options(family, from, to);
-    rocksdb_iterator_t *iterator =
-        rocksdb_create_iterator_cf(state->db, read, state->families[family]);
-    state_scan_walk(iterator, from, visit, context);
-    rocksdb_iter_get_error(iterator, &error);
-    if (error) e = state_fail(error);
-    rocksdb_iter_destroy(iterator);
-    rocksdb_readoptions_destroy(read);
+    e = state_scan_held(state, NULL, family, from, to, visit, context);
     state_leave(state);
     return e;
+}
+
+enum err state_view_new(struct state_view **view_out, struct state *state)
+{
+    *view_out = NULL;
+    enum err e = state_enter(state);
+    if (e) return e;
+    struct state_view *view = must_calloc(1, sizeof *view);
+    view->state = state;
+    view->snapshot = rocksdb_create_snapshot(state->db);
+    view->read = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_snapshot(view->read, view->snapshot);
+    *view_out = view;
+    return ERR_OK;
+}
+
+void state_view_free(struct state_view *view)
+{
+    if (!view) return;
+    rocksdb_readoptions_destroy(view->read);
+    rocksdb_release_snapshot(view->state->db, view->snapshot);
+    state_leave(view->state);
+    free(view);
+}
+
+enum err state_view_get(struct state_view *view, enum state_family family, struct bytes key,
+                        struct buf *value_out)
+{
+    return state_get_held(view->state, view->read, family, key, value_out);
+}
+
+enum err state_view_scan(struct state_view *view, enum state_family family, struct bytes from,
+                         struct bytes to, state_visit_fn *visit, void *context)
+{
+    return state_scan_held(view->state, view->snapshot, family, from, to, visit, context);
 }
 
 struct state_batch *state_batch_new(struct state *state)
@@ -295,6 +347,12 @@ struct state_batch *state_batch_new(struct state *state)
     batch->state = state;
     batch->batch = rocksdb_writebatch_create();
     return batch;
+}
+
+void state_batch_clear(struct state_batch *batch)
+{
+    rocksdb_writebatch_clear(batch->batch);
+    batch->failed = false;
 }
 
 void state_batch_free(struct state_batch *batch)
@@ -356,8 +414,7 @@ enum err state_write(struct state *state, struct state_batch *batch)
         e = batch->failed ? ERR_STORAGE : state_write_held(state, batch);
         state_leave(state);
     }
-    rocksdb_writebatch_clear(batch->batch);
-    batch->failed = false;
+    state_batch_clear(batch);
     return e;
 }
 

@@ -1,4 +1,4 @@
-/* state.h -- RocksDB as tally uses it: eight families of keys, no log of its own, typed errors.
+/* state.h -- RocksDB as tally uses it: nine families of keys, no log of its own, typed errors.
  *
  * The journal is the log, so nothing here is durable before `state_flush`. After an I/O error
  * RocksDB refuses to write and its C API has no resume: `state_reopen` closes and opens it anew,
@@ -20,6 +20,7 @@ enum state_family {
     STATE_TENANTS,  /* tenant -> number of cells */
     STATE_IDS,      /* fingerprint -> key record */
     STATE_OBJECTS,  /* object key -> its value */
+    STATE_SUMS,     /* series id, level, index -> sum of cells; marks (sums.h) */
     STATE_FAMILY_COUNT
 };
 
@@ -58,6 +59,17 @@ typedef bool state_visit_fn(void *context, struct bytes key, struct bytes value)
 MUST_USE enum err state_scan(struct state *state, enum state_family family, struct bytes from,
                              struct bytes to, state_visit_fn *visit, void *context);
 
+/* Several reads of one instant. state_reopen waits until the view is freed, so it lives no longer
+ * than a scan does. */
+struct state_view;
+MUST_USE enum err state_view_new(struct state_view **view_out, struct state *state);
+void state_view_free(struct state_view *view); /* may be NULL */
+MUST_USE enum err state_view_get(struct state_view *view, enum state_family family,
+                                 struct bytes key, struct buf *value_out);
+MUST_USE enum err state_view_scan(struct state_view *view, enum state_family family,
+                                  struct bytes from, struct bytes to, state_visit_fn *visit,
+                                  void *context);
+
 /* Batches are for the thread that calls state_reopen only. */
 struct state_batch;
 struct state_batch *state_batch_new(struct state *state);
@@ -68,6 +80,7 @@ void state_batch_delete(struct state_batch *batch, enum state_family family, str
  * for ranges of many keys. */
 void state_batch_delete_range(struct state_batch *batch, enum state_family family,
                               struct bytes from, struct bytes to);
+void state_batch_clear(struct state_batch *batch); /* forgets what was added */
 void state_batch_free(struct state_batch *batch);
 /* Writes the batch, all of it or nothing (RocksDB's log is off), and empties it for the next use,
  * after an error too. A crash keeps all of it or nothing. */

@@ -22,7 +22,7 @@
 const char *const state_family_names[STATE_FAMILY_COUNT] = {
     [STATE_META] = "default",  [STATE_COUNTERS] = "counters", [STATE_CELLS] = "cells",
     [STATE_SERIES] = "series", [STATE_EXPIRY] = "expiry",     [STATE_TENANTS] = "tenants",
-    [STATE_IDS] = "ids",       [STATE_OBJECTS] = "objects",
+    [STATE_IDS] = "ids",       [STATE_OBJECTS] = "objects",   [STATE_SUMS] = "sums",
 };
 
 /* The C API lacks some setters; RocksDB's own parser knows every option. */
