@@ -128,6 +128,13 @@ static enum err read_unfinished(struct rebuilds *rebuilds, struct arena *arena,
 
 /* -- Asking ------------------------------------------------------------------------------------ */
 
+/* A series' granularity 0 is a total of all time as much as a persistent counter is. */
+static bool keeps_totals(const struct definition *definition)
+{
+    if (definition->mode == MODE_PERSISTENT) return true;
+    return definition->granularities_count > 0 && definition->granularities[0] == 0;
+}
+
 /* What retention let go of, an older counter had counted. Asked again as long as the job lasts, for
  * retention goes on meanwhile. */
 static enum err check_history(struct rebuilds *rebuilds, struct arena *arena,
@@ -135,7 +142,7 @@ static enum err check_history(struct rebuilds *rebuilds, struct arena *arena,
 {
     struct bytes value;
     uint64_t retained_ms;
-    if (definition->mode != MODE_PERSISTENT) return ERR_OK;
+    if (!keeps_totals(definition)) return ERR_OK;
     if (definition->adjusted) return ERR_HISTORY;
     enum err e = read_number(rebuilds, arena, META_RETAINED, &value, &retained_ms);
     if (e != ERR_OK) return e;
