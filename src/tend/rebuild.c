@@ -19,6 +19,7 @@
 #define LOOK_BYTES (8u << 20) /* of history looked through for one chunk */
 #define OBJECTS_PER_CHUNK 1u  /* the job's own position */
 #define RETRY_MS 200
+#define SWAP_BATCHES 8u /* replayed at once before the swap: some 100 ms */
 
 struct rebuilds {
     struct rebuild_config config;
@@ -46,6 +47,7 @@ struct step {
     struct op *ops;
     uint32_t count;
     uint32_t count_max;
+    size_t look_bytes; /* of history looked through for it */
     size_t weight;
     uint64_t last; /* the last sequence looked at */
     uint64_t events;
@@ -340,7 +342,7 @@ static enum err fill_chunk(struct step *step, bool *caught_up_out)
                                       .upto = stats.durable_sequence,
                                       .arrived_from = (int64_t)step->retained_ms,
                                       .events = true,
-                                      .budget = LOOK_BYTES};
+                                      .budget = step->look_bytes};
     step->last = step->job.position;
     step->job.target = stats.durable_sequence;
     enum err e = store->ops->events(store, &query, take_event, step, &next);
@@ -353,10 +355,12 @@ static enum err fill_chunk(struct step *step, bool *caught_up_out)
     return e;
 }
 
-static void chunk_room(struct step *step, uint32_t objects)
+/* Room for `batches` of events and the objects, whose places are filled last. */
+static void chunk_room(struct step *step, uint32_t objects, uint32_t batches)
 {
-    uint32_t most = step->rebuilds->config.batch_ops;
-    step->count = objects; /* their places are filled last */
+    uint32_t most = batches * step->rebuilds->config.batch_ops;
+    step->look_bytes = (size_t)batches * LOOK_BYTES;
+    step->count = objects;
     step->count_max = most > objects ? most : objects + 1;
     step->ops = arena_alloc(&step->arena, step->count_max * sizeof *step->ops);
 }
@@ -386,7 +390,7 @@ static enum err propose_chunk(struct step *step)
 
 static enum err replay_chunk(struct step *step, bool *caught_up_out)
 {
-    chunk_room(step, OBJECTS_PER_CHUNK);
+    chunk_room(step, OBJECTS_PER_CHUNK, 1);
     enum err e = fill_chunk(step, caught_up_out);
     if (e != ERR_OK) return e;
     struct rebuild_job next = moved_job(step);
@@ -479,11 +483,19 @@ static enum err swap_generations(struct step *step)
                             .prepare = swap_prepare};
     step->events = step->weight = 0;
     step->full = false;
-    chunk_room(step, SWAP_OBJECTS);
+    chunk_room(step, SWAP_OBJECTS, SWAP_BATCHES);
     enum err e = config->propose(config->context, &swap.job);
     if (e == ERR_OK && swap.swapped) crash_point("rebuild.after_swap");
     rules_release(swap.rules);
     return e;
+}
+
+/* Traffic that fills every batch keeps a rebuild, which takes turns with it, a few batches behind
+ * for ever. So the last chunk, during which everybody waits, may be larger than others. */
+static bool is_near(const struct step *step)
+{
+    uint64_t left = step->job.target - step->last;
+    return left <= (uint64_t)SWAP_BATCHES * step->rebuilds->config.batch_ops;
 }
 
 /* -- Steps ------------------------------------------------------------------------------------- */
@@ -499,7 +511,7 @@ static enum err run_job(struct step *step)
         return begin_job(step);
     bool caught_up;
     e = replay_chunk(step, &caught_up);
-    if (e != ERR_OK || !caught_up) return e;
+    if (e != ERR_OK || (!caught_up && !is_near(step))) return e;
     step->job = moved_job(step);
     step->stored = rebuild_job_encode(&step->arena, &step->job);
     return swap_generations(step);

@@ -185,7 +185,8 @@ describe('a rebuild under traffic', () => {
 /* They wait most of the time, so they wait together, each with a server of its own. */
 describe('rebuilds and retention', { concurrency: true }, () => {
     describe('a rebuild after retention', { concurrency: 1 }, () => {
-        const OLD = counter('old') + counter('series', '\n    mode: series\n    granularities: [0, 60]') +
+        const OLD = counter('old') + counter('series', '\n    mode: series\n    granularities: [60]') +
+            counter('totals', '\n    mode: series\n    granularities: [0, 60]') +
             counter('window', '\n    mode: windowed\n    window: 1h');
         const { server, tenant, admin } = rulesServer(config(OLD), { settings: { 'events.retention': '1s' } });
         const reload = reloader(server, admin);
@@ -203,6 +204,7 @@ describe('rebuilds and retention', { concurrency: true }, () => {
             await refused('old');
             expectError(await ask(admin(), 'old', { force: false }), 409, 'history_incomplete');
             assert.equal(await t.net('old'), 1, 'a refusal changes nothing');
+            expectError(await ask(admin(), 'totals'), 409, 'history_incomplete'); /* its granularity 0 is a total, too */
             await rebuilt(admin(), 'series');
             await rebuilt(admin(), 'window');
             await rebuilt(admin(), 'old', { force: true });
