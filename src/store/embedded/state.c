@@ -207,9 +207,9 @@ enum err state_get(struct state *state, enum state_family family, struct bytes k
     return e;
 }
 
-static enum err state_get_chunk(struct state *state, enum state_family family,
-                                const struct bytes *keys, size_t first, size_t count,
-                                state_found_fn *found, void *context)
+static enum err state_get_chunk(struct state *state, const rocksdb_readoptions_t *read,
+                                enum state_family family, const struct bytes *keys, size_t first,
+                                size_t count, state_found_fn *found, void *context)
 {
     const char *data[STATE_GET_CHUNK] = {0};
     size_t sizes[STATE_GET_CHUNK] = {0};
@@ -220,8 +220,8 @@ static enum err state_get_chunk(struct state *state, enum state_family family,
         data[i] = keys[first + i].data;
         sizes[i] = keys[first + i].size;
     }
-    rocksdb_batched_multi_get_cf(state->db, state->read, state->families[family], count, data,
-                                 sizes, slices, errors, false);
+    rocksdb_batched_multi_get_cf(state->db, read, state->families[family], count, data, sizes,
+                                 slices, errors, false);
     for (size_t i = 0; i < count; i++) {
         if (errors[i]) e = state_fail(errors[i]);
         if (!slices[i]) continue;
@@ -233,16 +233,25 @@ static enum err state_get_chunk(struct state *state, enum state_family family,
     return e;
 }
 
+static enum err state_get_many_held(struct state *state, const rocksdb_readoptions_t *read,
+                                    enum state_family family, const struct bytes *keys,
+                                    size_t count, state_found_fn *found, void *context)
+{
+    enum err e = ERR_OK;
+    for (size_t first = 0; first < count && !e; first += STATE_GET_CHUNK) {
+        size_t left = count - first;
+        e = state_get_chunk(state, read, family, keys, first,
+                            left < STATE_GET_CHUNK ? left : STATE_GET_CHUNK, found, context);
+    }
+    return e;
+}
+
 enum err state_get_many(struct state *state, enum state_family family, const struct bytes *keys,
                         size_t count, state_found_fn *found, void *context)
 {
     enum err e = state_enter(state);
     if (e) return e;
-    for (size_t first = 0; first < count && !e; first += STATE_GET_CHUNK) {
-        size_t left = count - first;
-        e = state_get_chunk(state, family, keys, first,
-                            left < STATE_GET_CHUNK ? left : STATE_GET_CHUNK, found, context);
-    }
+    e = state_get_many_held(state, state->read, family, keys, count, found, context);
     state_leave(state);
     return e;
 }
@@ -333,6 +342,13 @@ enum err state_view_get(struct state_view *view, enum state_family family, struc
                         struct buf *value_out)
 {
     return state_get_held(view->state, view->read, family, key, value_out);
+}
+
+enum err state_view_get_many(struct state_view *view, enum state_family family,
+                             const struct bytes *keys, size_t count, state_found_fn *found,
+                             void *context)
+{
+    return state_get_many_held(view->state, view->read, family, keys, count, found, context);
 }
 
 enum err state_view_scan(struct state_view *view, enum state_family family, struct bytes from,

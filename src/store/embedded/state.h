@@ -66,6 +66,9 @@ MUST_USE enum err state_view_new(struct state_view **view_out, struct state *sta
 void state_view_free(struct state_view *view); /* may be NULL */
 MUST_USE enum err state_view_get(struct state_view *view, enum state_family family,
                                  struct bytes key, struct buf *value_out);
+MUST_USE enum err state_view_get_many(struct state_view *view, enum state_family family,
+                                      const struct bytes *keys, size_t count, state_found_fn *found,
+                                      void *context);
 MUST_USE enum err state_view_scan(struct state_view *view, enum state_family family,
                                   struct bytes from, struct bytes to, state_visit_fn *visit,
                                   void *context);

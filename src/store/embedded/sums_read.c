@@ -6,7 +6,13 @@
 
 #include "store/embedded/records.h"
 
-#define NEAR (SUMS_FAN) /* buckets apart: cells up to here are looked up in one scan */
+#define NEAR 8u     /* buckets apart, at most, in a run of newer cells */
+#define LOOKUPS 64u /* cells looked up at once */
+#ifdef TALLY_SMALL_WORLD
+#define SCAN_MIN 3u
+#else
+#define SCAN_MIN 32u /* cells in a run that is scanned rather than looked up */
+#endif
 
 struct cover {
     struct state_view *view;
@@ -111,30 +117,84 @@ enum err sums_read(struct state_view *view, const struct series *series, int64_t
     return cover_buckets(&cover, SUMS_LEVELS, first, last);
 }
 
+/* -- Exchanging stored cells for newer ones ----------------------------------------------------
+ *
+ * A scan asks every file of the state, a lookup only those whose filter knows the cell: a hundred
+ * times less for a cell that stands alone, more for one of many neighbours. */
+
 struct renewal {
-    const struct bucket_cell *newer;
+    struct state_view *view;
+    const struct series *series;
+    const struct bucket_cell *newer; /* of the run being scanned */
     size_t count;
     size_t at;
+    char rooms[LOOKUPS][CELL_KEY_SIZE];
+    struct bytes keys[LOOKUPS]; /* to be looked up */
+    size_t keys_count;
     struct range_sum *sum;
-    enum err err;
+    enum err err; /* of a row */
 };
+
+static void take_away(struct renewal *renewal, struct bytes value)
+{
+    struct cell cell;
+    enum err e = cell_record_decode(value, &cell);
+    if (e != ERR_OK) {
+        renewal->err = e;
+        return;
+    }
+    renewal->sum->added -= cell.added;
+    renewal->sum->subbed -= cell.subbed;
+}
+
+static void take_away_found(void *context, size_t index, struct bytes value)
+{
+    (void)index;
+    take_away(context, value);
+}
+
+static enum err renew_looked_up(struct renewal *renewal)
+{
+    size_t count = renewal->keys_count;
+    renewal->keys_count = 0;
+    enum err e = state_view_get_many(renewal->view, STATE_CELLS, renewal->keys, count,
+                                     take_away_found, renewal);
+    return e == ERR_OK ? renewal->err : e;
+}
+
+static enum err renew_one(struct renewal *renewal, int64_t bucket)
+{
+    size_t at = renewal->keys_count++;
+    renewal->keys[at] = cell_key(renewal->rooms[at], renewal->series->id, bucket);
+    return renewal->keys_count == LOOKUPS ? renew_looked_up(renewal) : ERR_OK;
+}
 
 static bool take_away_old(void *context, struct bytes key, struct bytes value)
 {
     struct renewal *renewal = context;
     uint64_t series;
     int64_t bucket;
-    struct cell cell;
     renewal->err = cell_key_decode(key, &series, &bucket);
     if (renewal->err != ERR_OK) return false;
     while (renewal->at < renewal->count && renewal->newer[renewal->at].bucket < bucket)
         renewal->at++;
-    if (renewal->at == renewal->count || renewal->newer[renewal->at].bucket != bucket) return true;
-    renewal->err = cell_record_decode(value, &cell);
-    if (renewal->err != ERR_OK) return false;
-    renewal->sum->added -= cell.added;
-    renewal->sum->subbed -= cell.subbed;
-    return true;
+    if (renewal->at < renewal->count && renewal->newer[renewal->at].bucket == bucket)
+        take_away(renewal, value);
+    return renewal->err == ERR_OK;
+}
+
+static enum err renew_run(struct renewal *renewal, const struct bucket_cell *run, size_t length)
+{
+    enum err e = ERR_OK;
+    for (size_t i = 0; i < length && length < SCAN_MIN && e == ERR_OK; i++)
+        e = renew_one(renewal, run[i].bucket);
+    if (length < SCAN_MIN) return e;
+    renewal->newer = run;
+    renewal->count = length;
+    renewal->at = 0;
+    e = scan_cells(renewal->view, renewal->series->id, run[0].bucket, run[length - 1].bucket,
+                   take_away_old, renewal);
+    return e == ERR_OK ? renewal->err : e;
 }
 
 static size_t run_length(const struct bucket_cell *newer, size_t count, int32_t duration)
@@ -151,6 +211,7 @@ enum err sums_renew(struct state_view *view, const struct series *series,
                     const struct bucket_cell *newer, size_t count, struct range_sum *sum)
 {
     enum err e = ERR_OK;
+    struct renewal renewal = {.view = view, .series = series, .sum = sum};
     for (size_t i = 0; i < count; i++) {
         if (!newer[i].cell.exists) continue;
         sum->added += newer[i].cell.added;
@@ -158,10 +219,7 @@ enum err sums_renew(struct state_view *view, const struct series *series,
     }
     for (size_t at = 0, length; at < count && e == ERR_OK; at += length) {
         length = run_length(newer + at, count - at, series->duration);
-        struct renewal renewal = {.newer = newer + at, .count = length, .sum = sum};
-        e = scan_cells(view, series->id, newer[at].bucket, newer[at + length - 1].bucket,
-                       take_away_old, &renewal);
-        if (e == ERR_OK) e = renewal.err;
+        e = renew_run(&renewal, newer + at, length);
     }
-    return e;
+    return e == ERR_OK ? renew_looked_up(&renewal) : e;
 }
