@@ -159,8 +159,11 @@ static enum err write_dead_series(struct embedded *embedded, uint64_t series)
 static enum err write_dead(struct embedded *embedded, const uint64_t *dead, size_t count)
 {
     enum err e = ERR_OK;
-    for (size_t i = 0; i < count && e == ERR_OK; i++)
+    for (size_t i = 0; i < count && e == ERR_OK; i++) {
+        pthread_rwlock_wrlock(&embedded->living);
         e = write_dead_series(embedded, dead[i]);
+        pthread_rwlock_unlock(&embedded->living);
+    }
     return e;
 }
 

@@ -204,6 +204,7 @@ static struct embedded *embedded_new(const struct embedded_config *config)
     embedded->sums = sums_new();
     lock_init(&embedded->visible);
     lock_init(&embedded->retained);
+    lock_init(&embedded->living);
     pthread_mutex_init(&embedded->turn, NULL);
     pthread_mutex_init(&embedded->pipeline, NULL);
     return embedded;
@@ -228,6 +229,7 @@ static void embedded_free(struct embedded *embedded)
     sums_free(embedded->sums);
     pthread_rwlock_destroy(&embedded->visible);
     pthread_rwlock_destroy(&embedded->retained);
+    pthread_rwlock_destroy(&embedded->living);
     identity_release(&embedded->identity);
     free(embedded->dead);
     pthread_mutex_destroy(&embedded->pipeline);

@@ -150,17 +150,21 @@ static enum err walk_cells(struct embedded *embedded, uint64_t series, int64_t f
     return e;
 }
 
+/* A counter deleted meanwhile is shown whole: its stored cells stay until nobody walks any more. */
 enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
                         store_cell_fn *visit, void *context)
 {
     struct embedded *embedded = embedded_of(store);
     struct series series;
     struct newer_cells newer;
+    pthread_rwlock_rdlock(&embedded->living);
     enum err e = find_series(embedded, ref, READ_ALL, &series);
-    if (e != ERR_OK || series.id == 0) return e;
-    newer.count = cells_newer(embedded->cells, series.id, from, to, &newer.cells);
-    e = walk_cells(embedded, series.id, from, to, &newer, visit, context);
-    free(newer.cells);
+    if (e == ERR_OK && series.id != 0) {
+        newer.count = cells_newer(embedded->cells, series.id, from, to, &newer.cells);
+        e = walk_cells(embedded, series.id, from, to, &newer, visit, context);
+        free(newer.cells);
+    }
+    pthread_rwlock_unlock(&embedded->living);
     return e;
 }
 
