@@ -282,6 +282,8 @@ static void check_relations(struct config_load *load)
                 config->limits_queue_ops);
     check_order(load, "limits.batchOps", config->limits_batch_ops, "limits.queueOps",
                 config->limits_queue_ops);
+    check_order(load, "limits.batchOps", config->limits_batch_ops, "limits.tenantQueueOps",
+                config->limits_tenant_queue_ops);
     check_order(load, "limits.atomicOps", config->limits_atomic_ops, "limits.batchOps",
                 config->limits_batch_ops);
     check_order(load, "limits.tenantConnections", config->limits_tenant_connections,

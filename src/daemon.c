@@ -347,6 +347,7 @@ static void serve(struct daemon *daemon, const sigset_t *signals)
     wire_stop(daemon->wire, daemon->config->timeouts_shutdown);
     for (unsigned i = 0; i < count; i++)
         pthread_join(loops[i].thread, NULL);
+    api_stop(daemon->api);
     rebuilds_stop(daemon->rebuilds);
     pthread_join(rebuild, NULL);
     tend_stop(daemon->tend);

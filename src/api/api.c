@@ -170,9 +170,15 @@ struct api *api_new(const struct api_config *config)
     return api;
 }
 
-void api_free(struct api *api)
+void api_stop(struct api *api)
 {
     readers_free(api->readers);
+    api->readers = NULL;
+}
+
+void api_free(struct api *api)
+{
+    if (api->readers) api_stop(api);
     shares_free(api->shares);
     for (unsigned i = 0; i < api->config.loops; i++) {
         json_parser_free(api->loops[i].parser);

@@ -42,6 +42,9 @@ struct api_config {
 struct api *api_new(const struct api_config *config);
 
 /* Stops the readers after what they have. No exchange may be kept any more. */
+/* Once no loop runs any more, and while commits still do: ends what readers are at, which may wait
+ * for a commit. */
+void api_stop(struct api *api);
 void api_free(struct api *api);
 
 struct wire_handler api_handler(struct api *api);

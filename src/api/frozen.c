@@ -47,7 +47,7 @@ static void add_delete(struct call *call, struct frozen_plan *plan, struct bytes
         .counter = counter,
         .tenant = bytes_of(counter.data, call->tenant.size),
         .counter_print = fingerprint_of(&call->api->config.store->secret, counter),
-        .weight = counter.size > COUNTER_KEY_SIZE_MAX ? counter.size - COUNTER_KEY_SIZE_MAX : 0,
+        .weight = rule_key_weight(counter),
     };
 }
 
@@ -73,6 +73,7 @@ static bool send_deletes(struct call *call)
     if (e == ERR_OK && call->job.count == 0) e = ERR_NOT_FOUND;
     if (e == ERR_OK) {
         call_prepare(call, finish_frozen);
+        call->job.weighty = true;
         e = queue_push(call->api->config.queue, &call->job);
     }
     if (e != ERR_OK) {

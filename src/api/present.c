@@ -1,6 +1,8 @@
 /* present.c -- what a rule counter says now. */
 #include "api/present.h"
 
+#include "core/cell.h"
+
 bool present_kept(const struct definition *definition, int32_t duration)
 {
     if (definition->mode != MODE_SERIES) return duration == present_duration(definition);
@@ -15,7 +17,7 @@ enum err present_read(struct store *store, const struct definition *definition,
 {
     enum err e = store->ops->get(store, ref, bucket, how, cell_out);
     if (e == ERR_NOT_FOUND) {
-        *cell_out = (struct cell){.expires_ms = TIME_NONE, .start_ms = TIME_NONE};
+        *cell_out = cell_absent();
         return ERR_OK;
     }
     if (e != ERR_OK) return e;

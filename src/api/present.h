@@ -15,11 +15,6 @@ static inline int32_t present_duration(const struct definition *definition)
 /* Whether there is such a cell: a series may be kept without granularity 0. */
 bool present_kept(const struct definition *definition, int32_t duration);
 
-static inline int64_t window_end(const struct cell *cell)
-{
-    return cell->expires_ms - WINDOW_IDLE_MS;
-}
-
 /* Reads a cell of a rule counter. An absent one is zeros, `exists` false; so is a window that is
  * over at `now_ms`, which exists and keeps its times (S0-35). ERR_BUSY only with READ_MEMORY. */
 MUST_USE enum err present_read(struct store *store, const struct definition *definition,

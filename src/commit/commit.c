@@ -1,8 +1,8 @@
 /* commit.c -- turns queued operations into durable, answered operations.
  *
- * The commit thread owns the store's write side. Each turn: drain the queue, load what the batch
- * could touch, decide it in memory, hand it to the store. The sync thread makes it durable and
- * answers every waiter.
+ * Whoever has the turn, the commit thread or a helper, owns the store's write side. Each turn:
+ * drain the queue, load what the batch could touch, decide it in memory, hand it to the store. The
+ * sync thread, or for small batches the same one, makes it durable and answers every waiter.
  *
  *   FREE -> DRAINED -> LOADED -> DECIDED -> SUBMITTED -> DURABLE -> ANSWERED -> FREE
  *              \______________ store down ___________________________/
@@ -132,8 +132,8 @@ static void batch_give(struct commit *commit, struct batch *batch)
     pthread_mutex_unlock(&commit->lock);
 }
 
-/* A large job's slices may be answered by both threads: the commit thread answers what it could
- * not submit. Whoever answers the last op finishes the job. */
+/* A large job's slices may be answered by several threads: whoever had the turn answers what it
+ * could not submit. Whoever answers the last op finishes the job. */
 static void answer_slice(struct commit *commit, const struct slice *slice, enum err e)
 {
     struct job *job = slice->job;

@@ -5,7 +5,7 @@
  * counters that the config no longer has as frozen ones, and makes the change one job, so that it
  * takes effect between two batches, durably, or not at all.
  *
- *     enact_plan(&enactment, store, rules, text, &why)
+ *     enact_plan(&enactment, store, now_ms, rules, text, &why)
  *     queue_push(queue, &enactment.job) ... job->done ... the rulebook has them
  *     enact_release(&enactment)
  *
@@ -22,10 +22,10 @@ struct enactment {
     bool same;      /* everything is as it is already: nothing will be written */
 };
 
-/* Reads the store and fills `rules`, which nobody else holds yet, and the job. `text` is what was
- * read, kept for the record. ERR_INVALID: the store's counters do not allow these rules;
- * ERR_STORAGE or ERR_CORRUPT: it could not be read. `why_out` has a sentence for each. Release it
- * in any case. */
+/* Reads the store and fills `rules`, which nobody else holds yet, and the job. New counters count
+ * from `now_ms` on; `text` is what was read, kept for the record. ERR_INVALID: the store's counters
+ * do not allow these rules; ERR_STORAGE or ERR_CORRUPT: it could not be read. `why_out` has a
+ * sentence for each. Release it in any case. */
 MUST_USE enum err enact_plan(struct enactment *enactment, struct store *store, int64_t now_ms,
                              struct rules *rules, struct bytes text, struct buf *why_out);
 void enact_release(struct enactment *enactment);

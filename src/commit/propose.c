@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define OBJECT_WEIGHT 64u /* beyond key and value */
 
@@ -36,8 +35,9 @@ enum err propose_and_wait(void *context, struct job *job)
     pthread_cond_init(&waiter->answered, NULL);
     job->done = answer;
     job->owner = waiter;
-    while (queue_push(context, job) != ERR_OK) /* the lane is full for a moment */
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    job->unbounded = true;
+    enum err e = queue_push(context, job);
+    must(e == ERR_OK);
     pthread_mutex_lock(&waiter->lock);
     while (!waiter->done)
         pthread_cond_wait(&waiter->answered, &waiter->lock);

@@ -39,7 +39,7 @@ struct queue {
     uint32_t wake_at;     /* and only for so many ops */
     uint64_t pushes;      /* so far; read without the lock by queue_look */
     uint64_t pushes_seen; /* by the taker */
-    uint32_t taken;       /* ops of the last batch */
+    uint32_t taken;       /* ops of the last batch; read without the lock */
     int64_t crowded_ns;   /* until when larger batches are expected */
     bool stopped;
     uint32_t ops; /* unanswered, batched lane */
@@ -153,23 +153,27 @@ static bool fits(uint64_t used, uint64_t more, uint64_t max)
 static enum err push_sync(struct queue *queue, struct job *job)
 {
     must(!job->prepare || job->count == 1);
-    if (queue->sync_ops > 0 && !fits(queue->sync_ops, job->count, queue->limits.sync_ops_max))
-        return ERR_BUSY;
+    bool room = fits(queue->sync_ops, job->count, queue->limits.sync_ops_max);
+    if (queue->sync_ops > 0 && !room && !job->unbounded) return ERR_BUSY;
     queue->sync_ops += job->count;
     queue->waiting_sync_ops += job->count;
     fifo_add(&queue->sync, job);
     return ERR_OK;
 }
 
+static bool has_room(const struct queue *queue, const struct tenant *known, const struct job *job)
+{
+    const struct queue_limits *limits = &queue->limits;
+    return fits(queue->ops, job->count, limits->ops_max) &&
+           fits(known ? known->ops : 0, job->count, limits->tenant_ops_max) &&
+           fits(queue->bytes, job->bytes, limits->bytes_max) &&
+           fits(known ? known->bytes : 0, job->bytes, limits->tenant_bytes_max);
+}
+
 static enum err push_batched(struct queue *queue, struct job *job)
 {
     struct tenant *known = *tenant_place(queue, job->tenant);
-    if (!fits(queue->ops, job->count, queue->limits.ops_max)) return ERR_QUEUE_FULL;
-    if (!fits(known ? known->ops : 0, job->count, queue->limits.tenant_ops_max))
-        return ERR_QUEUE_FULL;
-    if (!fits(queue->bytes, job->bytes, queue->limits.bytes_max)) return ERR_QUEUE_FULL;
-    if (!fits(known ? known->bytes : 0, job->bytes, queue->limits.tenant_bytes_max))
-        return ERR_QUEUE_FULL;
+    if (!job->unbounded && !has_room(queue, known, job)) return ERR_QUEUE_FULL;
     struct tenant *tenant = known ? known : tenant_make(queue, job->tenant);
     queue->ops += job->count;
     queue->waiting_ops += job->count;
@@ -360,7 +364,7 @@ uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max)
     if (!queue->alone) count += take_batched(queue, slices + count, ops_max, &ops);
     pthread_mutex_unlock(&queue->lock);
     must(ops <= ops_max || queue->alone);
-    queue->taken = ops;
+    __atomic_store_n(&queue->taken, ops, __ATOMIC_RELAXED);
     return count;
 }
 
@@ -403,7 +407,7 @@ static int64_t now_ns(void)
 static void queue_look(struct queue *queue)
 {
     int64_t start_ns = now_ns();
-    if (queue->taken > LOOK_OPS_MAX) queue->crowded_ns = start_ns + CROWDED_NS;
+    if (__atomic_load_n(&queue->taken, __ATOMIC_RELAXED) > LOOK_OPS_MAX) queue->crowded_ns = start_ns + CROWDED_NS;
     if (start_ns < queue->crowded_ns) return;
     while (__atomic_load_n(&queue->pushes, __ATOMIC_RELAXED) == queue->pushes_seen &&
            now_ns() < start_ns + LOOK_NS)

@@ -24,9 +24,9 @@ struct queue *queue_new(const struct queue_limits *limits);
 void queue_free(struct queue *queue); /* must be empty */
 
 /* Takes a place for each job of the list (linked by `next`). Jobs that found none are left in
- * `*refused_out`, in order, with their `err`: ERR_QUEUE_FULL for a full batched lane, ERR_BUSY for a
- * full sync lane, whose callers wait instead of being refused; nothing of them was taken. One lock
- * for the whole list. Wakes nobody: commit_help or queue_wake must follow. */
+ * `*refused_out`, in order, with their `err`: ERR_QUEUE_FULL for a full batched lane, ERR_BUSY for
+ * a full sync lane, whose callers wait instead of being refused; nothing of them was taken. One
+ * lock for the whole list. Wakes nobody: commit_help or queue_wake must follow. */
 void queue_push_all(struct queue *queue, struct job *jobs, struct job **refused_out);
 
 /* One job, and a wake-up for the taker if it sleeps. */

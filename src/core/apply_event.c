@@ -155,11 +155,6 @@ struct step {
     int64_t amount; /* what is left to add or take away */
 };
 
-static int64_t window_end(const struct cell *cell)
-{
-    return cell->expires_ms - WINDOW_IDLE_MS;
-}
-
 /* The window that is open now, which may be a new one. */
 static struct cell window_open(const struct step *step, const struct cell *before)
 {

@@ -31,6 +31,13 @@ struct bytes rule_key(struct arena *arena, struct bytes tenant, struct bytes nam
 struct bytes rule_key_prefix(struct arena *arena, struct bytes tenant, struct bytes name,
                              uint32_t generation);
 
+/* The bytes by which an op on a rule counter may outweigh one on a direct counter in a journal
+ * block: its key stands there as the cause's and as the after-image's. */
+static inline size_t rule_key_weight(struct bytes key)
+{
+    return 2 * key.size;
+}
+
 /* Takes the key of a rule counter apart. False: it is none. */
 MUST_USE bool rule_key_split(struct bytes key, struct bytes *tenant_out, struct bytes *name_out,
                              uint32_t *generation_out, struct bytes *dimensions_json_out);

@@ -118,12 +118,13 @@ struct job {
     uint32_t taken;    /* the queue's own: ops already handed to a batch */
     uint32_t answered; /* the commit layer's own: ops already durable */
     enum lane lane;
-    bool whole;    /* all ops in one batch: atomic or keyed jobs */
-    bool alone;    /* of the sync lane: a batch of its own, of whatever size */
-    bool weighty;  /* some op has a weight */
-    bool atomic;   /* all or nothing */
-    bool keyed;    /* the job itself carries a key: its outcome is stored as one */
-    bool replayed; /* out */
+    bool whole;     /* all ops in one batch: atomic or keyed jobs */
+    bool alone;     /* of the sync lane: a batch of its own, of whatever size */
+    bool weighty;   /* some op has a weight */
+    bool unbounded; /* never refused for a full queue: its maker waits for each, one at a time */
+    bool atomic;    /* all or nothing */
+    bool keyed;     /* the job itself carries a key: its outcome is stored as one */
+    bool replayed;  /* out */
     struct fingerprint key;
     uint64_t key_check;
     uint32_t key_index;    /* apply's own */
@@ -134,11 +135,12 @@ struct job {
     struct bytes tenant;
     int64_t queued_ns; /* when it was pushed, for the latency metric */
 
-    /* Called once, from the sync thread, when every op is decided and durable. */
+    /* Called once, by whichever thread synced, when every op is decided and durable, or is not to
+     * be (`err`). It must not wait. */
     void (*done)(struct job *job);
     struct rules *rules; /* of a job that puts new rules in force; else NULL */
     /* Of a job of the sync lane whose ops can be made only when nothing else is under way: pushed
-     * with one op, called by the commit thread, alone in its turn, once every earlier batch is
+     * with one op, called by whoever has the turn, alone in it, once every earlier batch is
      * durable; it sets `ops` and `count`. */
     void (*prepare)(struct job *job);
     void *owner;

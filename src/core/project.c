@@ -246,7 +246,7 @@ static void project_only(const struct projecting *self)
     self->projection->usage = false;
 }
 
-/* Without a status of its own the event writes the row's old one again. */
+/* Whether the row is written is known only when the event is decided: weighed as if it were. */
 static void row_fill(const struct projecting *self)
 {
     struct projection *projection = self->projection;

@@ -52,33 +52,6 @@ void rules_release(struct rules *rules)
     free(rules);
 }
 
-/* Everything else is the parent's: only the list of definitions and the lookups are new. */
-struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation,
-                                    uint64_t since)
-{
-    struct rules *copy = rules_new();
-    copy->parent = rules_hold(rules);
-    copy->definitions_count = rules->definitions_count;
-    copy->definitions =
-        arena_alloc(&copy->arena, rules->definitions_count * sizeof *copy->definitions);
-    memcpy(copy->definitions, rules->definitions,
-           rules->definitions_count * sizeof *copy->definitions);
-    for (unsigned i = 0; i < copy->definitions_count; i++) {
-        struct definition *definition = &copy->definitions[i];
-        if (!bytes_equal(definition->name, name)) continue;
-        definition->generation = generation;
-        definition->since = since;
-        definition->adjusted = false;
-    }
-    copy->statuses = rules->statuses;
-    copy->statuses_count = rules->statuses_count;
-    copy->types = rules->types;
-    copy->types_count = rules->types_count;
-    copy->types_closed = rules->types_closed;
-    rules_seal(copy);
-    return copy;
-}
-
 static int source_order(const void *a, const void *b)
 {
     const struct source *left = a;
@@ -209,12 +182,44 @@ static void types_build(struct rules *rules)
         type_slot_make(rules, rules->types[i])->listed = true;
 }
 
+static void lookups_build(struct rules *rules)
+{
+    names_build(rules);
+    types_build(rules);
+}
+
 void rules_seal(struct rules *rules)
 {
     for (unsigned i = 0; i < rules->definitions_count; i++)
         definition_sort(&rules->definitions[i]);
-    names_build(rules);
-    types_build(rules);
+    lookups_build(rules);
+}
+
+/* Everything else is the parent's: only the list of definitions and the lookups are new. */
+struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation,
+                                    uint64_t since)
+{
+    struct rules *copy = rules_new();
+    copy->parent = rules_hold(rules->parent ? rules->parent : rules);
+    copy->definitions_count = rules->definitions_count;
+    copy->definitions =
+        arena_alloc(&copy->arena, rules->definitions_count * sizeof *copy->definitions);
+    memcpy(copy->definitions, rules->definitions,
+           rules->definitions_count * sizeof *copy->definitions);
+    for (unsigned i = 0; i < copy->definitions_count; i++) {
+        struct definition *definition = &copy->definitions[i];
+        if (!bytes_equal(definition->name, name)) continue;
+        definition->generation = generation;
+        definition->since = since;
+        definition->adjusted = false;
+    }
+    copy->statuses = rules->statuses;
+    copy->statuses_count = rules->statuses_count;
+    copy->types = rules->types;
+    copy->types_count = rules->types_count;
+    copy->types_closed = rules->types_closed;
+    lookups_build(copy); /* what is shared is sorted already */
+    return copy;
 }
 
 const struct definition *rules_find(const struct rules *rules, struct bytes name)

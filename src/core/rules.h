@@ -22,6 +22,12 @@
 #define WINDOW_IDLE_MS (7 * 24 * 3600 * INT64_C(1000)) /* a window is removed so long after it */
 #define WINDOW_DURATION INT32_MAX                      /* the series in which windows are kept */
 
+/* When the window in this cell is over. */
+static inline int64_t window_end(const struct cell *cell)
+{
+    return cell->expires_ms - WINDOW_IDLE_MS;
+}
+
 enum counter_mode { MODE_PERSISTENT, MODE_WINDOWED, MODE_SERIES };
 
 /* Where a value is taken from: a dimension, or payload.<path>. */
@@ -71,7 +77,7 @@ struct definition {
     unsigned granularities_count;
     int64_t keep_ms; /* series: 0 for ever */
 
-    /* From the store, see rulebook.h. */
+    /* From the store, see commit/enact.h. */
     uint32_t generation; /* of its cells; a rebuild makes the next; 0: not yet given */
     uint64_t since;      /* batch time, in ms, from which on it has counted every event */
     bool adjusted;       /* had adjustments or imports: history alone does not make its value */

@@ -1,7 +1,7 @@
 /* sets.h -- what a batch reads and what it writes, as typed lists that every store shares.
  *
- * apply_needs (core/apply.h) lists the objects, the store fills in their values, apply_decide
- * changes them, the store keeps what changed. All memory is the batch's arena's. */
+ * apply_identify and apply_needs (core/apply.h) list the objects, the store fills in their values,
+ * apply_decide changes them, the store keeps what changed. All memory is the batch's arena's. */
 #ifndef TALLY_CORE_SETS_H
 #define TALLY_CORE_SETS_H
 
@@ -19,8 +19,8 @@ struct key_record {
     bool exists;
 };
 
-/* The objects a batch could touch. Keys are filled by apply_needs, values by store_load, `changed`
- * and the new values by apply_decide. `handle` is the store's. */
+/* The objects a batch could touch. Keys are filled by the two steps that list them, values by
+ * store_load, `changed` and the new values by apply_decide. `handle` is the store's. */
 struct read_counter {
     struct fingerprint print;
     struct bytes key;

@@ -158,13 +158,15 @@ static uint32_t memory_sync(struct store *store)
     }
     if (list) memory->syncs++;
     pthread_mutex_unlock(&memory->lock);
-    pthread_mutex_unlock(&memory->turn);
+    if (e == ERR_OK) pthread_mutex_unlock(&memory->turn);
     uint32_t count = 0;
     for (struct write_set *writes = list, *next; writes; writes = next) {
         next = writes->next;
         store->durable(store->durable_context, writes->batch, e);
         count++;
     }
+    /* A failure is told before the next turn, which must not go by what failed. */
+    if (e != ERR_OK) pthread_mutex_unlock(&memory->turn);
     return count;
 }
 

@@ -55,6 +55,7 @@ static bool sweep_add(void *context, struct bytes counter, int32_t duration, int
     op->counter = arena_copy(&sweep->arena, counter);
     if (!counter_key_split(op->counter, &op->tenant, &kind, &name)) return true;
     op->counter_print = fingerprint_of(&sweep->config.store->secret, op->counter);
+    op->weight = rule_key_weight(op->counter);
     sweep->job.count++;
     return sweep->job.count < sweep->config.sweep_ops;
 }
@@ -64,7 +65,8 @@ bool sweep_step(struct sweep *sweep, int64_t now_ms)
     if (sweep->busy) return true;
     struct job *job = &sweep->job;
     struct store *store = sweep->config.store;
-    *job = (struct job){.ops = job->ops, .lane = LANE_SYNC, .done = sweep_done, .owner = sweep};
+    *job = (struct job){
+        .ops = job->ops, .lane = LANE_SYNC, .weighty = true, .done = sweep_done, .owner = sweep};
     arena_reset(&sweep->arena);
     enum err e = store->ops->due(store, now_ms, sweep_add, sweep);
     if (e != ERR_OK || job->count == 0) return false;

@@ -8,6 +8,7 @@
 #include "core/name.h"
 #include "core/object.h"
 
+#define GRACE_MS 2000   /* no read waits longer for its thread */
 #define LOOK_MAX 20000u /* rows looked at in one step */
 
 struct garbage {
@@ -16,6 +17,7 @@ struct garbage {
     struct buf after;    /* the last key looked at */
     bool states;         /* counters are done, states are next */
     uint32_t generation; /* 0: none known */
+    bool waiting;        /* there is some that is too young */
 
     /* One step. */
     struct op *ops;
@@ -46,11 +48,16 @@ struct bytes garbage_key(struct arena *arena, uint32_t generation)
     return object_key(arena, OBJECT_GARBAGE, bytes_of(number, sizeof number));
 }
 
+/* Readers that began before the swap go by the old generation: it is left to them for a while. */
 static bool take_generation(void *context, struct bytes key, struct bytes value)
 {
     struct garbage *garbage = context;
-    (void)value;
-    if (key.size != 1 + sizeof(uint32_t)) return true;
+    uint64_t since_ms;
+    if (key.size != 1 + sizeof(uint32_t) || !object_number_decode(value, &since_ms)) return true;
+    if (clock_wall_ms(garbage->config.clock) < (int64_t)since_ms + GRACE_MS) {
+        garbage->waiting = true;
+        return true;
+    }
     garbage->generation = get_ordered_u32(key.data + 1);
     return false;
 }
@@ -61,6 +68,7 @@ static enum err choose(struct garbage *garbage)
     struct store *store = garbage->config.store;
     uint32_t before = garbage->generation;
     garbage->generation = 0;
+    garbage->waiting = false;
     enum err e = store->ops->objects(store, object_key(&garbage->arena, OBJECT_GARBAGE, BYTES_NONE),
                                      BYTES_NONE, take_generation, garbage);
     if (garbage->generation != before) {
@@ -92,7 +100,7 @@ static bool look_at_counter(void *context, struct bytes key, const struct counte
                         .counter = copy,
                         .tenant = bytes_of(copy.data, tenant.size),
                         .counter_print = fingerprint_of(&garbage->config.store->secret, copy),
-                        .weight = 2 * key.size};
+                        .weight = rule_key_weight(key)};
     }
     return went_past(garbage, key);
 }
@@ -156,6 +164,7 @@ static enum err step(struct garbage *garbage, bool *more_out)
 {
     enum err e = choose(garbage);
     *more_out = e == ERR_OK && garbage->generation != 0;
+    if (e == ERR_OK && !*more_out && garbage->waiting) return ERR_BUSY;
     if (!*more_out) return e;
     e = look(garbage);
     if (e != ERR_OK) return e;
@@ -171,6 +180,9 @@ enum err garbage_step(struct garbage *garbage, bool *more_out)
 {
     arena_reset(&garbage->arena);
     enum err e = step(garbage, more_out);
-    if (e != ERR_OK) *more_out = false;
+    if (e != ERR_OK) {
+        garbage->generation = 0; /* begins anew: what was looked at may not have been removed */
+        *more_out = false;
+    }
     return e;
 }

@@ -28,7 +28,8 @@ struct rebuilds {
     struct json_parser *commit_parser; /* for the last chunk, which the commit thread makes */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool idle; /* nothing to do until somebody asks */
+    uint64_t asked; /* how often somebody did */
+    bool idle;      /* nothing to do until somebody asks */
     bool stopped;
 };
 
@@ -200,6 +201,7 @@ enum err rebuild_ask(struct rebuilds *rebuilds, struct bytes counter, bool force
     if (e != ERR_OK) return e;
     buf_add_u64(id_out, id);
     pthread_mutex_lock(&rebuilds->lock);
+    rebuilds->asked++;
     rebuilds->idle = false;
     pthread_cond_signal(&rebuilds->changed);
     pthread_mutex_unlock(&rebuilds->lock);
@@ -238,9 +240,9 @@ static struct op job_op(struct step *step, const struct rebuild_job *next)
 
 static struct op garbage_op(struct step *step, uint32_t generation)
 {
-    return propose_object(&step->arena, &step->rebuilds->config.store->secret,
-                          garbage_key(&step->arena, generation),
-                          object_number(&step->arena, generation));
+    return propose_object(
+        &step->arena, &step->rebuilds->config.store->secret, garbage_key(&step->arena, generation),
+        object_number(&step->arena, (uint64_t)clock_wall_ms(step->rebuilds->config.clock)));
 }
 
 static enum err propose_ops(struct step *step, struct op *ops, uint32_t count)
@@ -287,9 +289,9 @@ static enum err begin_job(struct step *step)
     next.rules_check = step->rules_check;
     next.position = next.events = 0;
     ops[count++] = job_op(step, &next);
-    ops[count++] = propose_object_if(&step->arena, secret,
-                                     object_key(&step->arena, OBJECT_META, META_GENERATION), before,
-                                     object_number(&step->arena, generation));
+    ops[count++] = propose_object_if(
+        &step->arena, secret, object_key(&step->arena, OBJECT_META, META_GENERATION), before,
+        object_number(&step->arena, (uint64_t)clock_wall_ms(step->rebuilds->config.clock)));
     if (step->job.generation) ops[count++] = garbage_op(step, step->job.generation);
     return propose_ops(step, ops, count);
 }
@@ -560,12 +562,19 @@ static bool step_job(struct rebuilds *rebuilds, struct bytes value)
     return e == ERR_OK || e == ERR_CONFLICT;
 }
 
-/* Whoever asks after this wakes it; whoever asked before was seen by the step that found nothing,
- * or has not been answered yet. */
-static void rest(struct rebuilds *rebuilds)
+static uint64_t asked_so_far(struct rebuilds *rebuilds)
 {
     pthread_mutex_lock(&rebuilds->lock);
-    rebuilds->idle = true;
+    uint64_t asked = rebuilds->asked;
+    pthread_mutex_unlock(&rebuilds->lock);
+    return asked;
+}
+
+/* Unless somebody asked since it looked: that may not have been seen. */
+static void rest(struct rebuilds *rebuilds, uint64_t asked)
+{
+    pthread_mutex_lock(&rebuilds->lock);
+    rebuilds->idle = rebuilds->asked == asked;
     pthread_mutex_unlock(&rebuilds->lock);
 }
 
@@ -573,11 +582,12 @@ bool rebuild_step(struct rebuilds *rebuilds)
 {
     struct arena arena;
     struct bytes value;
+    uint64_t asked = asked_so_far(rebuilds);
     arena_init(&arena, 4096);
     enum err e = read_unfinished(rebuilds, &arena, &value);
     bool more = e == ERR_OK && value.size > 0 && step_job(rebuilds, value);
     if (e == ERR_OK && value.size == 0) e = garbage_step(rebuilds->garbage, &more);
-    if (e == ERR_OK && value.size == 0 && !more) rest(rebuilds);
+    if (e == ERR_OK && value.size == 0 && !more) rest(rebuilds, asked);
     arena_release(&arena);
     return more;
 }

@@ -82,7 +82,8 @@ void retain_step(struct retain *retain, int64_t now_ms)
     int64_t before_ms = now_ms - retain->config.retention_ms;
     store->ops->stats(store, &stats);
     if (stats.oldest_event_ms == 0 || stats.oldest_event_ms >= before_ms) return;
-    if (before_ms <= retain->before_ms) return; /* the clock stepped back; what is gone stays gone */
+    if (before_ms <= retain->before_ms)
+        return; /* the clock stepped back; what is gone stays gone */
     arena_reset(&retain->arena);
     retain->before_ms = before_ms;
     retain->op = propose_object(&retain->arena, &store->secret,

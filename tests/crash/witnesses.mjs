@@ -15,16 +15,16 @@ import { PlainWorker, Worker } from './workers.mjs';
 const ABSENT = Object.freeze({ exists: false, added: 0n, subbed: 0n, expires: 0 });
 const LIFETIME_MS = 1500;
 
-/** Fails, with a sentence, if a later write has no higher number. */
+/** Fails, with a sentence, if a later write has a lower number, or one that changed something no higher one. */
 class Sequences {
     #last = 0n;
 
-    check(reply) {
+    check(reply, changed) {
         const text = reply.headers.get('tally-sequence');
         if (text === undefined) return [];
         const last = this.#last;
         this.#last = BigInt(text);
-        return this.#last > last ? [] : [`sequence ${text} was given after ${last}`];
+        return this.#last > last || (this.#last === last && !changed) ? [] : [`sequence ${text} was given after ${last}`];
     }
 }
 
@@ -64,7 +64,8 @@ export class SoloWorker extends Worker {
         const possible = this.#possible(now).map((cell) => outcome(cell, op)).filter(({ status, cell }) => status === reply.status && agrees(op, cell, reply));
         if (!possible.length) this.#wrong.push(`${this.name}: ${op.action} ${op.amount} on ${this.#cells.map(text)} answered ${reply.status} ${reply.text}`);
         else this.#cells = possible.map(({ cell }) => cell);
-        this.#wrong.push(...this.#sequences.check(reply).map((sentence) => `${this.name}: ${sentence}`));
+        const changed = reply.status === 200 && op.action !== 'set'; /* to what it is already, changes nothing */
+        this.#wrong.push(...this.#sequences.check(reply, changed).map((sentence) => `${this.name}: ${sentence}`));
         this.#pending = null;
         this.acknowledgedOps++;
     }

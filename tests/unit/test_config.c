@@ -460,7 +460,10 @@ static void settings_that_contradict_each_other_are_refused(void **state)
         const char *expected;
     } cases[] = {
         {ROOMY "limits: { queueOps: 100, batchOps: 101 }",
-         "limits.batchOps (101) must not be more than limits.queueOps (100)\n"},
+         "limits.batchOps (101) must not be more than limits.queueOps (100)\n"
+         "limits.batchOps (101) must not be more than limits.tenantQueueOps (80)\n"},
+        {ROOMY "limits: { queueOps: 100, tenantQueueOps: 40, batchOps: 50 }",
+         "limits.batchOps (50) must not be more than limits.tenantQueueOps (40)\n"},
         {ROOMY "limits: { queueOps: 100, tenantQueueOps: 101 }",
          "limits.tenantQueueOps (101) must not be more than limits.queueOps (100)\n"},
         {ROOMY "limits: { queueOps: 100, batchOps: 50, atomicOps: 51 }",

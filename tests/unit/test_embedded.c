@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "store/embedded/internal.h"
 #include "support/heart.h"
@@ -560,6 +561,8 @@ static void traffic_checkpoints_and_reads_go_on_together(void **state)
     queue_stop(heart->queue);
     pthread_join(threads[2], NULL);
     pthread_join(threads[3], NULL);
+    for (unsigned ms = 0; ms < 10000 && stats().checkpoints == 0; ms++)
+        usleep(1000); /* on a busy machine the traffic may be over before the first one */
     stopping = true;
     pthread_join(threads[0], NULL);
     pthread_join(threads[1], NULL);

@@ -395,7 +395,7 @@ static enum err due_check(struct embedded *embedded, const char *key, store_due_
     int32_t duration;
     struct bytes counter;
     struct buf value;
-    buf_init(&value, 4096);
+    buf_init(&value, SIZE_MAX / 2);
     e = due_owner(embedded, series, &value, &duration, &counter);
     if (e == ERR_NOT_FOUND || !cell.exists || cell.expires_ms != expires_ms) {
         state_batch_delete(embedded->writes, STATE_EXPIRY, bytes_of(key, EXPIRY_KEY_SIZE));

@@ -118,8 +118,10 @@ static uint32_t fail(struct embedded *embedded, struct write_set *list)
     for (struct write_set *writes = more; writes; writes = writes->next)
         embedded_drop(embedded, writes->reads);
     registry_drop_staged(embedded->registry);
+    /* Before the next turn: it must not go by what is now known to have failed. */
+    uint32_t count = report(embedded, list, ERR_STORAGE) + report(embedded, more, ERR_STORAGE);
     pthread_mutex_unlock(&embedded->turn);
-    return report(embedded, list, ERR_STORAGE) + report(embedded, more, ERR_STORAGE);
+    return count;
 }
 
 static uint32_t succeed(struct embedded *embedded, struct write_set *list)

@@ -383,7 +383,7 @@ static enum err build_begin(struct sums *sums, struct state *state, struct state
     int32_t duration = 0;
     struct bytes counter;
     if (set_find(sums, series) || sums->set.count >= SUMMED_MAX) return ERR_OK;
-    buf_init(&value, 4096);
+    buf_init(&value, SIZE_MAX / 2);
     enum err e = state_get(state, STATE_SERIES, series_key(key, series), &value);
     if (e == ERR_OK) e = series_record_decode(buf_bytes(&value), &duration, &counter);
     if (e == ERR_OK && duration > 0) e = delete_nodes(state, batch, series);
