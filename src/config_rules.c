@@ -158,7 +158,6 @@ static void read_rules(struct making *making, const yaml_node_t *entry)
     }
     const yaml_node_item_t *items = walk_list(making->walk, node, "rules", RULES_RULES_MAX, &count);
     if (!items) return;
-    if (count == 0) walk_error(making->walk, node, "a counter needs one rule at least");
     definition->rules = allocate(making, count, sizeof *definition->rules);
     for (unsigned i = 0; i < count && !config_errors_full(making->walk->load); i++)
         config_read_rule(making->walk, walk_node(making->walk, items[i]),

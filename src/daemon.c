@@ -195,6 +195,11 @@ static enum err ask_rebuild(void *context, struct bytes counter, bool force, str
     return rebuild_ask(context, counter, force, id_out);
 }
 
+static enum err forget_counter(void *context, struct bytes counter)
+{
+    return rebuild_forget(context, counter);
+}
+
 static enum err describe_job(void *context, struct bytes id, struct buf *json_out)
 {
     return rebuild_describe(context, id, json_out);
@@ -211,6 +216,7 @@ static enum err open_wire(struct daemon *daemon, char *error, size_t error_size)
                                    .reload = reload_now,
                                    .reload_context = daemon->reloader,
                                    .rebuild = ask_rebuild,
+                                   .forget = forget_counter,
                                    .job = describe_job,
                                    .jobs_context = daemon->rebuilds,
                                    .help = help_commit,

@@ -132,6 +132,7 @@ static void api_ended(void *context, struct exchange *exchange)
     struct call *call = call_of(exchange);
     if (!call || !call->route) return;
     rules_release(call->rules);
+    if (call->charged) shares_discharge(api->shares, call->tenant, call->charged);
     int64_t took_ns = clock_mono_ns(api->config.clock) - exchange->started_ns;
     metrics_http(route_index(call->route), exchange->reply.status, (double)took_ns * 1e-9);
 }
@@ -165,7 +166,8 @@ struct api *api_new(const struct api_config *config)
     }
     api->readers = readers_new((unsigned)config->config->limits_readers,
                                (unsigned)config->config->limits_read_queue);
-    api->shares = shares_new((unsigned)config->config->limits_tenant_connections);
+    api->shares = shares_new((unsigned)config->config->limits_tenant_connections,
+                             (size_t)config->config->limits_inflight_bytes);
     metrics_routes(route_names(), route_count());
     return api;
 }

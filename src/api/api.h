@@ -33,6 +33,7 @@ struct api_config {
     void *reload_context;
     /* A rebuild of a rule counter, and a job as a JSON object; they may wait for a commit. */
     enum err (*rebuild)(void *context, struct bytes counter, bool force, struct buf *id_out);
+    enum err (*forget)(void *context, struct bytes counter);
     enum err (*job)(void *context, struct bytes id, struct buf *json_out);
     void *jobs_context;
     void (*help)(void *context); /* after jobs were pushed: commit them or wake who does */

@@ -79,7 +79,13 @@ static void read_run(void *context)
 {
     struct call *call = context;
     struct api *api = call->api; /* the call may be gone once it is posted */
-    call->read(call);
+    /* Asked now, not when it was queued: whatever came before it has been charged meanwhile. */
+    if (shares_has_room(api->shares, call->tenant))
+        call->read(call);
+    else
+        exchange_error(call->exchange, ERR_BUSY, NULL);
+    if (call->tenant.size) call->charged = call->exchange->reply.body.capacity;
+    if (call->charged) shares_charge(api->shares, call->tenant, call->charged);
     exchange_post(call->exchange);
     api->config.wake(api->config.wake_context);
 }

@@ -20,6 +20,7 @@ struct api {
     struct readers *readers;
     struct shares *shares;
     _Atomic bool ready;
+    _Atomic bool sorting; /* somebody's top-N is being looked for */
 };
 
 struct loop_state {
@@ -46,6 +47,7 @@ struct call {
     void (*finish)(struct call *call); /* fills the reply once the job is answered */
     void (*read)(struct call *call);   /* runs on a reader and fills the reply */
     void *plan;                        /* the endpoint's own */
+    size_t charged;                    /* bytes of the reply a reader made */
     struct read_task task;
 };
 

@@ -249,6 +249,15 @@ static enum err answer_top(struct call *call, struct chunk *chunk)
     return e;
 }
 
+/* One at a time: it may take seconds, and other reads need the other threads. */
+static enum err answer_sorted(struct call *call, struct chunk *chunk)
+{
+    if (atomic_exchange(&call->api->sorting, true)) return ERR_BUSY;
+    enum err e = answer_top(call, chunk);
+    atomic_store(&call->api->sorting, false);
+    return e;
+}
+
 static void run_cells(struct call *call)
 {
     const struct cells_plan *plan = call->plan;
@@ -258,7 +267,7 @@ static void run_cells(struct call *call)
     arena_init(&chunk->arena, 64u << 10);
     reply->status = 200;
     buf_add(&reply->body, BYTES("{\"cells\":["));
-    enum err e = plan->sorted ? answer_top(call, chunk) : answer_page(call, chunk);
+    enum err e = plan->sorted ? answer_sorted(call, chunk) : answer_page(call, chunk);
     buf_add_char(&reply->body, '}');
     if (e != ERR_OK)
         exchange_error(call->exchange, e,

@@ -59,5 +59,6 @@ enum request_verdict ops_metrics(struct call *call);
 /* jobs.c */
 enum request_verdict jobs_rebuild(struct call *call);
 enum request_verdict jobs_get(struct call *call);
+enum request_verdict jobs_forget(struct call *call);
 
 #endif

@@ -27,6 +27,8 @@ struct reading {
     const struct rules *rules;
     uint32_t capacity;
     uint32_t count_max;
+    size_t bytes_max; /* what they and their projections may take in memory */
+    bool too_large;
 };
 
 static enum body_form body_form(struct bytes content_type)
@@ -118,7 +120,7 @@ static struct op *next_op(struct reading *reading)
     return op;
 }
 
-/* `object` NULL: a line that is no JSON. False: more events than one request may carry. */
+/* `object` NULL: a line that is no JSON. False: more than one request may carry. */
 static bool add_event(struct reading *reading, const struct json_value *object)
 {
     struct call *call = reading->call;
@@ -129,7 +131,8 @@ static bool add_event(struct reading *reading, const struct json_value *object)
     if (op->err != ERR_OK)
         batch_plan_refuse(reading->plan, call->job.count, &call->exchange->arena, &why);
     call->job.count++;
-    return true;
+    reading->too_large = call->exchange->arena.total > reading->bytes_max;
+    return !reading->too_large;
 }
 
 static bool is_blank(struct bytes line)
@@ -164,6 +167,10 @@ static bool add_array(struct reading *reading, const struct json_value *array)
 static enum request_verdict send_many(struct reading *reading, bool fits)
 {
     struct call *call = reading->call;
+    if (reading->too_large)
+        return call_refuse(call, ERR_BODY_SIZE,
+                           "The events and what they change take more memory than one request may "
+                           "have (limits.inflightBytes): send fewer at a time.");
     if (!fits) return call_refuse(call, ERR_TOO_MANY_OPS, NULL);
     if (call->job.count) return call_change(call, events_finish_many);
     events_finish_many(call);
@@ -209,7 +216,8 @@ static void begin(struct reading *reading, struct call *call, enum body_form for
     *reading = (struct reading){.call = call,
                                 .plan = batch_plan_new(arena),
                                 .rules = call_rules(call),
-                                .count_max = (uint32_t)config->config->limits_request_ops};
+                                .count_max = (uint32_t)config->config->limits_request_ops,
+                                .bytes_max = (size_t)config->config->limits_inflight_bytes / 5 * 4};
     call->plan = reading->plan;
     call->job.lane = LANE_BATCHED;
     call->job.weighty = true;

@@ -6,7 +6,9 @@
 #include "api/frozen.h"
 
 #include "api/call.h"
+#include "commit/propose.h"
 #include "core/name.h"
+#include "core/object.h"
 
 struct frozen_plan {
     const struct definition *definition;
@@ -30,19 +32,23 @@ static void finish_frozen(struct call *call)
     reply_sequence(reply, call->job.sequence);
 }
 
-static void add_delete(struct call *call, struct frozen_plan *plan, struct bytes key)
+static struct op *next_op(struct call *call, struct frozen_plan *plan)
 {
     struct job *job = &call->job;
-    struct arena *arena = &call->exchange->arena;
     if (job->count == plan->capacity) {
         uint32_t capacity = plan->capacity ? plan->capacity * 2 : 64;
-        struct op *ops = arena_alloc(arena, capacity * sizeof *ops);
+        struct op *ops = arena_alloc(&call->exchange->arena, capacity * sizeof *ops);
         if (job->count) memcpy(ops, job->ops, job->count * sizeof *ops);
         job->ops = ops;
         plan->capacity = capacity;
     }
-    struct bytes counter = arena_copy(arena, key);
-    job->ops[job->count++] = (struct op){
+    return &job->ops[job->count++];
+}
+
+static void add_delete(struct call *call, struct frozen_plan *plan, struct bytes key)
+{
+    struct bytes counter = arena_copy(&call->exchange->arena, key);
+    *next_op(call, plan) = (struct op){
         .kind = OP_DELETE,
         .counter = counter,
         .tenant = bytes_of(counter.data, call->tenant.size),
@@ -62,14 +68,40 @@ static bool delete_row(void *context, struct bytes key, const struct counter *co
     return true;
 }
 
+/* An entity that was on is off again, or its next real change would be ignored. */
+static bool delete_state(void *context, struct bytes key, struct bytes value)
+{
+    struct call *call = context;
+    struct frozen_plan *plan = call->plan;
+    struct arena *arena = &call->exchange->arena;
+    (void)value;
+    plan->more = call->job.count == plan->count_max;
+    if (plan->more) return false;
+    *next_op(call, plan) =
+        propose_object(arena, &call->api->config.store->secret, arena_copy(arena, key), BYTES_NONE);
+    return true;
+}
+
+static enum err collect_deletes(struct call *call)
+{
+    const struct frozen_plan *plan = call->plan;
+    const struct definition *definition = plan->definition;
+    struct store *store = call->api->config.store;
+    struct arena *arena = &call->exchange->arena;
+    struct bytes rows =
+        rule_key_prefix(arena, call->tenant, definition->name, definition->generation);
+    struct bytes states =
+        object_state_key(arena, call->tenant, definition->name, definition->generation, BYTES_NONE);
+    enum err e = store->ops->list(store, rows, BYTES_NONE, delete_row, call);
+    if (e == ERR_OK && !plan->more)
+        e = store->ops->objects(store, states, BYTES_NONE, delete_state, call);
+    return e;
+}
+
 /* Leaves the call with the queue (true), or answered with an error. */
 static bool send_deletes(struct call *call)
 {
-    const struct frozen_plan *plan = call->plan;
-    struct store *store = call->api->config.store;
-    struct bytes prefix = rule_key_prefix(&call->exchange->arena, call->tenant,
-                                          plan->definition->name, plan->definition->generation);
-    enum err e = store->ops->list(store, prefix, BYTES_NONE, delete_row, call);
+    enum err e = collect_deletes(call);
     if (e == ERR_OK && call->job.count == 0) e = ERR_NOT_FOUND;
     if (e == ERR_OK) {
         call_prepare(call, finish_frozen);

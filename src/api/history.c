@@ -65,7 +65,10 @@ static void add_duplicate(struct buf *body, const struct stored_event *event)
     buf_add(body, BYTES("{\"event_id\":"));
     buf_add_json(body, event->id);
     buf_add(body, BYTES(",\"first_seen_at\":"));
-    add_time(body, event->first_seen_ms);
+    if (event->first_sequence)
+        add_time(body, event->first_seen_ms);
+    else
+        buf_add(body, BYTES("null")); /* another tenant's: not this one's to know */
     buf_add(body, BYTES(",\"duplicate_seen_at\":"));
     add_time(body, event->arrived_ms);
     buf_add(body, BYTES(",\"event_type\":"));

@@ -1,4 +1,5 @@
-/* jobs.c -- long work an operator asks for: rebuilds, and how far they are. */
+/* jobs.c -- what an operator asks for: rebuilds, how far they are, and that a counter be forgotten.
+ */
 #include <stdio.h>
 
 #include "api/call.h"
@@ -65,6 +66,29 @@ enum request_verdict jobs_rebuild(struct call *call)
     if (e != ERR_OK) return call_refuse(call, e, why.text);
     call->plan = force;
     return call_read(call, run_rebuild);
+}
+
+/* -- Forgetting a counter that left the config ------------------------------------------------- */
+
+static void run_forget(struct call *call)
+{
+    const struct api_config *config = &call->api->config;
+    enum err e = config->forget(config->jobs_context, call->name);
+    if (e == ERR_MANAGED) {
+        exchange_error(call->exchange, e, "The counter is in the config: take it out and reload.");
+    } else if (e != ERR_OK) {
+        exchange_error(call->exchange, e, NULL);
+    } else {
+        call->exchange->reply.status = 200;
+        buf_add(&call->exchange->reply.body, BYTES("{\"deleted\":true}"));
+    }
+}
+
+enum request_verdict jobs_forget(struct call *call)
+{
+    enum request_verdict verdict;
+    if (!call_name(call, &verdict)) return verdict;
+    return call_read(call, run_forget);
 }
 
 /* -- How far a job is -------------------------------------------------------------------------- */

@@ -240,6 +240,8 @@ enum err params_parse(struct bytes query, struct arena *arena, struct params *pa
         if (!value.data) value = bytes_of(name.data + name.size, 0);
         if (!decode_here(copy, query.data, &name) || !decode_here(copy, query.data, &value))
             return say(why, "The query has a '%' without two hex digits after it.");
+        if (!bytes_is_utf8(name) || !bytes_is_utf8(value))
+            return say(why, "The query must be UTF-8.");
 
         struct param *param = params_find(params_out, name);
         if (!param && params_out->count == PARAMS_MAX)

@@ -102,7 +102,7 @@ struct params {
 };
 
 /* Takes `query` as sent, without the '?'. Everything in `params_out` lives in `arena`. Refused: a
- * '%' not followed by two hex digits, and more than PARAMS_MAX names. */
+ * '%' not followed by two hex digits, what is not UTF-8 then, and more than PARAMS_MAX names. */
 MUST_USE enum err params_parse(struct bytes query, struct arena *arena, struct params *params_out,
                                struct sentence *why);
 

@@ -44,6 +44,7 @@ static const struct route routes[] = {
     {"tenants", HTTP_GET, "/api/admin/tenants", SCOPE_ADMIN, ROUTE_READ, admin_tenants, 0},
     {"reload", HTTP_POST, "/api/admin/reload", SCOPE_ADMIN, 0, admin_reload, 0},
     {"rebuild", HTTP_POST, "/api/admin/counters/{name}/rebuild", SCOPE_ADMIN, 0, jobs_rebuild, 0},
+    {"forget", HTTP_DELETE, "/api/admin/counters/{name}", SCOPE_ADMIN, 0, jobs_forget, 0},
     {"job", HTTP_GET, "/api/admin/jobs/{id}", SCOPE_ADMIN, ROUTE_READ, jobs_get, 0},
 };
 

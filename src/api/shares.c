@@ -1,4 +1,4 @@
-/* shares.c -- one entry for each tenant that has a connection. */
+/* shares.c -- one entry for each tenant that has a connection or a reply on its way. */
 #include "api/shares.h"
 
 #include <pthread.h>
@@ -10,6 +10,7 @@
 struct share {
     struct table_node node;
     unsigned count;
+    size_t bytes; /* of replies on their way */
     size_t size;
     char tenant[];
 };
@@ -18,14 +19,19 @@ struct shares {
     pthread_mutex_t lock;
     struct table table;
     unsigned connections_max;
+    size_t bytes_max;        /* of all */
+    size_t tenant_bytes_max; /* of one */
+    size_t bytes;
 };
 
-struct shares *shares_new(unsigned connections_max)
+struct shares *shares_new(unsigned connections_max, size_t bytes_max)
 {
     struct shares *shares = must_calloc(1, sizeof *shares);
     pthread_mutex_init(&shares->lock, NULL);
     table_init(&shares->table);
     shares->connections_max = connections_max;
+    shares->bytes_max = bytes_max;
+    shares->tenant_bytes_max = bytes_max / 5 * 4;
     return shares;
 }
 
@@ -37,15 +43,22 @@ void shares_free(struct shares *shares)
     free(shares);
 }
 
-static struct share *share_find_or_make(struct shares *shares, struct bytes tenant)
+static struct share *share_find(struct shares *shares, uint64_t hash, struct bytes tenant)
 {
-    uint64_t hash = hash_checksum(tenant);
     TABLE_EACH_MATCH(&shares->table, hash, node)
     {
         struct share *share = CONTAINER_OF(node, struct share, node);
         if (bytes_equal(bytes_of(share->tenant, share->size), tenant)) return share;
     }
-    struct share *share = must_calloc(1, sizeof *share + tenant.size);
+    return NULL;
+}
+
+static struct share *share_find_or_make(struct shares *shares, struct bytes tenant)
+{
+    uint64_t hash = hash_checksum(tenant);
+    struct share *share = share_find(shares, hash, tenant);
+    if (share) return share;
+    share = must_calloc(1, sizeof *share + tenant.size);
     share->node.hash = hash;
     share->size = tenant.size;
     memcpy(share->tenant, tenant.data, tenant.size);
@@ -65,13 +78,47 @@ struct share *shares_take(struct shares *shares, struct bytes tenant)
     return share;
 }
 
+static void share_let_go(struct shares *shares, struct share *share)
+{
+    if (share->count > 0 || share->bytes > 0) return;
+    table_remove(&shares->table, &share->node);
+    free(share);
+}
+
 void shares_return(struct shares *shares, struct share *share)
 {
     pthread_mutex_lock(&shares->lock);
     must(share->count > 0);
-    if (--share->count == 0) {
-        table_remove(&shares->table, &share->node);
-        free(share);
-    }
+    share->count--;
+    share_let_go(shares, share);
+    pthread_mutex_unlock(&shares->lock);
+}
+
+bool shares_has_room(struct shares *shares, struct bytes tenant)
+{
+    pthread_mutex_lock(&shares->lock);
+    const struct share *share = share_find(shares, hash_checksum(tenant), tenant);
+    bool room =
+        shares->bytes < shares->bytes_max && (!share || share->bytes < shares->tenant_bytes_max);
+    pthread_mutex_unlock(&shares->lock);
+    return room;
+}
+
+void shares_charge(struct shares *shares, struct bytes tenant, size_t bytes)
+{
+    pthread_mutex_lock(&shares->lock);
+    share_find_or_make(shares, tenant)->bytes += bytes;
+    shares->bytes += bytes;
+    pthread_mutex_unlock(&shares->lock);
+}
+
+void shares_discharge(struct shares *shares, struct bytes tenant, size_t bytes)
+{
+    pthread_mutex_lock(&shares->lock);
+    struct share *share = share_find(shares, hash_checksum(tenant), tenant);
+    must(share != NULL && share->bytes >= bytes);
+    share->bytes -= bytes;
+    shares->bytes -= bytes;
+    share_let_go(shares, share);
     pthread_mutex_unlock(&shares->lock);
 }

@@ -9,11 +9,18 @@
 struct shares;
 struct share;
 
-struct shares *shares_new(unsigned connections_max);
+struct shares *shares_new(unsigned connections_max, size_t bytes_max);
 void shares_free(struct shares *shares); /* every share has been returned */
 
 /* NULL: the tenant has its full share. */
 MUST_USE struct share *shares_take(struct shares *shares, struct bytes tenant);
 void shares_return(struct shares *shares, struct share *share);
+
+/* Bytes of replies that readers made and clients have not taken yet: a client that asks and never
+ * reads must not fill the memory. Room is looked for before a read begins; what it made is charged
+ * until its exchange ends. A tenant may have four fifths. */
+bool shares_has_room(struct shares *shares, struct bytes tenant);
+void shares_charge(struct shares *shares, struct bytes tenant, size_t bytes);
+void shares_discharge(struct shares *shares, struct bytes tenant, size_t bytes);
 
 #endif

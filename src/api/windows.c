@@ -97,21 +97,34 @@ static bool is_own_field(struct bytes key)
 }
 
 /* Each dimension the counter knows as a field of its own, null when it was not given (S0-03). */
+static void add_dimension(struct buf *body, struct bytes key, struct bytes value)
+{
+    if (is_own_field(key)) return;
+    buf_add_char(body, ',');
+    buf_add_json(body, key);
+    buf_add_char(body, ':');
+    if (value.data)
+        buf_add_json(body, value);
+    else
+        buf_add(body, BYTES("null"));
+}
+
+static bool set_has(const struct dimension_set *set, struct bytes key)
+{
+    for (unsigned i = 0; i < set->count; i++)
+        if (bytes_equal(set->sources[i].name, key)) return true;
+    return false;
+}
+
+/* Those of the counter's `dimensions`, given or not, and those of a rollup that were given. */
 static void add_dimensions(struct buf *body, const struct dims *dims, const struct window *window)
 {
     const struct dimension_set *set = &window->definition->sets[0];
-    for (unsigned i = 0; i < set->count; i++) {
-        struct bytes key = set->sources[i].name;
-        struct bytes value = dims_value(dims, key);
-        if (is_own_field(key)) continue;
-        buf_add_char(body, ',');
-        buf_add_json(body, key);
-        buf_add_char(body, ':');
-        if (value.data)
-            buf_add_json(body, value);
-        else
-            buf_add(body, BYTES("null"));
-    }
+    for (unsigned i = 0; i < set->count; i++)
+        add_dimension(body, set->sources[i].name, dims_value(dims, set->sources[i].name));
+    for (unsigned i = 0; i < dims->count; i++)
+        if (!set_has(set, dims->items[i].key))
+            add_dimension(body, dims->items[i].key, dims->items[i].value);
 }
 
 static void add_window(struct buf *body, const struct windows_plan *plan,

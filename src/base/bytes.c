@@ -177,6 +177,17 @@ static size_t utf8_length(const unsigned char *at, size_t left)
     return length;
 }
 
+bool bytes_is_utf8(struct bytes text)
+{
+    const unsigned char *data = (const unsigned char *)text.data;
+    for (size_t i = 0; i < text.size;) {
+        size_t length = utf8_length(data + i, text.size - i);
+        if (length == 0) return false;
+        i += length;
+    }
+    return true;
+}
+
 static void buf_add_json_ascii(struct buf *buf, unsigned char c)
 {
     if (c == '"' || c == '\\') {

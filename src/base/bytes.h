@@ -40,6 +40,9 @@ static inline bool bytes_starts(struct bytes text, struct bytes prefix)
     return text.size >= prefix.size && bytes_equal(bytes_of(text.data, prefix.size), prefix);
 }
 
+/* Whole, shortest-form UTF-8 without surrogates. */
+bool bytes_is_utf8(struct bytes text);
+
 /* memcmp order, shorter first. */
 int bytes_compare(struct bytes a, struct bytes b);
 

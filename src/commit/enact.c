@@ -95,9 +95,12 @@ static struct stored_definition *stored_find(struct plan *plan, struct bytes nam
 static enum err refuse_mode(struct plan *plan, const struct definition *definition,
                             enum counter_mode stored)
 {
-    buf_addf(plan->why, "%s%scounter %.*s is %s, but its stored cells are %s; give it another name",
+    buf_addf(plan->why,
+             "%s%scounter %.*s is %s, but its stored cells are %s; give it "
+             "another name, or take it out and DELETE /api/admin/counters/%.*s first",
              definition->where, definition->where[0] ? ": " : "", (int)definition->name.size,
-             definition->name.data, mode_names[definition->mode], mode_names[stored]);
+             definition->name.data, mode_names[definition->mode], mode_names[stored],
+             (int)definition->name.size, definition->name.data);
     return ERR_INVALID;
 }
 

@@ -407,7 +407,8 @@ static int64_t now_ns(void)
 static void queue_look(struct queue *queue)
 {
     int64_t start_ns = now_ns();
-    if (__atomic_load_n(&queue->taken, __ATOMIC_RELAXED) > LOOK_OPS_MAX) queue->crowded_ns = start_ns + CROWDED_NS;
+    if (__atomic_load_n(&queue->taken, __ATOMIC_RELAXED) > LOOK_OPS_MAX)
+        queue->crowded_ns = start_ns + CROWDED_NS;
     if (start_ns < queue->crowded_ns) return;
     while (__atomic_load_n(&queue->pushes, __ATOMIC_RELAXED) == queue->pushes_seen &&
            now_ns() < start_ns + LOOK_NS)

@@ -70,7 +70,7 @@ struct stored_event {
     struct bytes dimensions_json;
     struct bytes payload;
     bool duplicate;
-    uint64_t first_sequence; /* of a duplicate */
+    uint64_t first_sequence; /* of a duplicate; 0: it was another tenant's */
     int64_t first_seen_ms;
 };
 
@@ -83,8 +83,8 @@ static inline struct stored_event event_to_store(const struct event *event)
                                  .dimensions_json = event->dimensions_json,
                                  .payload = event->payload,
                                  .duplicate = event->result == EVENT_DUPLICATE,
-                                 .first_sequence = event->first_sequence,
-                                 .first_seen_ms = event->first_seen_ms};
+                                 .first_sequence = event->foreign ? 0 : event->first_sequence,
+                                 .first_seen_ms = event->foreign ? 0 : event->first_seen_ms};
 }
 
 /* Everything but sequence, arrival and tenant. Decoding checks, sets reader->failed for bytes that

@@ -109,13 +109,35 @@ static bool pairs_fill(const struct projecting *self, const struct source *sourc
     return true;
 }
 
-/* Canonical JSON in `small`, or if it could be too long for that, in `arena`. */
+/* What a text takes as dimensions_write escapes it. */
+static size_t escaped_size(struct bytes text)
+{
+    size_t size = text.size;
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char byte = (unsigned char)text.data[i];
+        if (byte < 0x20) size += ESCAPE_MAX - 1;
+        if (byte == '"' || byte == '\\') size++;
+    }
+    return size;
+}
+
+static size_t pairs_size(const struct dimension *pairs, unsigned count)
+{
+    size_t size = 2;
+    for (unsigned i = 0; i < count; i++)
+        size += escaped_size(pairs[i].key) + escaped_size(pairs[i].value) + sizeof "\"\":\"\"," - 1;
+    return size;
+}
+
+/* Canonical JSON in `small`, or if it could be too long for that, in `arena`, and no more of that
+ * than it takes: an event may go to hundreds of sets. */
 static struct bytes pairs_json(const struct dimension *pairs, unsigned count, struct arena *arena,
                                char small[static SMALL_JSON])
 {
     size_t room = 2;
     for (unsigned i = 0; i < count; i++)
         room += ESCAPE_MAX * (pairs[i].key.size + pairs[i].value.size + 1);
+    if (room > SMALL_JSON) room = pairs_size(pairs, count);
     struct buf json = {.data = room <= SMALL_JSON ? small : arena_alloc(arena, room),
                        .capacity = room,
                        .max = room};

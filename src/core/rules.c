@@ -196,8 +196,7 @@ void rules_seal(struct rules *rules)
 }
 
 /* Everything else is the parent's: only the list of definitions and the lookups are new. */
-struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation,
-                                    uint64_t since)
+static struct rules *rules_copy(struct rules *rules)
 {
     struct rules *copy = rules_new();
     copy->parent = rules_hold(rules->parent ? rules->parent : rules);
@@ -206,6 +205,18 @@ struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint
         arena_alloc(&copy->arena, rules->definitions_count * sizeof *copy->definitions);
     memcpy(copy->definitions, rules->definitions,
            rules->definitions_count * sizeof *copy->definitions);
+    copy->statuses = rules->statuses;
+    copy->statuses_count = rules->statuses_count;
+    copy->types = rules->types;
+    copy->types_count = rules->types_count;
+    copy->types_closed = rules->types_closed;
+    return copy;
+}
+
+struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation,
+                                    uint64_t since)
+{
+    struct rules *copy = rules_copy(rules);
     for (unsigned i = 0; i < copy->definitions_count; i++) {
         struct definition *definition = &copy->definitions[i];
         if (!bytes_equal(definition->name, name)) continue;
@@ -213,12 +224,19 @@ struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint
         definition->since = since;
         definition->adjusted = false;
     }
-    copy->statuses = rules->statuses;
-    copy->statuses_count = rules->statuses_count;
-    copy->types = rules->types;
-    copy->types_count = rules->types_count;
-    copy->types_closed = rules->types_closed;
     lookups_build(copy); /* what is shared is sorted already */
+    return copy;
+}
+
+struct rules *rules_without(struct rules *rules, struct bytes name)
+{
+    struct rules *copy = rules_copy(rules);
+    unsigned left = 0;
+    for (unsigned i = 0; i < copy->definitions_count; i++)
+        if (!bytes_equal(copy->definitions[i].name, name))
+            copy->definitions[left++] = copy->definitions[i];
+    copy->definitions_count = left;
+    lookups_build(copy);
     return copy;
 }
 

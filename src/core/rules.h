@@ -127,6 +127,8 @@ void rules_seal(struct rules *rules);
  * nothing else. */
 struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation,
                                     uint64_t since);
+/* The same rules without one counter. */
+struct rules *rules_without(struct rules *rules, struct bytes name);
 struct rules *rules_hold(struct rules *rules);
 void rules_release(struct rules *rules); /* NULL is fine */
 

@@ -12,7 +12,8 @@ void garbage_free(struct garbage *garbage);
 /* The object that says that a generation is garbage; its value is the time, in ms, since when. */
 struct bytes garbage_key(struct arena *arena, uint32_t generation);
 
-/* Removes a handful. `*more_out`: come again at once. ERR_BUSY: there will be some to remove soon. */
+/* Removes a handful. `*more_out`: come again at once. ERR_BUSY: there will be some to remove soon.
+ */
 MUST_USE enum err garbage_step(struct garbage *garbage, bool *more_out);
 
 #endif

@@ -13,25 +13,15 @@
 #include "core/object.h"
 #include "core/project.h"
 #include "tend/garbage.h"
+#include "tend/rebuild_internal.h"
 #include "tend/rebuild_job.h"
 
 #define STEP_CHUNK (256u << 10)
 #define LOOK_BYTES (8u << 20) /* of history looked through for one chunk */
 #define OBJECTS_PER_CHUNK 1u  /* the job's own position */
 #define RETRY_MS 200
+#define JOBS_KEPT 100u  /* that are over, to be asked for */
 #define SWAP_BATCHES 8u /* replayed at once before the swap: some 100 ms */
-
-struct rebuilds {
-    struct rebuild_config config;
-    struct garbage *garbage;
-    struct json_parser *parser;        /* the stepping thread's */
-    struct json_parser *commit_parser; /* for the last chunk, which the commit thread makes */
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t asked; /* how often somebody did */
-    bool idle;      /* nothing to do until somebody asks */
-    bool stopped;
-};
 
 /* One step under way. */
 struct step {
@@ -81,28 +71,6 @@ void rebuilds_free(struct rebuilds *rebuilds)
 
 /* -- Reading the store ------------------------------------------------------------------------- */
 
-/* A copy in `arena`; size 0 if there is none. */
-static enum err read_object(struct rebuilds *rebuilds, struct arena *arena, struct bytes key,
-                            struct bytes *value_out)
-{
-    struct store *store = rebuilds->config.store;
-    struct buf value;
-    buf_init(&value, SIZE_MAX / 2);
-    enum err e = store->ops->object(store, key, &value);
-    *value_out = e == ERR_OK ? arena_copy(arena, buf_bytes(&value)) : BYTES_NONE;
-    buf_release(&value);
-    return e == ERR_NOT_FOUND ? ERR_OK : e;
-}
-
-static enum err read_number(struct rebuilds *rebuilds, struct arena *arena, struct bytes name,
-                            struct bytes *value_out, uint64_t *number_out)
-{
-    *number_out = 0;
-    enum err e = read_object(rebuilds, arena, object_key(arena, OBJECT_META, name), value_out);
-    if (e != ERR_OK || value_out->size == 0) return e;
-    return object_number_decode(*value_out, number_out) ? ERR_OK : ERR_CORRUPT;
-}
-
 struct unfinished {
     struct arena *arena;
     struct bytes value; /* of the first job that is not over */
@@ -126,105 +94,6 @@ static enum err read_unfinished(struct rebuilds *rebuilds, struct arena *arena,
     enum err e = store->ops->objects(store, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
                                      find_unfinished, &unfinished);
     *value_out = unfinished.value;
-    return e;
-}
-
-/* -- Asking ------------------------------------------------------------------------------------ */
-
-/* A series' granularity 0 is a total of all time as much as a persistent counter is. */
-static bool keeps_totals(const struct definition *definition)
-{
-    if (definition->mode == MODE_PERSISTENT) return true;
-    return definition->granularities_count > 0 && definition->granularities[0] == 0;
-}
-
-/* What retention let go of, an older counter had counted. Asked again as long as the job lasts, for
- * retention goes on meanwhile. */
-static enum err check_history(struct rebuilds *rebuilds, struct arena *arena,
-                              const struct definition *definition)
-{
-    struct bytes value;
-    uint64_t retained_ms;
-    if (!keeps_totals(definition)) return ERR_OK;
-    if (definition->adjusted) return ERR_HISTORY;
-    enum err e = read_number(rebuilds, arena, META_RETAINED, &value, &retained_ms);
-    if (e != ERR_OK) return e;
-    return retained_ms > definition->since ? ERR_HISTORY : ERR_OK;
-}
-
-static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena, struct bytes counter,
-                            bool force, uint64_t *id_out)
-{
-    const struct rebuild_config *config = &rebuilds->config;
-    const struct hash_secret *secret = &config->store->secret;
-    struct bytes before;
-    enum err e = read_number(rebuilds, arena, META_JOBS, &before, id_out);
-    if (e != ERR_OK) return e;
-    ++*id_out;
-    const struct rebuild_job job = {.id = *id_out,
-                                    .counter = counter,
-                                    .force = force,
-                                    .asked_ms = clock_wall_ms(config->clock)};
-    struct op ops[] = {
-        propose_object_if(arena, secret, object_key(arena, OBJECT_META, META_JOBS), before,
-                          object_number(arena, *id_out)),
-        propose_object(arena, secret, rebuild_job_key(arena, *id_out),
-                       rebuild_job_encode(arena, &job)),
-    };
-    struct job put = {.ops = ops, .count = 2, .lane = LANE_SYNC, .atomic = true, .whole = true};
-    propose_fit(&put, config->batch_ops);
-    return config->propose(config->context, &put);
-}
-
-static enum err ask(struct rebuilds *rebuilds, struct arena *arena, struct bytes counter,
-                    bool force, uint64_t *id_out)
-{
-    struct rules *rules = rulebook_hold(rebuilds->config.rulebook);
-    const struct definition *definition = rules_find(rules, counter);
-    enum err e = definition && !definition->frozen ? ERR_OK : ERR_NOT_FOUND;
-    if (e == ERR_OK && !force) e = check_history(rebuilds, arena, definition);
-    rules_release(rules);
-    if (e == ERR_OK) e = put_new_job(rebuilds, arena, counter, force, id_out);
-    while (e == ERR_CONFLICT) /* two asked at once */
-        e = put_new_job(rebuilds, arena, counter, force, id_out);
-    return e;
-}
-
-enum err rebuild_ask(struct rebuilds *rebuilds, struct bytes counter, bool force,
-                     struct buf *id_out)
-{
-    struct arena arena;
-    uint64_t id;
-    arena_init(&arena, 4096);
-    enum err e = ask(rebuilds, &arena, counter, force, &id);
-    arena_release(&arena);
-    if (e != ERR_OK) return e;
-    buf_add_u64(id_out, id);
-    pthread_mutex_lock(&rebuilds->lock);
-    rebuilds->asked++;
-    rebuilds->idle = false;
-    pthread_cond_signal(&rebuilds->changed);
-    pthread_mutex_unlock(&rebuilds->lock);
-    return ERR_OK;
-}
-
-enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id, struct buf *json_out)
-{
-    struct arena arena;
-    struct bytes value;
-    struct rebuild_job job;
-    uint64_t number = 0;
-    if (id.size == 0 || id.size > 18) return ERR_NOT_FOUND;
-    for (size_t i = 0; i < id.size; i++) {
-        if (id.data[i] < '0' || id.data[i] > '9') return ERR_NOT_FOUND;
-        number = number * 10 + (uint64_t)(id.data[i] - '0');
-    }
-    arena_init(&arena, 4096);
-    enum err e = read_object(rebuilds, &arena, rebuild_job_key(&arena, number), &value);
-    if (e == ERR_OK && value.size == 0) e = ERR_NOT_FOUND;
-    if (e == ERR_OK && !rebuild_job_decode(value, &job)) e = ERR_CORRUPT;
-    if (e == ERR_OK) rebuild_job_write(json_out, &job);
-    arena_release(&arena);
     return e;
 }
 
@@ -281,7 +150,7 @@ static enum err begin_job(struct step *step)
     uint64_t generation;
     struct op ops[3];
     uint32_t count = 0;
-    enum err e = read_number(rebuilds, &step->arena, META_GENERATION, &before, &generation);
+    enum err e = rebuild_read_number(rebuilds, &step->arena, META_GENERATION, &before, &generation);
     if (e != ERR_OK) return e;
     struct rebuild_job next = step->job;
     next.state = REBUILD_RUNNING;
@@ -443,7 +312,7 @@ static void swap_prepare(struct job *job)
     step->parser = step->rebuilds->commit_parser;
     enum err e = fill_chunk(step, &caught_up);
     if (e == ERR_OK && !step->job.force)
-        e = check_history(step->rebuilds, &step->arena, step->definition);
+        e = rebuild_check_history(step->rebuilds, &step->arena, step->definition);
     if (e != ERR_OK) {
         swap->placeholder.err = e;
         return;
@@ -506,8 +375,9 @@ static enum err run_job(struct step *step)
 {
     if (!step->definition || step->definition->frozen)
         return fail_job(step, "the counter is no longer kept by rules");
-    enum err e =
-        step->job.force ? ERR_OK : check_history(step->rebuilds, &step->arena, step->definition);
+    enum err e = step->job.force
+                     ? ERR_OK
+                     : rebuild_check_history(step->rebuilds, &step->arena, step->definition);
     if (e != ERR_OK) return e;
     if (step->job.generation == 0 || step->job.rules_check != step->rules_check)
         return begin_job(step);
@@ -525,10 +395,11 @@ static enum err run_locked(struct step *step)
     struct rebuilds *rebuilds = step->rebuilds;
     struct bytes text;
     struct bytes retained;
-    enum err e = read_object(rebuilds, &step->arena,
-                             object_key(&step->arena, OBJECT_META, META_RULES), &text);
+    enum err e = rebuild_read(rebuilds, &step->arena,
+                              object_key(&step->arena, OBJECT_META, META_RULES), &text);
     if (e == ERR_OK)
-        e = read_number(rebuilds, &step->arena, META_RETAINED, &retained, &step->retained_ms);
+        e = rebuild_read_number(rebuilds, &step->arena, META_RETAINED, &retained,
+                                &step->retained_ms);
     if (e != ERR_OK) return e;
     step->rules = rulebook_hold(rebuilds->config.rulebook);
     step->definition = rules_find(step->rules, step->job.counter);
@@ -590,6 +461,15 @@ bool rebuild_step(struct rebuilds *rebuilds)
     if (e == ERR_OK && value.size == 0 && !more) rest(rebuilds, asked);
     arena_release(&arena);
     return more;
+}
+
+void rebuild_wake(struct rebuilds *rebuilds)
+{
+    pthread_mutex_lock(&rebuilds->lock);
+    rebuilds->asked++;
+    rebuilds->idle = false;
+    pthread_cond_signal(&rebuilds->changed);
+    pthread_mutex_unlock(&rebuilds->lock);
 }
 
 /* -- The thread -------------------------------------------------------------------------------- */

@@ -47,6 +47,10 @@ MUST_USE enum err rebuild_ask(struct rebuilds *rebuilds, struct bytes counter, b
 MUST_USE enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id,
                                    struct buf *json_out);
 
+/* Any thread. Forgets a counter that is no longer in the config: its name is free at once, its
+ * cells and states are removed behind. ERR_NOT_FOUND; ERR_MANAGED: it still is in the config. */
+MUST_USE enum err rebuild_forget(struct rebuilds *rebuilds, struct bytes counter);
+
 /* One chunk of the oldest job that is not done, or of cleaning. False: nothing to do now. By one
  * thread, which waits for the commits it makes. */
 bool rebuild_step(struct rebuilds *rebuilds);

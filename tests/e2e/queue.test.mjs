@@ -10,7 +10,7 @@ import { serverFor, TOTAL } from './support/server.mjs';
 
 describe('a small queue', () => {
     const server = serverFor({
-        settings: { 'limits.queueOps': 64, 'limits.tenantQueueOps': 32, 'limits.syncOps': 16, 'limits.pipeline': 1024, 'limits.batchOps': 6 },
+        settings: { 'limits.queueOps': 64, 'limits.tenantQueueOps': 32, 'limits.syncOps': 16, 'limits.pipeline': 1024, 'limits.batchOps': 6, 'journal.segmentBytes': '1MiB' },
     });
 
     /** Pipelines `count` increments in one write and returns all replies. */

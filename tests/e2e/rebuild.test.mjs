@@ -191,7 +191,7 @@ describe('rebuild', () => {
         const before = {};
         for (const name of MODE_NAMES) before[name] = await everything(t, name);
         const jobs = await together(12, (i) => asked(admin(), MODE_NAMES[i % 4]));
-        assert.equal(new Set(jobs).size, 12);
+        assert.ok(new Set(jobs).size >= 4, 'one that has not begun serves whoever asks for the same');
         for (const job of jobs) assert.equal((await over(admin(), job)).state, 'done');
         for (const name of MODE_NAMES.filter((one) => one !== 'second')) {
             assert.deepEqual(await everything(t, name), before[name], name);
@@ -330,7 +330,7 @@ describe('rebuilds in tiny commits', { concurrency: true }, () => {
     for (const batchOps of [1, 2, 3, 4]) {
         describe(`of ${batchOps}`, { concurrency: 1 }, () => {
             const { tenant, admin } = rulesServer(config(counter('busy', '\n    dimensions: [k]\n    rollups: [[]]')), {
-                settings: { 'limits.batchOps': batchOps, 'limits.atomicOps': batchOps },
+                settings: { 'journal.segmentBytes': '1MiB', 'limits.batchOps': batchOps, 'limits.atomicOps': batchOps },
             });
 
             test('limits.batchOps: they end, and right, while events come', async () => {

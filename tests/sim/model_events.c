@@ -230,8 +230,8 @@ static void add_past(struct model *model, struct model_limits *limits, int64_t t
                                 .arrived_ms = time_ms,
                                 .event = op->event,
                                 .duplicate = answer->duplicate,
-                                .first_sequence = answer->first_sequence,
-                                .first_seen_ms = answer->first_seen_ms};
+                                .first_sequence = answer->foreign ? 0 : answer->first_sequence,
+                                .first_seen_ms = answer->foreign ? 0 : answer->first_seen_ms};
     limits->pasts = past;
     model->events = past;
     model->events_count++;

@@ -57,8 +57,6 @@ static void counters_that_are_none_are_refused(void **state)
         {"counters:\n- rules: [{on: e, op: increment}]\n",
          "x.yaml:2:3: a counter needs a counterName"},
         {"counters:\n- counterName: c\n", "x.yaml:2:3: a counter needs rules"},
-        {"counters:\n- counterName: c\n  rules: []\n",
-         "x.yaml:3:10: a counter needs one rule at least"},
         {"counters:\n- counterName: c\n  rules: {on: e, op: increment}\n",
          "x.yaml:3:10: rules must be a list, not a mapping"},
         {"counters:\n- counterName: a b\n  rules: [{on: e, op: increment}]\n",

@@ -20,7 +20,7 @@
 #define RUN_JOURNAL_BYTES (16u << 20)
 #define RUN_EVENT_BYTES (32u << 20)
 #endif
-#define FIRST_RUN_MS (60 * 1000) /* after the start */
+#define FIRST_RUN_MS (60 * 1000)               /* after the start */
 #define RUN_LOOK_BYTES (8 * RUN_JOURNAL_BYTES) /* of journal looked through in one step */
 
 /* -- Reading ----------------------------------------------------------------------------------- */
@@ -207,10 +207,10 @@ void history_open(struct embedded *embedded)
     if (first > archived + 1) archived = first - 1;
     atomic_store(&embedded->archived, archived);
     /* Due soon, or a server that is restarted often would never come to it. */
-    int64_t wait_ms = embedded->config.archive_ms < FIRST_RUN_MS ? embedded->config.archive_ms
-                                                                 : FIRST_RUN_MS;
-    embedded->archived_ns = clock_mono_ns(embedded->config.clock) -
-                            (embedded->config.archive_ms - wait_ms) * 1000000;
+    int64_t wait_ms =
+        embedded->config.archive_ms < FIRST_RUN_MS ? embedded->config.archive_ms : FIRST_RUN_MS;
+    embedded->archived_ns =
+        clock_mono_ns(embedded->config.clock) - (embedded->config.archive_ms - wait_ms) * 1000000;
 }
 
 void embedded_forget(struct store *store, int64_t before_ms)

@@ -50,7 +50,7 @@ struct embedded {
     struct objects *objects;
     struct sums *sums;
     struct archive *archive;
-    pthread_rwlock_t living;   /* read while a series is walked; written to remove dead ones' cells */
+    pthread_rwlock_t living; /* read while a series is walked; written to remove dead ones' cells */
     pthread_rwlock_t retained; /* read while somebody reads the journal; written to trim it */
 
     pthread_mutex_t turn;

@@ -209,6 +209,7 @@ static int node_compare(const void *a, const void *b)
 static size_t merge_nodes(struct node *nodes, size_t count)
 {
     size_t last = 0;
+    if (count == 0) return 0;
     qsort(nodes, count, sizeof *nodes, node_compare);
     for (size_t i = 1; i < count; i++) {
         if (node_compare(&nodes[last], &nodes[i]) != 0) {

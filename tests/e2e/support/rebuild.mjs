@@ -72,4 +72,4 @@ export function medley(count, seed = 1) {
 export const bare = ({ dimensions, net, added, subbed }) => JSON.stringify({ dimensions, net, added, subbed });
 
 /* Chunks of a few events, so that a rebuild takes a while and much happens meanwhile. */
-export const SLOW = { 'limits.batchOps': 48, 'limits.atomicOps': 48 };
+export const SLOW = { 'journal.segmentBytes': '2MiB', 'limits.batchOps': 48, 'limits.atomicOps': 48 };

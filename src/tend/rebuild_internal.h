@@ -1,0 +1,35 @@
+/* rebuild_internal.h -- what rebuild.c, which works, and rebuild_ask.c, which is asked, share. */
+#ifndef TALLY_TEND_REBUILD_INTERNAL_H
+#define TALLY_TEND_REBUILD_INTERNAL_H
+
+#include "base/json.h"
+#include "tend/rebuild.h"
+
+struct rebuilds {
+    struct rebuild_config config;
+    struct garbage *garbage;
+    struct json_parser *parser;        /* the stepping thread's */
+    struct json_parser *commit_parser; /* for the last chunk, which the commit thread makes */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t asked; /* how often somebody did */
+    bool idle;      /* nothing to do until somebody asks */
+    bool stopped;
+};
+
+/* One object of the store, copied into `arena`; size 0 if there is none. */
+MUST_USE enum err rebuild_read(struct rebuilds *rebuilds, struct arena *arena, struct bytes key,
+                               struct bytes *value_out);
+/* A meta object's number, 0 if there is none, and its bytes. */
+MUST_USE enum err rebuild_read_number(struct rebuilds *rebuilds, struct arena *arena,
+                                      struct bytes name, struct bytes *value_out,
+                                      uint64_t *number_out);
+
+/* ERR_HISTORY: events that the counter counted are gone, or its value came from elsewhere too. */
+MUST_USE enum err rebuild_check_history(struct rebuilds *rebuilds, struct arena *arena,
+                                        const struct definition *definition);
+
+/* There is something new to do. */
+void rebuild_wake(struct rebuilds *rebuilds);
+
+#endif
