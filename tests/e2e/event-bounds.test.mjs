@@ -17,7 +17,7 @@ const pour = (t, body) => t.call('POST', `/api/events/${t.id}?results=errors`, {
 describe('events that go to very many sets', () => {
     const MANY = Array.from({ length: 40 }, (_, i) => `
   - { counterName: c${i}, dimensions: [a], rollups: [[a, b]], rules: [{ on: amp, op: increment }] }`).join('');
-    const server = serverFor({ config: `counters:${MANY}\n`, settings: { 'limits.inflightBytes': '64MiB' } });
+    const server = serverFor({ config: `counters:${MANY}\n`, settings: { 'limits.inflightBytes': '64MiB', 'journal.segmentBytes': '16MiB' } });
 
     test('SPEC 10: too much for limits.inflightBytes is a final 413, soon, and other requests go on', async () => {
         const t = server.tenant();
