@@ -66,6 +66,12 @@ static void options_set_table(const struct state_options *options, rocksdb_optio
     rocksdb_block_based_options_set_format_version(table, 5);
     rocksdb_block_based_options_set_filter_policy(
         table, rocksdb_filterpolicy_create_bloom_full(STATE_FILTER_BITS));
+    /* In small parts: a whole file's filter can be larger than what the cache keeps in one piece,
+     * and would then be read and checked again, megabytes, for every lookup. */
+    rocksdb_block_based_options_set_index_type(
+        table, rocksdb_block_based_table_index_type_two_level_index_search);
+    rocksdb_block_based_options_set_partition_filters(table, 1);
+    rocksdb_block_based_options_set_pin_top_level_index_and_filter(table, 1);
     /* Filters and indexes count against the cache, so memory is bounded, but leave it last. */
     rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 1);
     rocksdb_block_based_options_set_cache_index_and_filter_blocks_with_high_priority(table, 1);
