@@ -94,7 +94,12 @@ describe('operating it', () => {
         for (let i = 0; i < 3; i++) await t.increment('m', TOTAL);
         for (let i = 0; i < 2; i++) await t.write('incrementSync', 'm', TOTAL);
         await t.decrement('none', TOTAL);
-        const after = await metrics();
+        const sum = (all) => total(all, 'tally_http_requests_total', { status: '409' }) + total(all, 'counter_update_success_total');
+        /* A request is counted once its reply has left: another connection may be quicker than that. */
+        const after = await eventually('the last request to be counted', async () => {
+            const now = await metrics();
+            return sum(now) - sum(before) >= 6 ? now : null;
+        });
         const grown = (status) => {
             const changes = new Map();
             for (const sample of after.samples.filter((one) => one.name === 'tally_http_requests_total' && one.labels.status === status)) {
