@@ -31,9 +31,6 @@ void config_read_yaml(struct config_load *load, const char *name, struct bytes t
 void config_read_list(struct config_load *load, const char *where, const struct setting *setting,
                       struct bytes text);
 
-/* By enum counter_mode, as files write them. */
-extern const char *const config_mode_names[MODE_SERIES + 1];
-
 void config_keys_release(struct config_keys *keys);
 
 #endif

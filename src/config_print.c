@@ -113,7 +113,7 @@ static void write_duration(struct buf *buf, const char *name, int64_t ms)
 /* What only counters of its mode have. */
 static void write_mode(struct buf *buf, const struct definition *definition)
 {
-    buf_addf(buf, "    mode: %s\n", config_mode_names[definition->mode]);
+    buf_addf(buf, "    mode: %s\n", counter_mode_names[definition->mode]);
     if (definition->mode == MODE_WINDOWED) {
         write_duration(buf, "window", definition->window_ms);
         buf_addf(buf, "    trailing: %s\n", definition->trailing ? "true" : "false");

@@ -42,11 +42,6 @@ static bool read_source(const struct walk *walk, const yaml_node_t *node, const 
     return !wrong;
 }
 
-static int compare_sources(const void *a, const void *b)
-{
-    return bytes_compare(((const struct source *)a)->name, ((const struct source *)b)->name);
-}
-
 static bool source_listed(const struct dimension_set *set, struct bytes name)
 {
     for (unsigned i = 0; i < set->count; i++)
@@ -72,7 +67,7 @@ bool config_read_dimensions(const struct walk *walk, const yaml_node_t *node, co
         }
         set_out->sources[set_out->count++] = source;
     }
-    qsort(set_out->sources, count, sizeof *set_out->sources, compare_sources);
+    sources_sort(set_out->sources, count);
     return true;
 }
 

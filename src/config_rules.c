@@ -36,9 +36,6 @@ static const char *const field_names[] = {
 };
 _Static_assert(ARRAY_COUNT(field_names) == FIELD_COUNT, "a name for each field");
 
-const char *const config_mode_names[] = {
-    [MODE_PERSISTENT] = "persistent", [MODE_WINDOWED] = "windowed", [MODE_SERIES] = "series"};
-
 /* One counter under way. */
 struct making {
     const struct walk *walk;
@@ -96,8 +93,8 @@ static void read_mode(struct making *making)
     const yaml_node_t *node = given(making, MODE);
     if (!node) return; /* persistent */
     struct bytes text = walk_is_scalar(node) ? walk_scalar(node) : BYTES_NONE;
-    for (unsigned i = 0; i < ARRAY_COUNT(config_mode_names); i++) {
-        if (!bytes_equal(text, bytes_str(config_mode_names[i]))) continue;
+    for (unsigned i = 0; i < ARRAY_COUNT(counter_mode_names); i++) {
+        if (!bytes_equal(text, bytes_str(counter_mode_names[i]))) continue;
         making->definition->mode = (enum counter_mode)i;
         return;
     }

@@ -34,9 +34,9 @@ static void add_tenant(struct buf *body, struct bytes tenant, const struct usage
     buf_add_json(body, tenant);
     buf_add(body, BYTES(",\"status\":"));
     buf_add_json(body, row->status);
-    buf_add(body, BYTES(",\"last_updated_at\":\""));
-    time_format(body, row->updated_ms);
-    buf_add(body, BYTES("\"}"));
+    buf_add(body, BYTES(",\"last_updated_at\":"));
+    time_format_json(body, row->updated_ms);
+    buf_add_char(body, '}');
 }
 
 static bool visit_row(void *context, struct bytes key, struct bytes value)
@@ -70,14 +70,7 @@ static void run_tenants(struct call *call)
         exchange_error(call->exchange, e, NULL);
         return;
     }
-    buf_add(&reply->body, BYTES("],\"next\":"));
-    if (plan->more) {
-        buf_add_char(&reply->body, '"');
-        cursor_encode(&reply->body, bytes_of(plan->last, plan->last_size));
-        buf_add(&reply->body, BYTES("\"}"));
-    } else {
-        buf_add(&reply->body, BYTES("null}"));
-    }
+    reply_page_end(&reply->body, plan->more ? bytes_of(plan->last, plan->last_size) : BYTES_NONE);
 }
 
 enum request_verdict admin_tenants(struct call *call)

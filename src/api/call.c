@@ -173,6 +173,18 @@ void reply_triple(struct buf *body, __int128 net, __int128 added, __int128 subbe
     buf_add_char(body, '"');
 }
 
+void reply_page_end(struct buf *body, struct bytes cursor)
+{
+    buf_add(body, BYTES("],\"next\":"));
+    if (!cursor.data) {
+        buf_add(body, BYTES("null}"));
+        return;
+    }
+    buf_add_char(body, '"');
+    cursor_encode(body, cursor);
+    buf_add(body, BYTES("\"}"));
+}
+
 void reply_error_fields(struct buf *body, enum err e)
 {
     buf_add(body, BYTES("\"error\":"));

@@ -100,5 +100,7 @@ void reply_sequence(struct reply *reply, uint64_t sequence);
 void reply_replayed(struct reply *reply);
 void reply_triple(struct buf *body, __int128 net, __int128 added, __int128 subbed);
 void reply_error_fields(struct buf *body, enum err e); /* "error":..,"code":.. */
+/* Ends a list and its object: ],"next":..}. `cursor` without data: this was the last page. */
+void reply_page_end(struct buf *body, struct bytes cursor);
 
 #endif

@@ -114,9 +114,9 @@ static void add_row(struct buf *body, const struct top_row *row)
     dims_add_key(body, row->json);
     buf_add(body, BYTES("\","));
     reply_triple(body, row->net, row->cell.added, row->cell.subbed);
-    buf_add(body, BYTES(",\"updatedAt\":\""));
-    time_format(body, row->cell.updated_ms);
-    buf_add(body, BYTES("\"}"));
+    buf_add(body, BYTES(",\"updatedAt\":"));
+    time_format_json(body, row->cell.updated_ms);
+    buf_add_char(body, '}');
 }
 
 static void add_next(struct buf *body, char kind, const struct top_row *row)

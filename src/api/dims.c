@@ -7,7 +7,6 @@
 #include "core/name.h"
 
 #define PREFIX BYTES("dim.")
-#define INTEGER_SIZE_MAX 20
 #define JSON_SIZE_MAX (8 * EVENT_SIZE_MAX) /* no row has more, so more finds no row */
 
 struct dims dims_from_params(const struct params *params, struct arena *arena)
@@ -21,40 +20,6 @@ struct dims dims_from_params(const struct params *params, struct arena *arena)
     }
     dims.count = dimensions_sort(dims.items, dims.count);
     return dims;
-}
-
-/* Stands for a null until repeated keys are sorted out: {"a":"1","a":null} has no a. */
-static const char null_mark[1];
-
-/* False: a value that no dimension can have. */
-static bool string_form(const struct json_value *value, struct arena *arena, struct bytes *out)
-{
-    char text[INTEGER_SIZE_MAX + 2];
-    switch (value->type) {
-    case JSON_STRING:
-        *out = arena_copy(arena, value->string);
-        return true;
-    case JSON_INT:
-        snprintf(text, sizeof text, "%lld", (long long)value->integer);
-        *out = arena_copy(arena, bytes_str(text));
-        return true;
-    case JSON_BOOL:
-        *out = value->boolean ? BYTES("true") : BYTES("false");
-        return true;
-    case JSON_NULL:
-        *out = bytes_of(null_mark, 0);
-        return true;
-    default:
-        return false;
-    }
-}
-
-static void drop_nulls(struct dims *dims)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < dims->count; i++)
-        if (dims->items[i].value.data != null_mark) dims->items[kept++] = dims->items[i];
-    dims->count = kept;
 }
 
 static enum err refuse(struct sentence *why, const char *text)
@@ -76,11 +41,10 @@ enum err dims_from_json(const struct json_value *object, struct arena *arena, st
             return refuse(why, "dimensions must have at most 64 keys.");
         struct dimension *dimension = &dims_out->items[dims_out->count++];
         dimension->key = arena_copy(arena, iter.key);
-        if (!string_form(&iter.value, arena, &dimension->value))
+        if (!dimension_value(&iter.value, arena, &dimension->value))
             return refuse(why, "A dimension must be a string, an integer, a boolean or null.");
     }
     dims_out->count = dimensions_sort(dims_out->items, dims_out->count);
-    drop_nulls(dims_out);
     return ERR_OK;
 }
 

@@ -45,6 +45,7 @@ struct bytes dims_shape(const struct dimension_set *set, struct arena *arena);
 bool dims_same_keys(struct bytes a, struct bytes b);
 
 /* The dimensionKey: SHA-256 of canonical JSON in lower-case hex. */
+#define DIMS_KEY_SIZE 65u /* a buffer for one */
 void dims_add_key(struct buf *body, struct bytes json);
 
 #endif

@@ -2,31 +2,24 @@
  *
  * A change of a counter is a line at debug. A duplicate is a line at info, so many a second at
  * most, for a producer that sends everything twice must not fill the disk. */
-#include <stdio.h>
-
-#include <openssl/sha.h>
-
+#include "api/dims.h"
 #include "api/events.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "core/name.h"
 
 #define DUPLICATE_LINES_MAX 10 /* a second */
-#define DIMENSION_KEY_SIZE (2 * SHA256_DIGEST_LENGTH + 1)
 
-/* SHA-256 in hex of the dimensions' canonical JSON, which ends the counter's key. */
-static void dimension_key(char out[static DIMENSION_KEY_SIZE], struct bytes counter_key)
+/* Of the dimensions' canonical JSON, which ends the counter's key. */
+static void add_dimension_key(struct buf *key, struct bytes counter_key)
 {
-    unsigned char digest[SHA256_DIGEST_LENGTH];
     struct bytes tenant;
     struct bytes name;
     struct bytes dimensions;
     uint32_t generation;
     bool split = rule_key_split(counter_key, &tenant, &name, &generation, &dimensions);
     must(split);
-    SHA256((const unsigned char *)dimensions.data, dimensions.size, digest);
-    for (unsigned i = 0; i < sizeof digest; i++)
-        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    dims_add_key(key, dimensions);
 }
 
 static void log_change(const struct event *event, const struct change *change)
@@ -34,11 +27,12 @@ static void log_change(const struct event *event, const struct change *change)
     static const char *const results[] = {[CHANGE_APPLIED] = "APPLIED",
                                           [CHANGE_CLAMPED] = "CLAMPED",
                                           [CHANGE_IGNORED] = "IGNORED_TRANSITION"};
-    char key[DIMENSION_KEY_SIZE];
+    char room[DIMS_KEY_SIZE];
     for (uint32_t i = 0; i < change->targets_count; i++) {
-        dimension_key(key, change->targets[i].key);
+        struct buf key = {.data = room, .capacity = sizeof room, .max = sizeof room};
+        add_dimension_key(&key, change->targets[i].key);
         log_line(LOG_DEBUG, "counter change", LOG_KV("counterName", change->definition->name),
-                 LOG_KV("dimensionKey", (const char *)key), LOG_KV("eventId", event->id),
+                 LOG_KV("dimensionKey", buf_bytes(&key)), LOG_KV("eventId", event->id),
                  LOG_KV("op", change->op == OP_DECREMENT ? "DEC" : "INC"),
                  LOG_KV("result", results[change->result]));
     }

@@ -2,7 +2,6 @@
  * alike. */
 #include "api/event_read.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include <openssl/rand.h>
@@ -149,41 +148,6 @@ static enum err read_cloud(struct event_reader *reader, const struct json_value 
 
 /* -- What they share --------------------------------------------------------------------------- */
 
-/* The string form of a value. False: it has none. A null has no data. */
-static bool dimension_value(struct arena *arena, const struct json_value *value,
-                            struct bytes *text_out)
-{
-    char digits[24];
-    int size;
-    switch (value->type) {
-    case JSON_STRING:
-        *text_out = arena_copy(arena, value->string);
-        return true;
-    case JSON_INT:
-        size = snprintf(digits, sizeof digits, "%" PRId64, value->integer);
-        *text_out = arena_copy(arena, bytes_of(digits, (size_t)size));
-        return true;
-    case JSON_BOOL:
-        *text_out = value->boolean ? BYTES("true") : BYTES("false");
-        return true;
-    case JSON_NULL:
-        *text_out = BYTES_NONE;
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* Nulls are dropped only after sorting: as the last of a repeated key a null takes it away. */
-static void sort_dimensions(struct event *event)
-{
-    uint32_t count = dimensions_sort(event->dimensions, event->dimensions_count);
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (event->dimensions[i].value.data) event->dimensions[kept++] = event->dimensions[i];
-    event->dimensions_count = kept;
-}
-
 static enum err add_dimension(struct arena *arena, const struct json_iter *field,
                               struct event *event, size_t *bytes_left, struct sentence *why)
 {
@@ -197,7 +161,7 @@ static enum err add_dimension(struct arena *arena, const struct json_iter *field
     if (size > *bytes_left) return say(why, ERR_EVENT_SIZE, err_sentence(ERR_EVENT_SIZE));
     *bytes_left -= size;
     dimension->key = arena_copy(arena, field->key);
-    if (!dimension_value(arena, &field->value, &dimension->value))
+    if (!dimension_value(&field->value, arena, &dimension->value))
         return say(why, ERR_INVALID,
                    "A dimension must be a string, an integer, a boolean or null.");
     event->dimensions_count++;
@@ -219,7 +183,7 @@ static enum err read_dimensions(struct event_reader *reader, const struct parts 
         enum err e = add_dimension(reader->arena, &iter, event, &bytes_left, why);
         if (e != ERR_OK) return e;
     }
-    sort_dimensions(event);
+    event->dimensions_count = dimensions_sort(event->dimensions, event->dimensions_count);
     size_t size = event->dimensions_count * sizeof *room;
     event->dimensions = arena_alloc(reader->arena, size);
     memcpy(event->dimensions, room, size);

@@ -14,9 +14,8 @@ static void add_duplicate(struct buf *body, const struct event *event)
 {
     buf_add(body, BYTES(",\"result\":\"DROPPED_DUPLICATE\""));
     if (event->foreign) return; /* when another tenant sent it is not this one's business */
-    buf_add(body, BYTES(",\"firstSeenAt\":\""));
-    time_format(body, event->first_seen_ms);
-    buf_add_char(body, '"');
+    buf_add(body, BYTES(",\"firstSeenAt\":"));
+    time_format_json(body, event->first_seen_ms);
     if (event->conflict) buf_add(body, BYTES(",\"conflict\":true"));
 }
 

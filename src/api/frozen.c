@@ -45,18 +45,6 @@ static struct op *next_op(struct call *call, struct frozen_plan *plan)
     return &job->ops[job->count++];
 }
 
-static void add_delete(struct call *call, struct frozen_plan *plan, struct bytes key)
-{
-    struct bytes counter = arena_copy(&call->exchange->arena, key);
-    *next_op(call, plan) = (struct op){
-        .kind = OP_DELETE,
-        .counter = counter,
-        .tenant = bytes_of(counter.data, call->tenant.size),
-        .counter_print = fingerprint_of(&call->api->config.store->secret, counter),
-        .weight = rule_key_weight(counter),
-    };
-}
-
 static bool delete_row(void *context, struct bytes key, const struct counter *counter)
 {
     struct call *call = context;
@@ -64,7 +52,8 @@ static bool delete_row(void *context, struct bytes key, const struct counter *co
     (void)counter;
     plan->more = call->job.count == plan->count_max;
     if (plan->more) return false;
-    add_delete(call, plan, key);
+    *next_op(call, plan) =
+        propose_delete(&call->exchange->arena, &call->api->config.store->secret, key);
     return true;
 }
 

@@ -29,13 +29,6 @@ struct history_plan {
 
 /* -- Records as JSON --------------------------------------------------------------------------- */
 
-static void add_time(struct buf *body, int64_t ms)
-{
-    buf_add_char(body, '"');
-    time_format(body, ms);
-    buf_add_char(body, '"');
-}
-
 static void add_value(struct buf *body, struct bytes json, struct bytes absent)
 {
     buf_add(body, json.size ? json : absent);
@@ -50,9 +43,9 @@ static void add_event(struct buf *body, const struct stored_event *event)
     buf_add(body, BYTES(",\"type\":"));
     buf_add_json(body, event->type);
     buf_add(body, BYTES(",\"occurredAt\":"));
-    add_time(body, event->occurred_ms);
+    time_format_json(body, event->occurred_ms);
     buf_add(body, BYTES(",\"receivedAt\":"));
-    add_time(body, event->arrived_ms);
+    time_format_json(body, event->arrived_ms);
     buf_add(body, BYTES(",\"dimensions\":"));
     add_value(body, event->dimensions_json, BYTES("{}"));
     buf_add(body, BYTES(",\"payload\":"));
@@ -66,11 +59,11 @@ static void add_duplicate(struct buf *body, const struct stored_event *event)
     buf_add_json(body, event->id);
     buf_add(body, BYTES(",\"first_seen_at\":"));
     if (event->first_sequence)
-        add_time(body, event->first_seen_ms);
+        time_format_json(body, event->first_seen_ms);
     else
         buf_add(body, BYTES("null")); /* another tenant's: not this one's to know */
     buf_add(body, BYTES(",\"duplicate_seen_at\":"));
-    add_time(body, event->arrived_ms);
+    time_format_json(body, event->arrived_ms);
     buf_add(body, BYTES(",\"event_type\":"));
     buf_add_json(body, event->type);
     buf_add(body, BYTES(",\"dimensions_json\":"));
@@ -110,15 +103,8 @@ static bool show(void *context, const struct stored_event *event)
 static void add_next(struct buf *body, uint64_t next)
 {
     char cursor[CURSOR_SIZE];
-    buf_add(body, BYTES("],\"next\":"));
-    if (next == 0) {
-        buf_add(body, BYTES("null}"));
-        return;
-    }
     put_ordered_u64(cursor, next);
-    buf_add_char(body, '"');
-    cursor_encode(body, bytes_of(cursor, sizeof cursor));
-    buf_add(body, BYTES("\"}"));
+    reply_page_end(body, next ? bytes_of(cursor, sizeof cursor) : BYTES_NONE);
 }
 
 static void run_page(struct call *call)

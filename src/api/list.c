@@ -157,14 +157,7 @@ static void run_list(struct call *call)
         exchange_error(call->exchange, e, NULL);
         return;
     }
-    buf_add(&reply->body, BYTES("],\"next\":"));
-    if (plan->more) {
-        buf_add_char(&reply->body, '"');
-        cursor_encode(&reply->body, plan->last);
-        buf_add(&reply->body, BYTES("\"}"));
-    } else {
-        buf_add(&reply->body, BYTES("null}"));
-    }
+    reply_page_end(&reply->body, plan->more ? plan->last : BYTES_NONE);
 }
 
 /* A prefix that no name can have lists nothing; it is not an error to ask. */

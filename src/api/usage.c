@@ -91,9 +91,7 @@ static void add_row(struct buf *body, const struct usage_plan *plan)
     if (plan->updated_ms == TIME_NONE) {
         buf_add(body, BYTES("null"));
     } else {
-        buf_add_char(body, '"');
-        time_format(body, plan->updated_ms);
-        buf_add_char(body, '"');
+        time_format_json(body, plan->updated_ms);
     }
     for (unsigned i = 0; i < plan->count; i++) {
         const struct figure *figure = &plan->figures[i];
@@ -153,9 +151,9 @@ static enum level add_figure(struct buf *body, const struct figure *figure)
 static void add_health(struct buf *body, const struct usage_plan *plan)
 {
     enum level worst = LEVEL_OK;
-    buf_add(body, BYTES(",\"queried_at\":\""));
-    time_format(body, plan->now_ms);
-    buf_add(body, BYTES("\",\"metrics\":{"));
+    buf_add(body, BYTES(",\"queried_at\":"));
+    time_format_json(body, plan->now_ms);
+    buf_add(body, BYTES(",\"metrics\":{"));
     for (unsigned i = 0; i < plan->count; i++) {
         if (i) buf_add_char(body, ',');
         enum level level = add_figure(body, &plan->figures[i]);

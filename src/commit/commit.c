@@ -354,7 +354,7 @@ void commit_help(struct commit *commit)
         }
         pthread_mutex_unlock(&commit->turning);
     }
-    if (queue_waiting(queue) > 0) queue_wake(queue);
+    queue_wake(queue); /* if anything is left */
 }
 
 bool commit_sync_now(struct commit *commit)

@@ -27,9 +27,6 @@ struct plan {
     enum err err;
 };
 
-static const char *const mode_names[] = {
-    [MODE_PERSISTENT] = "persistent", [MODE_WINDOWED] = "windowed", [MODE_SERIES] = "series"};
-
 /* -- Reading the store ------------------------------------------------------------------------- */
 
 static void stored_add(struct plan *plan, const struct stored_definition *stored)
@@ -99,8 +96,8 @@ static enum err refuse_mode(struct plan *plan, const struct definition *definiti
              "%s%scounter %.*s is %s, but its stored cells are %s; give it "
              "another name, or take it out and DELETE /api/admin/counters/%.*s first",
              definition->where, definition->where[0] ? ": " : "", (int)definition->name.size,
-             definition->name.data, mode_names[definition->mode], mode_names[stored],
-             (int)definition->name.size, definition->name.data);
+             definition->name.data, counter_mode_names[definition->mode],
+             counter_mode_names[stored], (int)definition->name.size, definition->name.data);
     return ERR_INVALID;
 }
 
@@ -170,17 +167,12 @@ static void plan_definition(struct plan *plan, const struct definition *definiti
 {
     struct arena *arena = &plan->enactment->arena;
     const struct stored_definition *stored = stored_find(plan, definition->name);
-    struct buf value;
-    buf_init(&value, SIZE_MAX / 2);
-    definition_encode(&value, definition);
-    if (!stored || !bytes_equal(stored->value, buf_bytes(&value))) {
-        plan_op(plan, propose_object_if(arena, &plan->store->secret,
-                                        object_key(arena, OBJECT_DEFINITION, definition->name),
-                                        stored ? stored->value : BYTES_NONE,
-                                        arena_copy(arena, buf_bytes(&value))));
-        plan->enactment->same = false;
-    }
-    buf_release(&value);
+    struct bytes value = definition_bytes(arena, definition);
+    if (stored && bytes_equal(stored->value, value)) return;
+    plan_op(plan, propose_object_if(arena, &plan->store->secret,
+                                    object_key(arena, OBJECT_DEFINITION, definition->name),
+                                    stored ? stored->value : BYTES_NONE, value));
+    plan->enactment->same = false;
 }
 
 static void plan_job(struct plan *plan, struct bytes text)

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "core/name.h"
+
 #define OBJECT_WEIGHT 64u /* beyond key and value */
 
 struct waiter {
@@ -66,4 +68,15 @@ struct op propose_object_if(struct arena *arena, const struct hash_secret *secre
     op.object->checked = true;
     op.object->expected = expected;
     return op;
+}
+
+struct op propose_delete(struct arena *arena, const struct hash_secret *secret, struct bytes key)
+{
+    struct bytes copy = arena_copy(arena, key);
+    struct bytes rest = copy;
+    return (struct op){.kind = OP_DELETE,
+                       .counter = copy,
+                       .tenant = bytes_split(&rest, '\0'),
+                       .counter_print = fingerprint_of(secret, copy),
+                       .weight = rule_key_weight(copy)};
 }

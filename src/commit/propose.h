@@ -24,4 +24,7 @@ struct op propose_object(struct arena *arena, const struct hash_secret *secret, 
 struct op propose_object_if(struct arena *arena, const struct hash_secret *secret, struct bytes key,
                             struct bytes expected, struct bytes value);
 
+/* An op that removes one dimension set of a rule counter; its key (core/name.h) is copied. */
+struct op propose_delete(struct arena *arena, const struct hash_secret *secret, struct bytes key);
+
 #endif

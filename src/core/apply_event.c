@@ -219,8 +219,7 @@ static enum err step_cell(struct step *step, uint32_t index)
 static enum err step_target(struct step *step, const struct target *target)
 {
     unsigned count = definition_cells(step->change->definition);
-    int64_t amount = step->change->amount;
-    step->amount = amount;
+    step->amount = step->change->amount;
     for (unsigned i = 0; i < count && step->amount > 0; i++) {
         enum err e = step_cell(step, target->cells[i]);
         if (e != ERR_OK) return e;

@@ -77,6 +77,16 @@ void definition_encode(struct buf *buf, const struct definition *definition)
     encode_sources(buf, definition->entity, definition->entity_count);
 }
 
+struct bytes definition_bytes(struct arena *arena, const struct definition *definition)
+{
+    struct buf buf;
+    buf_init(&buf, SIZE_MAX / 2);
+    definition_encode(&buf, definition);
+    struct bytes bytes = arena_copy(arena, buf_bytes(&buf));
+    buf_release(&buf);
+    return bytes;
+}
+
 /* A number from `min` to `max`; 0 and a failed reader if it is not. */
 static int64_t read_between(struct reader *reader, int64_t min, int64_t max)
 {

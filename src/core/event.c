@@ -1,6 +1,8 @@
 /* event.c -- events as canonical text, as a hash, and as stored bytes. */
 #include "core/event.h"
 
+#define NUMBER_TEXT_SIZE 24 /* holds any int64 */
+
 #define STORED_DUPLICATE 1u /* the one flag so far; other bits are no event of ours */
 
 /* The first place in a sorted run whose key is not below `key`. */
@@ -32,7 +34,39 @@ uint32_t dimensions_sort(struct dimension *dimensions, uint32_t count)
         }
         dimensions[at] = next;
     }
-    return kept;
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < kept; i++)
+        if (dimensions[i].value.data) dimensions[left++] = dimensions[i];
+    return left;
+}
+
+bool dimension_text(const struct json_value *value, struct arena *arena, struct bytes *text_out)
+{
+    struct buf text = {.capacity = NUMBER_TEXT_SIZE, .max = NUMBER_TEXT_SIZE};
+    switch (value->type) {
+    case JSON_STRING:
+        *text_out = value->string;
+        return true;
+    case JSON_BOOL:
+        *text_out = value->boolean ? BYTES("true") : BYTES("false");
+        return true;
+    case JSON_INT:
+        text.data = arena_alloc(arena, NUMBER_TEXT_SIZE);
+        buf_add_i64(&text, value->integer);
+        *text_out = buf_bytes(&text);
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool dimension_value(const struct json_value *value, struct arena *arena, struct bytes *value_out)
+{
+    *value_out = BYTES_NONE;
+    if (value->type == JSON_NULL) return true;
+    if (!dimension_text(value, arena, value_out)) return false;
+    if (value->type == JSON_STRING) *value_out = arena_copy(arena, *value_out);
+    return true;
 }
 
 /* What escaping adds to a byte. */
@@ -93,14 +127,29 @@ static char *text_put(char *at, struct bytes text, bool escapes)
     return at;
 }
 
-void dimensions_write(struct buf *buf, const struct dimension *dimensions, uint32_t count)
+/* Without escapes, which are counted apart. */
+static size_t plain_size(const struct dimension *dimensions, uint32_t count, size_t *escapes_out)
 {
     size_t size = 2 + (count ? count - 1 : 0); /* braces and commas */
-    size_t escapes = 0;
+    *escapes_out = 0;
     for (uint32_t i = 0; i < count; i++) {
         size += dimensions[i].key.size + dimensions[i].value.size + 5;
-        escapes += escapes_size(dimensions[i].key) + escapes_size(dimensions[i].value);
+        *escapes_out += escapes_size(dimensions[i].key) + escapes_size(dimensions[i].value);
     }
+    return size;
+}
+
+size_t dimensions_size(const struct dimension *dimensions, uint32_t count)
+{
+    size_t escapes;
+    size_t size = plain_size(dimensions, count, &escapes);
+    return size + escapes;
+}
+
+void dimensions_write(struct buf *buf, const struct dimension *dimensions, uint32_t count)
+{
+    size_t escapes;
+    size_t size = plain_size(dimensions, count, &escapes);
     char *start = buf_reserve(buf, size + escapes);
     if (!start) return;
 

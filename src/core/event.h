@@ -47,13 +47,23 @@ struct event {
     uint32_t counters; /* cells changed */
 };
 
-/* Sorts by key; of a repeated key the last stands; leaves the count of what is left. */
+/* The string form of a value (A-11): a string's own bytes, or made in `arena`. False: it has none.
+ */
+MUST_USE bool dimension_text(const struct json_value *value, struct arena *arena,
+                             struct bytes *text_out);
+/* The same, all of it in `arena`; a null has no data. */
+MUST_USE bool dimension_value(const struct json_value *value, struct arena *arena,
+                              struct bytes *value_out);
+
+/* Sorts by key; of a repeated key the last stands, and as such a null (a value without data) takes
+ * it away. Returns the count of what is left. */
 uint32_t dimensions_sort(struct dimension *dimensions, uint32_t count);
 
 /* {"a":"1","b":"x"}: keys sorted, values as strings, no spaces. The bytes behind a dimensionKey and
  * in a counter's key, so their form never changes: '"' and '\' are escaped with '\', bytes below
  * 0x20 as \u00xx in lower case (never \n), everything else stands as it is. */
 void dimensions_write(struct buf *buf, const struct dimension *dimensions, uint32_t count);
+size_t dimensions_size(const struct dimension *dimensions, uint32_t count); /* of what it writes */
 
 /* The 32-bit hash of type, canonical dimensions and payload. */
 uint32_t event_check(const struct event *event);

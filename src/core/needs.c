@@ -118,7 +118,7 @@ static uint32_t need_object(struct needs *needs, struct bytes key, struct finger
 
 /* -- Walking the batch ------------------------------------------------------------------------- */
 
-typedef void op_fn(struct needs *needs, struct job *job, struct op *op);
+typedef void op_fn(struct needs *needs, struct op *op);
 
 /* Every op that came to be judged; those with an error already set are left alone. */
 static void each_op(struct needs *needs, op_fn *visit)
@@ -129,7 +129,7 @@ static void each_op(struct needs *needs, op_fn *visit)
         must(slice->first + slice->count <= slice->job->count);
         for (uint32_t i = 0; i < slice->count; i++) {
             struct op *op = &slice->job->ops[slice->first + i];
-            if (op->err == ERR_OK) visit(needs, slice->job, op);
+            if (op->err == ERR_OK) visit(needs, op);
         }
     }
 }
@@ -203,9 +203,8 @@ static void identify_event(struct needs *needs, struct event *event)
     }
 }
 
-static void identify_op(struct needs *needs, struct job *job, struct op *op)
+static void identify_op(struct needs *needs, struct op *op)
 {
-    (void)job;
     if (op->keyed || op->kind == OP_EVENT) op->key_index = need_key(needs, op->key);
     if (op->kind == OP_OBJECT)
         op->object->index = need_object(needs, op->object->key, op->object->print);
@@ -302,9 +301,8 @@ static void need_event(struct needs *needs, const struct op *op)
     }
 }
 
-static void need_op(struct needs *needs, struct job *job, struct op *op)
+static void need_op(struct needs *needs, struct op *op)
 {
-    (void)job;
     if (op->kind == OP_OBJECT || is_known(needs->apply, op)) return;
     if (has_event(op)) {
         need_event(needs, op);

@@ -8,9 +8,8 @@
 #include "core/number.h"
 #include "core/object.h"
 
-#define NUMBER_TEXT_SIZE 24 /* holds any int64 */
-#define ESCAPE_MAX 6        /* bytes that canonical JSON makes of one */
-#define SMALL_JSON 1024     /* dimensions up to here are written on the stack first */
+#define ESCAPE_MAX 6    /* bytes that canonical JSON makes of one */
+#define SMALL_JSON 1024 /* dimensions up to here are written on the stack first */
 
 /* Canonical JSON of what one event holds: \n in its payload becomes \u000a. */
 #define JSON_SIZE_MAX (3 * (size_t)EVENT_SIZE_MAX)
@@ -56,20 +55,7 @@ static bool source_text(const struct projecting *self, const struct source *sour
                         struct bytes *text_out)
 {
     struct json_value value = source_find(self, source);
-    if (value.type == JSON_STRING) {
-        *text_out = value.string;
-    } else if (value.type == JSON_BOOL) {
-        *text_out = value.boolean ? BYTES("true") : BYTES("false");
-    } else if (value.type == JSON_INT) {
-        struct buf text = {.data = arena_alloc(self->input->arena, NUMBER_TEXT_SIZE),
-                           .capacity = NUMBER_TEXT_SIZE,
-                           .max = NUMBER_TEXT_SIZE};
-        buf_add_i64(&text, value.integer);
-        *text_out = buf_bytes(&text);
-    } else {
-        return false;
-    }
-    return true;
+    return dimension_text(&value, self->input->arena, text_out);
 }
 
 static bool where_holds(const struct projecting *self, const struct rule *rule)
@@ -109,26 +95,6 @@ static bool pairs_fill(const struct projecting *self, const struct source *sourc
     return true;
 }
 
-/* What a text takes as dimensions_write escapes it. */
-static size_t escaped_size(struct bytes text)
-{
-    size_t size = text.size;
-    for (size_t i = 0; i < text.size; i++) {
-        unsigned char byte = (unsigned char)text.data[i];
-        if (byte < 0x20) size += ESCAPE_MAX - 1;
-        if (byte == '"' || byte == '\\') size++;
-    }
-    return size;
-}
-
-static size_t pairs_size(const struct dimension *pairs, unsigned count)
-{
-    size_t size = 2;
-    for (unsigned i = 0; i < count; i++)
-        size += escaped_size(pairs[i].key) + escaped_size(pairs[i].value) + sizeof "\"\":\"\"," - 1;
-    return size;
-}
-
 /* Canonical JSON in `small`, or if it could be too long for that, in `arena`, and no more of that
  * than it takes: an event may go to hundreds of sets. */
 static struct bytes pairs_json(const struct dimension *pairs, unsigned count, struct arena *arena,
@@ -137,7 +103,7 @@ static struct bytes pairs_json(const struct dimension *pairs, unsigned count, st
     size_t room = 2;
     for (unsigned i = 0; i < count; i++)
         room += ESCAPE_MAX * (pairs[i].key.size + pairs[i].value.size + 1);
-    if (room > SMALL_JSON) room = pairs_size(pairs, count);
+    if (room > SMALL_JSON) room = dimensions_size(pairs, count);
     struct buf json = {.data = room <= SMALL_JSON ? small : arena_alloc(arena, room),
                        .capacity = room,
                        .max = room};

@@ -12,6 +12,9 @@
 #define RULES_CHUNK_SIZE (8u << 10)
 #define TABLE_SLOTS_MIN 8u
 
+const char *const counter_mode_names[] = {
+    [MODE_PERSISTENT] = "persistent", [MODE_WINDOWED] = "windowed", [MODE_SERIES] = "series"};
+
 struct name_slot {
     uint64_t hash;
     const struct definition *definition; /* NULL: empty */
@@ -66,7 +69,7 @@ static int granularity_order(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static void sources_sort(struct source *sources, unsigned count)
+void sources_sort(struct source *sources, unsigned count)
 {
     if (count > 1) qsort(sources, count, sizeof *sources, source_order);
 }

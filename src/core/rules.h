@@ -29,6 +29,7 @@ static inline int64_t window_end(const struct cell *cell)
 }
 
 enum counter_mode { MODE_PERSISTENT, MODE_WINDOWED, MODE_SERIES };
+extern const char *const counter_mode_names[MODE_SERIES + 1]; /* as people write them */
 
 /* Where a value is taken from: a dimension, or payload.<path>. */
 struct source {
@@ -132,6 +133,9 @@ struct rules *rules_without(struct rules *rules, struct bytes name);
 struct rules *rules_hold(struct rules *rules);
 void rules_release(struct rules *rules); /* NULL is fine */
 
+/* In the order of their names. */
+void sources_sort(struct source *sources, unsigned count);
+
 /* NULL: no such counter. */
 const struct definition *rules_find(const struct rules *rules, struct bytes name);
 /* The rules that this type sets off, in the order of the file. */
@@ -152,6 +156,7 @@ unsigned definition_cells(const struct definition *definition);
  * name that changes its mode. Conditions and rules are not in it. Decoding fills a definition in
  * `arena`; ERR_CORRUPT for bytes that no encoder wrote. */
 void definition_encode(struct buf *buf, const struct definition *definition);
+struct bytes definition_bytes(struct arena *arena, const struct definition *definition);
 MUST_USE enum err definition_decode(struct bytes bytes, struct arena *arena,
                                     struct definition *definition_out);
 

@@ -210,3 +210,10 @@ void time_format(struct buf *buf, int64_t ms)
     *at++ = 'Z';
     buf_add(buf, bytes_of(text, (size_t)(at - text)));
 }
+
+void time_format_json(struct buf *buf, int64_t ms)
+{
+    buf_add_char(buf, '"');
+    time_format(buf, ms);
+    buf_add_char(buf, '"');
+}

@@ -30,5 +30,6 @@ MUST_USE bool time_from_epoch(int64_t number, int64_t *ms_out);
 /* Appends 2024-03-15T10:30:00.000Z, which time_parse reads back. A bucket may begin before the year
  * 0000: such years are written with sign and six digits, as JavaScript does. */
 void time_format(struct buf *buf, int64_t ms);
+void time_format_json(struct buf *buf, int64_t ms); /* in quotes */
 
 #endif

@@ -93,15 +93,9 @@ static bool look_at_counter(void *context, struct bytes key, const struct counte
     uint32_t generation;
     (void)counter;
     if (rule_key_split(key, &tenant, &name, &generation, &dimensions) &&
-        generation == garbage->generation) {
-        struct bytes copy = arena_copy(&garbage->arena, key);
+        generation == garbage->generation)
         garbage->ops[garbage->count++] =
-            (struct op){.kind = OP_DELETE,
-                        .counter = copy,
-                        .tenant = bytes_of(copy.data, tenant.size),
-                        .counter_print = fingerprint_of(&garbage->config.store->secret, copy),
-                        .weight = rule_key_weight(key)};
-    }
+            propose_delete(&garbage->arena, &garbage->config.store->secret, key);
     return went_past(garbage, key);
 }
 

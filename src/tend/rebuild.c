@@ -286,19 +286,11 @@ enum { SWAP_OBJECTS = 3 };
 
 static struct op definition_op(struct step *step, const struct definition *definition)
 {
-    struct buf before;
-    struct buf after;
-    buf_init(&before, SIZE_MAX / 2);
-    buf_init(&after, SIZE_MAX / 2);
-    definition_encode(&before, step->definition);
-    definition_encode(&after, definition);
-    struct op op = propose_object_if(&step->arena, &step->rebuilds->config.store->secret,
-                                     object_key(&step->arena, OBJECT_DEFINITION, definition->name),
-                                     arena_copy(&step->arena, buf_bytes(&before)),
-                                     arena_copy(&step->arena, buf_bytes(&after)));
-    buf_release(&before);
-    buf_release(&after);
-    return op;
+    struct arena *arena = &step->arena;
+    return propose_object_if(arena, &step->rebuilds->config.store->secret,
+                             object_key(arena, OBJECT_DEFINITION, definition->name),
+                             definition_bytes(arena, step->definition),
+                             definition_bytes(arena, definition));
 }
 
 /* On the commit thread, with everything before it durable: what is left is counted, and if that is

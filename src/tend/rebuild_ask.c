@@ -173,12 +173,9 @@ static enum err forget_locked(struct rebuilds *rebuilds, struct arena *arena,
 {
     const struct rebuild_config *config = &rebuilds->config;
     const struct hash_secret *secret = &config->store->secret;
-    struct buf before;
-    buf_init(&before, SIZE_MAX / 2);
-    definition_encode(&before, definition);
     struct op ops[] = {
         propose_object_if(arena, secret, object_key(arena, OBJECT_DEFINITION, definition->name),
-                          arena_copy(arena, buf_bytes(&before)), BYTES_NONE),
+                          definition_bytes(arena, definition), BYTES_NONE),
         propose_object(arena, secret, garbage_key(arena, definition->generation),
                        object_number(arena, (uint64_t)clock_wall_ms(config->clock))),
     };
@@ -192,7 +189,6 @@ static enum err forget_locked(struct rebuilds *rebuilds, struct arena *arena,
                       .rules = without};
     enum err e = config->propose(config->context, &job);
     rules_release(without);
-    buf_release(&before);
     return e;
 }
 

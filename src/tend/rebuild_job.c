@@ -75,13 +75,6 @@ static double progress(const struct rebuild_job *job)
     return (double)job->position / (double)job->target;
 }
 
-static void write_time(struct buf *json, int64_t time_ms)
-{
-    buf_add_char(json, '"');
-    time_format(json, time_ms);
-    buf_add_char(json, '"');
-}
-
 void rebuild_job_write(struct buf *json, const struct rebuild_job *job)
 {
     buf_addf(json,
@@ -89,10 +82,10 @@ void rebuild_job_write(struct buf *json, const struct rebuild_job *job)
     buf_add_json(json, job->counter);
     buf_addf(json, ",\"state\":\"%s\",\"progress\":%.3f,\"events\":\"%llu\",\"askedAt\":",
              state_names[job->state], progress(job), (unsigned long long)job->events);
-    write_time(json, job->asked_ms);
+    time_format_json(json, job->asked_ms);
     buf_add(json, BYTES(",\"endedAt\":"));
     if (rebuild_is_over(job))
-        write_time(json, job->ended_ms);
+        time_format_json(json, job->ended_ms);
     else
         buf_add(json, BYTES("null"));
     buf_add(json, BYTES(",\"error\":"));

@@ -245,7 +245,6 @@ enum err embedded_sum(struct store *store, const struct cell_ref *ref, int64_t f
 }
 
 struct list_merge {
-    struct embedded *embedded;
     struct arena *arena;
     struct bytes prefix;
     struct bytes after;
@@ -295,12 +294,8 @@ enum err embedded_list(struct store *store, struct bytes prefix, struct bytes af
     struct arena arena;
     struct keyed_counter *newer;
     arena_init(&arena, READ_ARENA_CHUNK);
-    struct list_merge merge = {.embedded = embedded,
-                               .arena = &arena,
-                               .prefix = prefix,
-                               .after = after,
-                               .visit = visit,
-                               .context = context};
+    struct list_merge merge = {
+        .arena = &arena, .prefix = prefix, .after = after, .visit = visit, .context = context};
     merge.newer_count = counters_newer(embedded->counters, prefix, after, &arena, &newer);
     merge.newer = newer;
     struct bytes from = bytes_compare(prefix, after) > 0 ? prefix : after;
