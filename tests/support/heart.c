@@ -257,6 +257,23 @@ struct op heart_do(struct heart *heart, struct op op)
     return done;
 }
 
+void *heart_commit_main(void *context)
+{
+    struct heart *heart = context;
+    while (queue_wait(heart->queue))
+        commit_turn(heart->commit);
+    commit_close(heart->commit);
+    return NULL;
+}
+
+void *heart_sync_main(void *context)
+{
+    struct heart *heart = context;
+    while (commit_sync(heart->commit))
+        ;
+    return NULL;
+}
+
 void heart_wait_ms(struct heart *heart, int64_t ms)
 {
     heart->time->wall_ms += ms;

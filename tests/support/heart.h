@@ -85,6 +85,10 @@ void heart_run(struct heart *heart);
 /* One op, sent and run. Its `err` is the answer's. */
 struct op heart_do(struct heart *heart, struct op op);
 
+/* The daemon's two threads, for tests that have some: `heart` is theirs until queue_stop. */
+void *heart_commit_main(void *heart);
+void *heart_sync_main(void *heart);
+
 /* Moves both clocks. */
 void heart_wait_ms(struct heart *heart, int64_t ms);
 /* The store's caretaking, until it says there is no more. */

@@ -281,23 +281,6 @@ static void whoever_pushed_leaves_much_or_what_others_are_at_to_the_commit_threa
 
 /* ---- with its two threads ---- */
 
-static void *commit_main(void *context)
-{
-    (void)context;
-    while (queue_wait(heart->queue))
-        commit_turn(heart->commit);
-    commit_close(heart->commit);
-    return NULL;
-}
-
-static void *sync_main(void *context)
-{
-    (void)context;
-    while (commit_sync(heart->commit))
-        ;
-    return NULL;
-}
-
 #define PUSHERS 3
 #define PUSHES 200
 
@@ -340,8 +323,8 @@ static unsigned run_threads(struct pusher *pushers)
         for (unsigned i = 0; i < PUSHES; i++)
             for (unsigned k = 0; k < 3; k++)
                 pushers[p].ops[i][k] = increment(1);
-    must(pthread_create(&threads[PUSHERS], NULL, commit_main, NULL) == 0);
-    must(pthread_create(&threads[PUSHERS + 1], NULL, sync_main, NULL) == 0);
+    must(pthread_create(&threads[PUSHERS], NULL, heart_commit_main, heart) == 0);
+    must(pthread_create(&threads[PUSHERS + 1], NULL, heart_sync_main, heart) == 0);
     for (unsigned p = 0; p < PUSHERS; p++)
         must(pthread_create(&threads[p], NULL, push_main, &pushers[p]) == 0);
     for (unsigned p = 0; p < PUSHERS; p++)

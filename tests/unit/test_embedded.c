@@ -486,23 +486,6 @@ static void values_are_right_when_everything_is_evicted_and_read_again(void **st
 
 static atomic_bool stopping;
 
-static void *commit_main(void *context)
-{
-    (void)context;
-    while (queue_wait(heart->queue))
-        commit_turn(heart->commit);
-    commit_close(heart->commit);
-    return NULL;
-}
-
-static void *sync_main(void *context)
-{
-    (void)context;
-    while (commit_sync(heart->commit))
-        ;
-    return NULL;
-}
-
 static void *tend_main(void *context)
 {
     (void)context;
@@ -546,11 +529,13 @@ static void traffic_checkpoints_and_reads_go_on_together(void **state)
     heart_free(heart); /* the simulated disk knows one thread only */
     start((struct heart_config){.cache_bytes = 4096, .checkpoint_bytes = 16384});
     struct cell_ref ref = heart_ref(heart, "n", 0);
-    static void *(*const mains[])(void *) = {read_main, tend_main, commit_main, sync_main};
+    static void *(*const mains[])(void *) = {read_main, tend_main, heart_commit_main,
+                                             heart_sync_main};
+    void *contexts[] = {&ref, NULL, heart, heart};
     pthread_t threads[4];
     stopping = false;
     for (unsigned i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, mains[i], &ref), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, mains[i], contexts[i]), 0);
     for (unsigned i = 0; i < ROUNDS; i++) {
         const struct op ops[] = {increment("n", 0, 0, 1), increment("n", 60, 60 * (i % 50), 1),
                                  increment("m", 60, 60 * i, 1)};

@@ -14,23 +14,6 @@ static atomic_bool stopping;
 static _Atomic int64_t acked;
 static _Atomic int64_t sent;
 
-static void *commit_main(void *context)
-{
-    (void)context;
-    while (queue_wait(heart->queue))
-        commit_turn(heart->commit);
-    commit_close(heart->commit);
-    return NULL;
-}
-
-static void *sync_main(void *context)
-{
-    (void)context;
-    while (commit_sync(heart->commit))
-        ;
-    return NULL;
-}
-
 static void *tend_main(void *context)
 {
     (void)context;
@@ -69,10 +52,11 @@ static pthread_t threads[5];
 
 static void start_threads(void *(*read)(void *), struct cell_ref *ref)
 {
-    void *(*const mains[])(void *) = {commit_main, sync_main, tend_main, read, read};
+    void *(*const mains[])(void *) = {heart_commit_main, heart_sync_main, tend_main, read, read};
+    void *contexts[] = {heart, heart, NULL, ref, ref};
     stopping = false;
     for (unsigned i = 0; i < ARRAY_COUNT(mains); i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, mains[i], ref), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, mains[i], contexts[i]), 0);
 }
 
 static void stop_threads(void)
