@@ -3,7 +3,7 @@
  * Sockets are watched edge-triggered and registered once, so a connection costs no epoll_ctl
  * however often it waits; `readable` and `writable` remember the edges. One read a turn keeps a
  * client that floods from holding up the others. */
-#include "wire/conn.h"
+#include "wire/stream.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -419,6 +419,10 @@ void conn_event(struct conn *conn, uint32_t events)
     if (!(events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))) return;
     conn->readable = true;
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) conn->hung_up = true;
+    if (conn->hung_up && stream_is_open(conn)) { /* nobody listens to what would still be said */
+        conn_close(conn);
+        return;
+    }
     if (conn->block == BLOCK_NONE) conn_work(conn);
 }
 
@@ -455,6 +459,10 @@ void conn_check_time(struct conn *conn)
 void conn_stop(struct conn *conn)
 {
     bool swallowing = conn->state == CONN_SWALLOW_LENGTH || conn->state == CONN_SWALLOW_CHUNKS;
+    if (stream_is_open(conn)) {
+        conn_close(conn);
+        return;
+    }
     if (conn->state == CONN_READY || conn->state == CONN_DONE || conn->state == CONN_LINGER) return;
     if (!conn->request_ns && !conn->first)
         conn_close(conn);

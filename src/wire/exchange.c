@@ -14,6 +14,7 @@ void exchange_error(struct exchange *exchange, enum err e, const char *sentence)
     struct reply *reply = &exchange->reply;
     reply->status = err_status(e);
     reply->content_type = NULL;
+    reply->stream = false;
     buf_reset(&reply->body);
     buf_add(&reply->body, BYTES("{\"error\":"));
     buf_add_json(&reply->body, bytes_str(sentence ? sentence : err_sentence(e)));

@@ -8,6 +8,8 @@
  *     turn_end  everything readable has been read: a good moment to hand over what was collected
  *     ended     the exchange is about to be recycled
  *     closed    the connection is gone, and all its exchanges with it
+ *     drained   what a stream has said so far is written: it may say more (see reply.stream)
+ *     lost      the client of a stream that is with the handler is gone: post it, so that it ends
  *
  * Replies leave in the order of their requests, however they finish. An exchange lives until its
  * reply is written; if its connection dies first, it lives until it is finished or posted, and
@@ -54,6 +56,13 @@ struct reply {
     struct buf headers;       /* whole further lines, each ending in CRLF: exchange_header */
     struct buf body;
     bool close; /* end the connection after this reply */
+    /* The reply goes on: `body` is its first piece. Once that is written, `drained` gives the
+     * exchange back to the handler as if it were kept; when it is posted, `complete` puts the next
+     * piece into the (empty) body, and so on until `stream` is false there. So a slow reader holds
+     * one piece and never a backlog. It has no length and ends with its connection, so `close`
+     * must be set too. Timeouts hold for writing it, not for its silence; a stop ends it. */
+    bool stream;
+    const char *cache_control; /* static; NULL: no-store */
 };
 
 struct exchange {
@@ -91,6 +100,10 @@ struct wire_handler {
     void (*ended)(void *context, struct exchange *exchange);
     /* A connection with a non-NULL slot is gone, after the last of its exchanges has ended. */
     void (*closed)(void *context, void *connection_slot);
+    /* Of streams only; may be NULL if there are none. Not called for HEAD, whose reply just ends.
+     */
+    void (*drained)(void *context, struct exchange *exchange);
+    void (*lost)(void *context, struct exchange *exchange);
 };
 
 /* Gives a kept exchange back to its loop. Any thread; wakes nobody by itself: call `wire_wake`

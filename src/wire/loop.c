@@ -58,7 +58,7 @@ static bool worker_complete(struct worker *worker)
     bool any = ticket != NULL;
     while (ticket) {
         struct ticket *next = ticket->posted_next;
-        worker->kept--;
+        if (!ticket->streaming) worker->kept--; /* streams are kept most of the time */
         conn_completed(ticket);
         ticket = next;
     }

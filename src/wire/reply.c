@@ -80,6 +80,10 @@ static void render_content(struct buf *out, const struct reply *reply)
     if (reply->content_type) {
         buf_add(out, BYTES("Content-Type: "));
         buf_add(out, bytes_str(reply->content_type));
+        if (reply->stream) {
+            buf_add(out, BYTES("\r\n"));
+            return;
+        }
         buf_add(out, BYTES("\r\nContent-Length: "));
     } else {
         buf_add(out, BYTES("Content-Type: application/json\r\nContent-Length: "));
@@ -99,5 +103,8 @@ void reply_render(struct buf *out, const struct reply *reply, const struct reply
     buf_add(out, buf_bytes(&reply->headers));
     if (connection == REPLY_CLOSES) buf_add(out, BYTES("Connection: close\r\n"));
     if (connection == REPLY_STAYS_SAYING_SO) buf_add(out, BYTES("Connection: keep-alive\r\n"));
-    buf_add(out, BYTES("Cache-Control: no-store\r\n\r\n"));
+    if (reply->cache_control)
+        buf_addf(out, "Cache-Control: %s\r\n\r\n", reply->cache_control);
+    else
+        buf_add(out, BYTES("Cache-Control: no-store\r\n\r\n"));
 }

@@ -3,7 +3,7 @@
  * The queue of tickets is the output buffer: replies are written straight from the tickets, as many
  * as are ready with one system call, and a ticket leaves the queue when its last byte is in the
  * kernel. So a client that does not read holds its own replies and nothing else. */
-#include "wire/conn.h"
+#include "wire/stream.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -79,10 +79,12 @@ void conn_drop_tickets(struct conn *conn)
     while (ticket) {
         struct ticket *next = ticket->next;
         ticket->next = NULL;
-        if (ticket->state == TICKET_KEPT)
+        if (ticket->state == TICKET_KEPT) {
             ticket->orphaned = true;
-        else
+            if (ticket->streaming) stream_lost(ticket);
+        } else {
             ticket_end(ticket);
+        }
         ticket = next;
     }
 }
@@ -112,7 +114,7 @@ static void ticket_check_reply(struct ticket *ticket)
     ticket->conn->output_bytes += reply->body.size - counted;
 }
 
-static void ticket_render(struct ticket *ticket)
+static void ticket_render_head(struct ticket *ticket)
 {
     struct conn *conn = ticket->conn;
     struct reply *reply = &ticket->exchange.reply;
@@ -122,11 +124,21 @@ static void ticket_render(struct ticket *ticket)
                  closes                     ? REPLY_CLOSES
                  : ticket->keep_alive_named ? REPLY_STAYS_SAYING_SO
                                             : REPLY_STAYS);
-    if (reply_has_body(ticket) && reply->body.size <= SEND_BODY_BYTES_COPIED)
-        buf_add(&ticket->out, buf_bytes(&reply->body));
+    ticket->streaming = reply->stream;
+    if (closes) conn->last_is_out = true;
+}
+
+static void ticket_render(struct ticket *ticket)
+{
+    const struct buf *body = &ticket->exchange.reply.body;
+    if (ticket->streaming)
+        stream_check_piece(ticket);
+    else
+        ticket_render_head(ticket);
+    if (reply_has_body(ticket) && body->size <= SEND_BODY_BYTES_COPIED)
+        buf_add(&ticket->out, buf_bytes(body));
     must(!ticket->out.failed);
     ticket->rendered = true;
-    if (closes) conn->last_is_out = true;
 }
 
 /* Makes the ticket's bytes as far as they can be made. False: nothing behind it may be sent. */
@@ -181,6 +193,10 @@ static void conn_sent(struct conn *conn, size_t bytes)
         if (conn->sent < size) break;
         conn->sent -= size;
         conn->output_bytes -= ticket->exchange.reply.body.size + SEND_TICKET_OVERHEAD;
+        if (ticket->exchange.reply.stream && !ticket->head_only) {
+            stream_drained(ticket);
+            break;
+        }
         conn->first = ticket->next;
         if (!conn->first) conn->last = NULL;
         bool last = ticket->exchange.reply.close;
@@ -240,6 +256,7 @@ void conn_flush(struct conn *conn)
         size_t count = conn_gather(conn, pieces);
         if (count == 0 || !conn_write(conn, pieces, count)) break;
     }
+    if (stream_ends_silently(conn)) conn_sent(conn, 0);
     if (conn->fd < 0 || conn->first) return;
     if (conn->last_is_out || conn->state == CONN_DONE) conn_part(conn);
 }

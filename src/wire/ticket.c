@@ -66,7 +66,8 @@ static void ticket_reset(struct ticket *ticket)
     struct exchange *exchange = &ticket->exchange;
     exchange->reply.status = 0;
     exchange->reply.content_type = NULL;
-    exchange->reply.close = false;
+    exchange->reply.close = exchange->reply.stream = false;
+    exchange->reply.cache_control = NULL;
     buf_shrink(&exchange->reply.headers);
     buf_shrink(&exchange->reply.body);
     arena_reset(&exchange->arena);
@@ -76,7 +77,7 @@ static void ticket_reset(struct ticket *ticket)
     ticket->conn = NULL;
     ticket->state = TICKET_READING;
     ticket->seen = ticket->head_only = ticket->keep_alive_named = ticket->interim =
-        ticket->rendered = false;
+        ticket->rendered = ticket->streaming = false;
     ticket->orphaned = false;
     buf_shrink(&ticket->out);
 }

@@ -1,6 +1,7 @@
 /* ticket.h -- an exchange together with what only the wire needs to know of it.
  *
  *     READING -> READY -> KEPT -> ANSWERED     one way only; any step may be skipped
+ *                          \_________/          ... but a stream goes back to KEPT, wire/stream.h
  *
  * A ticket is born when its head is complete (or broken) and stands in its connection's queue, in
  * the order of requests, until its reply is written. Calls are pooled per loop thread, with the
@@ -44,6 +45,7 @@ struct ticket {
     bool keep_alive_named; /* an HTTP/1.0 client wants to read "keep-alive" */
     bool interim;          /* a 100 Continue is due, once it is this ticket's turn */
     bool rendered;         /* `out` holds the final head */
+    bool streaming;        /* its reply's head is made, and it has no end yet */
     bool orphaned;         /* kept when its connection went: it ends when it comes back */
     struct buf out;        /* what goes before the body, and a small body too */
 };

@@ -239,8 +239,12 @@ static void world_start(struct wire_config config)
 {
     world = must_calloc(1, sizeof *world);
     pthread_mutex_init(&world->lock, NULL);
-    const struct wire_handler handler = {NULL,         toy_head,  toy_request, toy_complete,
-                                         toy_turn_end, toy_ended, toy_closed};
+    const struct wire_handler handler = {.head = toy_head,
+                                         .request = toy_request,
+                                         .complete = toy_complete,
+                                         .turn_end = toy_turn_end,
+                                         .ended = toy_ended,
+                                         .closed = toy_closed};
     char error[200] = "";
     assert_int_equal(wire_open(&world->wire, &config, &handler, error, sizeof error), ERR_OK);
     for (uintptr_t i = 0; i < LOOPS; i++)
