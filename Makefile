@@ -22,11 +22,11 @@ OPT_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=
 
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Werror
 CWARN    := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
-CPPFLAGS += -Isrc -D_GNU_SOURCE -MMD -MP
+CPPFLAGS += -Isrc -Iclients/c -D_GNU_SOURCE -MMD -MP
 CFLAGS   += -std=gnu17 $(CWARN) $(OPT_$(VARIANT)) -pthread
 CXXFLAGS += -std=c++17 $(WARN) $(OPT_$(VARIANT)) -pthread -fno-exceptions
 LDFLAGS  += $(OPT_$(VARIANT)) -pthread -rdynamic
-LDLIBS   += -lrocksdb -lsimdjson -lyaml -lxxhash -lzstd -lcrypto -ljwt -lstdc++ -lm
+LDLIBS   += -lrocksdb -lsimdjson -lyaml -lxxhash -lzstd -lcrypto -ljwt -lcurl -ljansson -lz -lstdc++ -lm
 
 # Tests see the whole library except main.o, and whatever helps them in tests/support.
 TESTFLAGS := -Itests -Wno-unused-parameter
@@ -34,7 +34,9 @@ TESTFLAGS := -Itests -Wno-unused-parameter
 SRC     := $(wildcard src/*.c src/*/*.c src/*/*/*.c)
 CXXSRC  := $(wildcard src/*/*.cc src/*/*/*.cc)
 OBJ     := $(SRC:%.c=$(OUT)/obj/%.o) $(CXXSRC:%.cc=$(OUT)/obj/%.o)
-LIB     := $(OUT)/libtally.a
+LIB     := $(OUT)/libserver.a
+CLIENT  := $(OUT)/libtally.a
+CLIENT_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard clients/c/*.c))
 SUPPORT := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/support/*.c))
 UNIT    := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
 SIM     := $(if $(wildcard tests/sim/sim.c),$(OUT)/tests/sim)
@@ -48,7 +50,7 @@ Q := $(if $(V),,@)
 
 ##@ Use it
 
-all: build/tally ## build the server into build/tally
+all: build/tally $(OUT)/libtally.so ## build the server into build/tally, and the C client's library
 
 run: ## build and start a demo server in the foreground
 	@scripts/deps build run
@@ -61,6 +63,13 @@ deps: ## install what building and testing need (Debian packages)
 
 install: all ## into PREFIX (/usr/local), SYSCONFDIR (/etc), below DESTDIR
 	install -D -m 755 build/release/tally $(DESTDIR)$(PREFIX)/bin/tally
+	install -D -m 644 clients/c/tally.h $(DESTDIR)$(PREFIX)/include/tally.h
+	install -D -m 644 build/release/libtally.a $(DESTDIR)$(PREFIX)/lib/libtally.a
+	install -m 755 build/release/libtally.so $(DESTDIR)$(PREFIX)/lib/libtally.so.0
+	ln -sf libtally.so.0 $(DESTDIR)$(PREFIX)/lib/libtally.so
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' clients/c/tally.pc.in \
+	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/tally.pc
 	@if [ -e $(DESTDIR)$(SYSCONFDIR)/tally.yaml ]; then \
 	    echo "kept $(DESTDIR)$(SYSCONFDIR)/tally.yaml"; \
 	else install -v -D -m 640 etc/tally.yaml $(DESTDIR)$(SYSCONFDIR)/tally.yaml; fi
@@ -69,6 +78,7 @@ install: all ## into PREFIX (/usr/local), SYSCONFDIR (/etc), below DESTDIR
 	    $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/tally
 PREFIX     ?= /usr/local
 SYSCONFDIR ?= /etc
+VERSION    := $(shell sed -n 's/^.define TALLY_VERSION "\(.*\)"/\1/p' src/cli/cli.h)
 
 ##@ Prove it
 
@@ -121,7 +131,7 @@ help: ## this list
 
 build-unit: $(UNIT)
 build-sim: $(SIM)
-build-e2e: $(OUT)/tally
+build-e2e: $(OUT)/tally $(OUT)/libtally.so
 build-crash: $(OUT)/tally
 build-powercut: $(OUT)/tally $(FORGET)
 build-fuzz: $(FUZZ)
@@ -132,11 +142,22 @@ ifneq ($(VARIANT),release)
 build/release/tally:
 	@$(MAKE) VARIANT=release $@
 endif
-$(OUT)/tally: $(OUT)/obj/src/main.o $(LIB)
+$(OUT)/tally: $(OUT)/obj/src/main.o $(LIB) $(CLIENT)
 	@echo "  link $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(LIB): $(filter-out $(OUT)/obj/src/main.o,$(OBJ))
 	@rm -f $@ && ar rcs $@ $^
+
+# The C client stands alone: it knows nothing of src/.
+$(CLIENT): $(CLIENT_OBJ)
+	@rm -f $@ && ar rcs $@ $^
+$(OUT)/libtally.so: $(CLIENT_OBJ)
+	@echo "  link $@"
+	$(Q)$(CC) $(OPT_$(VARIANT)) -shared -Wl,-soname,libtally.so.0 -o $@ $^ -lcurl -ljansson
+	@ln -sf libtally.so $@.0
+$(OUT)/obj/clients/%.o: clients/%.c Makefile | can-build
+	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
+	$(Q)$(CC) -D_GNU_SOURCE -MMD -MP $(CFLAGS) -fPIC -c -o $@ $<
 
 $(OUT)/obj/src/%.o: src/%.c Makefile | can-build
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
@@ -149,14 +170,14 @@ $(OUT)/obj/tests/%.o: tests/%.c Makefile | can-build
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TESTFLAGS) -c -o $@ $<
 
 LINK_TEST = $(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
-$(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SUPPORT) $(LIB)
+$(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SUPPORT) $(LIB) $(CLIENT)
 	$(LINK_TEST)
-$(OUT)/tests/sim: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/sim/*.c)) $(SUPPORT) $(LIB)
+$(OUT)/tests/sim: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/sim/*.c)) $(SUPPORT) $(LIB) $(CLIENT)
 	$(LINK_TEST)
 $(FORGET): tests/crash/forget.c Makefile | can-build
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
 	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE $(CWARN) -O2 -g -pthread -fPIC -shared -o $@ $<
-$(OUT)/fuzz/%: $(OUT)/obj/tests/fuzz/%.o $(SUPPORT) $(LIB)
+$(OUT)/fuzz/%: $(OUT)/obj/tests/fuzz/%.o $(SUPPORT) $(LIB) $(CLIENT)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 build/bench/%: bench/%.c Makefile

@@ -12,6 +12,9 @@ static const struct command {
     {"serve", cli_serve, "run the server"},
     {"check-config", cli_check_config, "say what is wrong with a config, or what it means"},
     {"token", cli_token, "print a bearer token"},
+    {"inc", cli_inc, "add to a counter"},
+    {"dec", cli_dec, "take from a counter"},
+    {"set", cli_set, "make a counter hold a value"},
     {"bench", cli_bench, "load a running server and say how fast it is"},
 };
 

@@ -20,6 +20,9 @@ int cli_serve(int argc, char **argv);
 int cli_check_config(int argc, char **argv);
 int cli_token(int argc, char **argv);
 int cli_bench(int argc, char **argv);
+int cli_inc(int argc, char **argv);
+int cli_dec(int argc, char **argv);
+int cli_set(int argc, char **argv);
 
 /* `tally help`: topics "errors" and "settings", or a command's name. */
 int cli_help_errors(void);
@@ -38,12 +41,21 @@ struct cli_option {
     bool *flag;
 };
 
+/* The values of an option that may be repeated. */
+#define CLI_LIST_MAX 64
+struct cli_list {
+    const char *items[CLI_LIST_MAX];
+    unsigned count;
+};
+
 /* What parsing found besides options. */
 struct cli_arguments {
     const char *command;
     struct config_source *source; /* --config and --set go here; NULL: not taken */
     const struct cli_option *options;
     unsigned options_count;
+    const char *repeated; /* an option that may be there many times, such as --dim; NULL: none */
+    struct cli_list *repeated_list;
     const char **positional; /* what is not an option */
     unsigned positional_max;
     unsigned positional_count; /* out */

@@ -40,10 +40,21 @@ static void source_add_set(struct config_source *source, const char *text)
     source->sets = sets;
 }
 
-/* Stores what an option takes. False: there is no such option. */
+static bool is_repeated(const struct cli_arguments *arguments, struct bytes name)
+{
+    return arguments->repeated && bytes_equal(name, bytes_str(arguments->repeated));
+}
+
+/* Stores what an option takes. False: there are too many of it. */
 static bool take_value(struct cli_arguments *arguments, struct bytes name, const char *value)
 {
     struct config_source *source = arguments->source;
+    if (is_repeated(arguments, name)) {
+        struct cli_list *list = arguments->repeated_list;
+        if (list->count == CLI_LIST_MAX) return false;
+        list->items[list->count++] = value;
+        return true;
+    }
     if (source && bytes_equal(name, BYTES("--config"))) {
         source->file = value;
         return true;
@@ -58,13 +69,14 @@ static bool take_value(struct cli_arguments *arguments, struct bytes name, const
         *option->value = value;
         return true;
     }
-    return false;
+    unreachable_state(name.size);
 }
 
 static bool takes_value(const struct cli_arguments *arguments, struct bytes name)
 {
     bool common = bytes_equal(name, BYTES("--config")) || bytes_equal(name, BYTES("--set"));
     if (arguments->source && common) return true;
+    if (is_repeated(arguments, name)) return true;
     for (unsigned i = 0; i < arguments->options_count; i++)
         if (arguments->options[i].value && bytes_equal(name, bytes_str(arguments->options[i].name)))
             return true;
@@ -99,7 +111,9 @@ static int take_option(struct cli_arguments *arguments, int argc, char **argv, i
     if (!attached && *index + 1 >= argc)
         return cli_usage_error(arguments->command, "%s needs a value", argv[*index]);
     const char *text = attached ? value.data : argv[++*index];
-    must(take_value(arguments, name, text));
+    if (!take_value(arguments, name, text))
+        return cli_usage_error(arguments->command, "%.*s is there more than %d times",
+                               (int)name.size, name.data, CLI_LIST_MAX);
     return EXIT_GOOD;
 }
 

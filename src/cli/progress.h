@@ -1,0 +1,41 @@
+/* progress.h -- how far long work is, on stderr.
+ *
+ * On a terminal one line that changes: a bar, the share, what you say, the time left. Elsewhere a
+ * plain line now and then, so that a log stays short. Call progress_show as often as you like; it
+ * draws at most ten times a second (a line every ten seconds elsewhere). */
+#ifndef TALLY_CLI_PROGRESS_H
+#define TALLY_CLI_PROGRESS_H
+
+#include <stdio.h>
+
+#include "base/bytes.h"
+
+struct progress {
+    const char *label;
+    FILE *out;
+    bool quiet; /* say nothing at all */
+    bool terminal;
+    bool drawn; /* there is a line to be cleared */
+    int64_t began_ns;
+    int64_t shown_ns;
+    double began_share; /* what was done before, so that the time left is about the rest */
+};
+
+void progress_begin(struct progress *progress, const char *label);
+
+/* `share` from 0 to 1, or below 0 if nobody knows. */
+void progress_show(struct progress *progress, double share, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+
+/* Leaves the terminal's line empty, so that something else can be printed. */
+void progress_clear(struct progress *progress);
+
+/* 1234567 as "1,234,567". */
+#define PROGRESS_COUNT_SIZE 32
+const char *progress_count(uint64_t count, char text_out[PROGRESS_COUNT_SIZE]);
+
+/* Seconds as "45 s", "3 min 20 s" or "2 h 5 min". */
+#define PROGRESS_TIME_SIZE 32
+const char *progress_time(double seconds, char text_out[PROGRESS_TIME_SIZE]);
+
+#endif

@@ -1,0 +1,87 @@
+// cli-values.test.mjs -- one call each: inc, dec, set, get, sum, series.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { cliFor } from './support/cli.mjs';
+import { runTally, serverFor } from './support/server.mjs';
+
+const good = (run) => {
+    assert.equal(run.code, 0, run.stderr);
+    assert.equal(run.stderr, '');
+    return run.stdout;
+};
+const json = (run) => JSON.parse(good(run));
+
+describe('tally inc, dec, set', () => {
+    const server = serverFor();
+    const client = () => {
+        const t = server.tenant();
+        t.tally = cliFor(server, t.token);
+        return t;
+    };
+
+    test('SPEC 2: they change a counter and print what it holds then', async () => {
+        const { tally } = client();
+        assert.equal(good(await tally('inc', 'visits')), '1  (added 1, subbed 0)\n');
+        assert.equal(good(await tally('inc', 'visits', '9')), '10  (added 10, subbed 0)\n');
+        assert.equal(good(await tally('dec', 'visits', '3')), '7  (added 10, subbed 3)\n');
+        assert.equal(good(await tally('set', 'visits', '5')), '5  (added 10, subbed 5)\n');
+        assert.deepEqual(json(await tally('inc', 'visits', '--sync', '--json')), { net: '6', added: '11', subbed: '5' });
+    });
+
+    test('the same key counts once, and says so', async () => {
+        const { tally } = client();
+        assert.equal(good(await tally('inc', 'a', '5', '--key', 'order 17', '--at', '0')), '5  (added 5, subbed 0)\n');
+        assert.match(good(await tally('inc', 'a', '5', '--key', 'order 17', '--at', '0')), /^5 .*counted before/);
+        const other = await tally('inc', 'a', '6', '--key', 'order 17', '--at', '0');
+        assert.equal(other.code, 1);
+        assert.match(other.stderr, /idempotency_conflict/);
+    });
+
+    test('a refusal is exit 1 with the sentence and the code on stderr, JSON with --json', async () => {
+        const { tally } = client();
+        const below = await tally('dec', 'a');
+        assert.deepEqual([below.code, below.stdout], [1, '']);
+        assert.match(below.stderr, /^tally dec: Operation failed.*\(constraint_violation\)\n$/);
+        await tally('inc', 'quota', '3');
+        const above = await tally('inc', 'quota', '--max', '3', '--json');
+        assert.deepEqual([above.code, above.stdout], [1, '']);
+        assert.equal(JSON.parse(above.stderr).code, 'limit_exceeded');
+    });
+
+    test('wrong usage is exit 2, and nothing is sent', async () => {
+        const t = client();
+        for (const args of [['inc'], ['inc', 'a/b'], ['inc', 'a', '0'], ['inc', 'a', '1.5'], ['inc', 'a', '1', '2'],
+            ['inc', 'a', '--duration', '1.5s'], ['inc', 'a', '--duration', '-1'], ['inc', 'a', '--at', 'yesterday'],
+            ['inc', 'a', '--nonsense'], ['inc', 'a', '--max', 'x'], ['dec', 'a', '--max', '1'], ['set', 'a'],
+            ['set', 'a', '-1'], ['inc', 'a', '--timeout', '0'], ['inc', 'a', '--url', 'gopher://x'], ['inc', 'a', '--url', '']]) {
+            const run = await t.tally(...args);
+            assert.equal(run.code, 2, `${args.join(' ')}: ${run.stderr}`);
+            assert.match(run.stderr, new RegExp(`See \`tally ${args[0]} --help\``));
+        }
+        assert.deepEqual(await t.listAll(), []);
+    });
+
+    test('A-24: names of every allowed character reach the server as they are', async () => {
+        const t = client();
+        const names = ['.', '..', '...', '~', '-', '--', '_', 'A.b~C_d-9', 'x'.repeat(255)];
+        for (const name of names) assert.equal(json(await t.tally('inc', '--json', '--', name)).net, '1', name);
+        assert.deepEqual((await t.listAll()).map((each) => each.name).sort(), names.sort());
+    });
+
+    test('neither the token nor a password in the URL is ever shown', async () => {
+        const { token } = client();
+        const outputs = await Promise.all([
+            runTally(['inc', 'a', '--token', token, '--url', 'http://me:hunter2@127.0.0.1:1']),
+            runTally(['inc', 'a', '--token', token, '--url', 'http://me:hunter2@no such host']),
+            runTally(['inc', 'a', '--token', `${token}\r\nX: y`, '--url', server.url]),
+            runTally(['inc', 'a', '--token', `${token}x`, '--url', server.url]),
+        ]);
+        for (const run of outputs) {
+            assert.notEqual(run.code, 0);
+            assert.ok(!run.stderr.includes('hunter2') && !run.stderr.includes(token.slice(0, 20)), run.stderr);
+        }
+        assert.match(outputs[0].stderr, /Cannot reach tally at http:\/\/127\.0\.0\.1:1:/);
+    });
+});
