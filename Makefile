@@ -118,6 +118,9 @@ check: ## format, clang-tidy, cppcheck, include direction, banned calls, sizes
 	@scripts/check
 format: ## lay out every C file by .clang-format
 	clang-format -i $$(scripts/files c)
+docs: all ## write docs/openapi.json and docs/http.md anew from the route table
+	build/tally help openapi > docs/openapi.json
+	scripts/http-reference < docs/openapi.json > docs/http.md
 compile_commands.json: $(SRC) ## for editors and clang tools
 	@for f in $^; do printf '{"directory":"%s","file":"%s","command":"cc -Isrc -D_GNU_SOURCE -std=gnu17 -c %s"}\n' \
 	    "$(CURDIR)" $$f $$f; done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > $@
@@ -131,7 +134,7 @@ help: ## this list
 
 build-unit: $(UNIT)
 build-sim: $(SIM)
-build-e2e: $(OUT)/tally $(OUT)/libtally.so
+build-e2e: $(OUT)/tally $(OUT)/libtally.so tests/e2e/node_modules/.package-lock.json
 build-crash: $(OUT)/tally
 build-powercut: $(OUT)/tally $(FORGET)
 build-fuzz: $(FUZZ)
@@ -180,6 +183,9 @@ $(FORGET): tests/crash/forget.c Makefile | can-build
 $(OUT)/fuzz/%: $(OUT)/obj/tests/fuzz/%.o $(SUPPORT) $(LIB) $(CLIENT)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+tests/e2e/node_modules/.package-lock.json: tests/e2e/package.json tests/e2e/package-lock.json
+	@echo "  npm $(@D)"
+	$(Q)cd tests/e2e && npm ci --silent --no-fund --no-audit && touch node_modules/.package-lock.json
 build/bench/%: bench/%.c Makefile
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
 	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE $(CWARN) -O2 -g -o $@ $<
@@ -187,7 +193,7 @@ build/bench/%: bench/%.c Makefile
 can-build:
 	@scripts/deps --check build
 
-.PHONY: all run deps install test unit sim e2e crash powercut asan tsan small fuzz bench check format \
+.PHONY: all run deps docs install test unit sim e2e crash powercut asan tsan small fuzz bench check format \
     clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)

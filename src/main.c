@@ -28,6 +28,7 @@ static void print_usage(FILE *out)
     fputs("\n  help COMMAND   the same as COMMAND --help\n"
           "  help settings  every setting, as a config file\n"
           "  help errors    every error a reply can carry\n"
+          "  help openapi   the HTTP API as an OpenAPI 3.1 document\n"
           "  --version      which version this is\n\n"
           "Try it: tally serve --dev\n",
           out);
@@ -53,6 +54,7 @@ static int help(int argc, char **argv)
         return EXIT_GOOD;
     }
     if (strcmp(argv[1], "errors") == 0) return cli_help_errors();
+    if (strcmp(argv[1], "openapi") == 0) return cli_help_openapi();
     if (strcmp(argv[1], "settings") == 0) return cli_help_settings();
     const struct command *command = find(argv[1]);
     char flag[] = "--help";

@@ -56,6 +56,9 @@ enum request_verdict ops_health(struct call *call);
 enum request_verdict ops_ready(struct call *call);
 enum request_verdict ops_metrics(struct call *call);
 
+/* openapi.c */
+enum request_verdict openapi_get(struct call *call);
+
 /* jobs.c */
 enum request_verdict jobs_rebuild(struct call *call);
 enum request_verdict jobs_get(struct call *call);

@@ -17,6 +17,7 @@ static const struct route routes[] = {
     {"readyz", HTTP_GET, "/readyz", 0, ROUTE_PUBLIC, ops_ready, 0},
     {"metrics", HTTP_GET, "/metrics", SCOPE_ADMIN, ROUTE_ADMIN_UNLESS_PUBLIC_METRICS, ops_metrics,
      0},
+    {"openapi", HTTP_GET, "/openapi.json", 0, ROUTE_PUBLIC, openapi_get, 0},
     {"increment", HTTP_POST, ONE "/increment", SCOPE_WRITE, 0, change_one, CHANGE_INCREMENT},
     {"decrement", HTTP_POST, ONE "/decrement", SCOPE_WRITE, 0, change_one, CHANGE_DECREMENT},
     {"incrementSync", HTTP_POST, ONE "/incrementSync", SCOPE_WRITE, 0, change_one,
@@ -126,6 +127,12 @@ unsigned route_index(const struct route *route)
 {
     must(route >= routes && route < routes + ARRAY_COUNT(routes));
     return (unsigned)(route - routes);
+}
+
+const struct route *route_at(unsigned index)
+{
+    must(index < ARRAY_COUNT(routes));
+    return &routes[index];
 }
 
 unsigned route_count(void)

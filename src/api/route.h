@@ -35,6 +35,9 @@ struct route_match {
 
 void route_find(enum http_method method, struct bytes path, struct route_match *match_out);
 
+/* The whole table, for what is made from it. */
+const struct route *route_at(unsigned index);
+
 unsigned route_index(const struct route *route);
 unsigned route_count(void);
 const char *const *route_names(void);

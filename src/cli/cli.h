@@ -6,9 +6,8 @@
 
 #include <stdio.h>
 
+#include "base/version.h"
 #include "config.h"
-
-#define TALLY_VERSION "0.1.0"
 
 enum exit_code {
     EXIT_GOOD = 0,
@@ -24,9 +23,10 @@ int cli_inc(int argc, char **argv);
 int cli_dec(int argc, char **argv);
 int cli_set(int argc, char **argv);
 
-/* `tally help`: topics "errors" and "settings", or a command's name. */
+/* `tally help`: topics "errors", "settings" and "openapi", or a command's name. */
 int cli_help_errors(void);
 int cli_help_settings(void);
+int cli_help_openapi(void);
 
 /* Prints "tally COMMAND: sentence" and where to find help on stderr; returns EXIT_USAGE. */
 int cli_usage_error(const char *command, const char *format, ...) PRINTF_LIKE(2, 3);

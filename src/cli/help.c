@@ -1,6 +1,7 @@
 /* help.c -- the help topics that are tables printed. */
 #include <stdlib.h>
 
+#include "api/openapi.h"
 #include "cli/cli.h"
 
 int cli_help_errors(void)
@@ -20,5 +21,12 @@ int cli_help_settings(void)
     must(!text.failed);
     fwrite(text.data, 1, text.size, stdout);
     buf_release(&text);
+    return EXIT_GOOD;
+}
+
+int cli_help_openapi(void)
+{
+    struct bytes text = openapi_text();
+    fwrite(text.data, 1, text.size, stdout);
     return EXIT_GOOD;
 }

@@ -1,0 +1,7 @@
+/* version.h -- which version this is. CHANGELOG.md says what is in it. */
+#ifndef TALLY_BASE_VERSION_H
+#define TALLY_BASE_VERSION_H
+
+#define TALLY_VERSION "0.1.0"
+
+#endif

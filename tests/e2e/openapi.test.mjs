@@ -1,0 +1,296 @@
+// The API as it describes itself (SPEC 10, issue 6 item 4): the document is valid and the committed one,
+// every documented request is sent, every documented status is provoked, and every reply is what the
+// document says. A call that is not tried here fails the last test.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { checkDocument, Contract, exampleRequest, FILE } from './support/contract.mjs';
+import { eventually } from './support/pace.mjs';
+import { requestText } from './support/raw.mjs';
+import { runTally, serverFor, TOTAL } from './support/server.mjs';
+import { tokenFor } from './support/tokens.mjs';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const contract = new Contract();
+
+const RULES = `
+counters:
+  - counterName: page_views
+    mode: series
+    granularities: [0, 3600]
+    dimensions: [page]
+    rollups: [[]]
+    rules: [{ on: page.viewed, op: increment }]
+  - counterName: views_1h
+    mode: windowed
+    window: 1h
+    trailing: true
+    dimensions: [page]
+    rollups: [[]]
+    rules: [{ on: page.viewed, op: increment }]
+  - counterName: views_total
+    group: usage
+    limit: 10
+    rules: [{ on: page.viewed, op: increment }]
+statuses:
+  Provisioned: active
+`;
+const RETIRED = `
+  - counterName: retired
+    rules: [{ on: page.viewed, op: increment }]
+`;
+const withRetired = RULES.replace('statuses:', `${RETIRED.slice(1)}statuses:`);
+
+const TENANT = 'contract';
+const admin = tokenFor('operator', { scope: 'admin' });
+const tokenOf = (call) => (call['x-scope'] === 'none' ? undefined : call['x-scope'] === 'admin' ? admin : tokenFor(TENANT));
+
+const server = serverFor({ config: withRetired, settings: { 'limits.bodyBytes': '64KiB', 'limits.tenantCells': 100 } });
+
+/** Sends, and holds the reply against what the call describes. A stream is let go after its first words. */
+async function send(call, { method, target, headers = {}, body }, token = tokenOf(call)) {
+    const all = { ...headers, ...(token && { Authorization: `Bearer ${token}` }) };
+    const text = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
+    const aborter = new AbortController();
+    const reply = await fetch(server.url + target, { method, headers: all, body: text, signal: aborter.signal });
+    let said;
+    if (reply.headers.get('content-type')?.startsWith('text/event-stream')) {
+        const reader = reply.body.getReader();
+        said = Buffer.from((await reader.read()).value).toString();
+        aborter.abort();
+    } else {
+        said = await reply.text();
+    }
+    const parsed = reply.headers.get('content-type')?.startsWith('application/json') ? JSON.parse(said) : undefined;
+    return contract.checkReply(call, { status: reply.status, headers: reply.headers, text: said, body: parsed });
+}
+
+async function expect(status, operationId, over = {}, token) {
+    const call = contract.find(operationId);
+    const request = { ...exampleRequest(call, TENANT, { all: over.all ?? false, over: over.parameters }), ...over };
+    const reply = await send(call, request, token);
+    assert.equal(reply.status, status, `${operationId}: ${reply.text}`);
+    return reply;
+}
+
+const reload = () => expect(200, 'reload');
+
+/** What has to be there before a call's example can succeed. */
+const BEFORE = {
+    forget: async () => {
+        server.writeConfig(RULES);
+        await reload();
+    },
+    duplicates: () => expect(200, 'events'),
+};
+
+describe('the document', () => {
+    test('is valid OpenAPI 3.1, and its examples are what its schemas say', async () => {
+        await checkDocument(contract.api);
+        for (const call of contract.calls) contract.checkExamples(call);
+    });
+
+    test('is what the server serves, what `tally help openapi` prints and what is committed; so is docs/http.md', async () => {
+        const committed = readFileSync(FILE, 'utf8');
+        const { text } = await server.call('GET', '/openapi.json');
+        const { stdout } = await runTally(['help', 'openapi']);
+        const stale = 'docs/openapi.json is stale: run `make docs`';
+        assert.ok(text === committed, stale);
+        assert.ok(stdout === committed, stale);
+        const reference = execFileSync(`${ROOT}scripts/http-reference`, { input: committed, encoding: 'utf8' });
+        assert.ok(reference === readFileSync(`${ROOT}docs/http.md`, 'utf8'), 'docs/http.md is stale: run `make docs`');
+    });
+});
+
+describe('every documented request', () => {
+    for (const call of contract.calls) {
+        const medias = Object.keys(call.requestBody?.content ?? { none: {} });
+        test(`${call.method} ${call.path} (${call.operationId})`, async () => {
+            await BEFORE[call.operationId]?.();
+            for (const media of medias) {
+                const reply = await send(call, exampleRequest(call, TENANT, { media }));
+                assert.ok(reply.status < 300, `${call.operationId} ${media}: ${reply.text}`);
+            }
+            if (call.method === 'get') await send(call, exampleRequest(call, TENANT, { all: false }));
+        });
+    }
+});
+
+const change = { durationSeconds: 0, timestamp: 0 };
+const managed = { parameters: { name: 'page_views' } };
+
+/** [status, call, what differs from its example] */
+const PROVOKED = [
+    [400, 'increment', { body: { ...change, amount: 0 } }],
+    [400, 'decrement', { body: { ...change, amount: '1.5' } }],
+    [400, 'incrementSync', { body: [] }],
+    [400, 'decrementSync', { body: '{' }],
+    [400, 'set', { body: change }],
+    [409, 'increment', { body: { ...change, amount: 2, max: 1 } }],
+    [409, 'increment', managed],
+    [409, 'decrement', { body: { ...change, timestamp: 0, durationSeconds: 7 } }],
+    [409, 'incrementSync', managed],
+    [409, 'decrementSync', { body: { ...change, durationSeconds: 7 } }],
+    [409, 'set', managed],
+    [400, 'get', { target: `/api/counters/${TENANT}/visits/get?durationSeconds=x&timestamp=0` }],
+    [404, 'get', { target: `/api/counters/${TENANT}/nothing/get?durationSeconds=0&timestamp=0` }],
+    [400, 'sumRange', { target: `/api/counters/${TENANT}/visits/sumRange?durationSeconds=60&startTime=2&endTime=1` }],
+    [400, 'series', { target: `/api/counters/${TENANT}/views_total/series?durationSeconds=0&startTime=0&endTime=1` }],
+    [400, 'batch', { body: { ops: 1 } }],
+    [409, 'batch', { body: { atomic: true, ops: [{ op: 'decrement', name: 'nothing', ...change }] } }],
+    [400, 'query', { body: [] }],
+    [400, 'list', { target: `/api/counters/${TENANT}?limit=0` }],
+    [400, 'delete', { target: `/api/counters/${TENANT}/a%20b` }],
+    [404, 'delete', { parameters: { name: 'nothing' } }],
+    [409, 'delete', managed],
+    [400, 'cells', { target: `/api/counters/${TENANT}/page_views/cells?sort=x` }],
+    [404, 'cells', { parameters: { name: 'nothing' } }],
+    [400, 'events', { body: { type: 'page.viewed' } }],
+    [413, 'events', { body: { eventId: 'large', type: 'page.viewed', payload: 'x'.repeat(20000) } }],
+    [400, 'eventList', { target: `/api/events/${TENANT}?after=!` }],
+    [400, 'event', { target: `/api/events/${TENANT}/%zz` }],
+    [404, 'event', { parameters: { eventId: 'nobody' } }],
+    [400, 'duplicates', { target: `/api/duplicates/${TENANT}?from=x` }],
+    [400, 'windows', { target: `/api/windows/${TENANT}?dim.nobody=1` }],
+    [400, 'tenants', { target: '/api/admin/tenants?limit=0' }],
+    [400, 'rebuild', { body: [] }],
+    [404, 'rebuild', { parameters: { name: 'nothing' } }],
+    [400, 'forget', { target: '/api/admin/counters/a%20b' }],
+    [404, 'forget', { parameters: { name: 'nothing' } }],
+    [409, 'forget', managed],
+    [404, 'job', { parameters: { id: '999' } }],
+];
+
+/** Documented, and tried elsewhere: [call, status, where]. */
+const ELSEWHERE = [
+    ['readyz', 503, 'disk-full.test.mjs'],
+    ['rebuild', 409, 'retention.test.mjs: what was counted must be older than the retention'],
+];
+
+const described = (call, status) => call.responses[status] !== undefined;
+
+describe('every documented refusal', () => {
+    for (const [status, operationId, over] of PROVOKED) {
+        test(`${operationId} ${status} ${JSON.stringify(over).slice(0, 60)}`, () => expect(status, operationId, over));
+    }
+
+    test('401 without a token, 403 without the scope, 404 for a foreign tenant: every call that has them', async () => {
+        for (const call of contract.calls) {
+            const request = exampleRequest(call, TENANT, { all: false });
+            const lesser = { read: 'write', write: 'read', admin: 'read write' }[call['x-scope']];
+            const ask = async (status, token) => {
+                if (!described(call, status)) return;
+                const reply = await send(call, request, token);
+                if (call.operationId !== 'metrics') assert.equal(reply.status, status, `${call.operationId}: ${reply.text}`);
+            };
+            await ask(401, 'nobody');
+            await ask(403, tokenFor(TENANT, { scope: lesser }));
+            if (call.path.includes('{tenantId}')) await ask(404, tokenFor('somebody-else'));
+        }
+    });
+
+    test('413 for a body over limits.bodyBytes, 422 for a key used for something else', async () => {
+        for (const call of contract.calls) {
+            if (described(call, 413)) await expect(413, call.operationId, { body: ' '.repeat(65537) });
+            if (!described(call, 422)) continue;
+            const headers = { 'Idempotency-Key': `twice-${call.operationId}` };
+            const request = exampleRequest(call, TENANT, { all: false });
+            await send(call, { ...request, headers });
+            await expect(422, call.operationId, { headers, target: `${request.target}?again=1` });
+        }
+    });
+
+    test('409 cell_limit for an event that would need a cell too many', async () => {
+        const token = tokenFor('crowded');
+        const call = contract.find('events');
+        for (let page = 0; ; page++) {
+            const body = { eventId: `p${page}`, type: 'page.viewed', dimensions: { page: `/${page}` } };
+            const reply = await send(call, { method: 'POST', target: '/api/events/crowded', headers: { 'Content-Type': 'application/json' }, body }, token);
+            if (reply.status === 409) break;
+            assert.ok(page < 100);
+        }
+    });
+
+    test('400 for a config that does not load', async () => {
+        server.writeConfig('counters: [{ mode: nonsense }]');
+        await expect(400, 'reload');
+        server.writeConfig(RULES);
+        await reload();
+    });
+});
+
+describe('too much at once', () => {
+    const crowded = serverFor({ settings: { 'limits.tenantConnections': 1 } });
+    const small = serverFor({
+        config: RULES,
+        settings: { 'limits.queueOps': 64, 'limits.tenantQueueOps': 32, 'limits.batchOps': 6, 'journal.segmentBytes': '1MiB' },
+    });
+
+    test('503 for a connection too many of one tenant', async () => {
+        const held = { [TENANT]: await crowded.raw(), operator: await crowded.raw() };
+        for (const [tenant, connection] of Object.entries(held)) {
+            connection.write(requestText('GET', `/api/counters/${tenant}`, { token: tokenFor(tenant, { scope: 'admin' }) }));
+            assert.equal((await connection.reply()).status, 200);
+        }
+        for (const call of contract.calls) {
+            if (!described(call, 503) || call['x-scope'] === 'none' || call.operationId === 'metrics') continue;
+            const request = exampleRequest(call, TENANT, { all: false });
+            const reply = await crowded.call(request.method, request.target, { ...request, token: tokenOf(call) });
+            assert.equal(reply.status, 503, reply.text);
+            contract.checkReply(call, reply);
+        }
+        for (const connection of Object.values(held)) connection.destroy();
+    });
+
+    for (const call of contract.calls.filter((one) => described(one, 429))) {
+        test(`429 for a full queue: ${call.operationId}`, async () => {
+            const request = exampleRequest(call, TENANT, { all: false });
+            const token = tokenFor(TENANT);
+            const ops = Array.from({ length: 31 }, () => ({ op: 'increment', name: 'hog', ...TOTAL }));
+            const hog = requestText('POST', `/api/counters/${TENANT}/batch?results=errors`, { token, body: { ops } });
+            const mine = requestText(request.method, request.target, { ...request, token });
+            await eventually('a 429', async () => {
+                const connections = await Promise.all([small.raw(), small.raw(), small.raw()]);
+                connections.forEach((one, index) => one.write((index ? hog : mine).repeat(100)));
+                const replies = (await Promise.all(connections.map((one) => one.replies(100))))[0];
+                connections.forEach((one) => one.destroy());
+                for (const reply of replies) contract.checkReply(call, reply);
+                return replies.some((reply) => reply.status === 429);
+            }, { ms: 30000 });
+        });
+    }
+});
+
+describe('afterwards', () => {
+    test('metrics asks for an admin token where it is told to', async () => {
+        const call = contract.find('metrics');
+        const { Server } = await import('./support/server.mjs');
+        const shut = new Server({ settings: { 'metrics.public': false, 'limits.tenantConnections': 1 } });
+        await shut.start();
+        const ask = async (status, token) => {
+            const reply = await shut.call('GET', '/metrics', { token });
+            assert.equal(reply.status, status, reply.text);
+            contract.checkReply(call, reply);
+        };
+        try {
+            await ask(401);
+            await ask(403, tokenFor(TENANT));
+            const held = await shut.raw();
+            held.write(requestText('GET', '/metrics', { token: admin }));
+            assert.equal((await held.reply()).status, 200);
+            await ask(503, admin);
+            held.destroy();
+        } finally {
+            await shut.stop();
+        }
+    });
+
+    test('nothing that is documented was left untried, but for what is tried elsewhere', () => {
+        const elsewhere = ELSEWHERE.map(([operationId, status]) => `${operationId} ${status}`);
+        assert.deepEqual(contract.unseen().filter((one) => !elsewhere.includes(one)), []);
+    });
+});
