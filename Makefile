@@ -22,11 +22,11 @@ OPT_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=
 
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Werror
 CWARN    := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
-CPPFLAGS += -Isrc -Iclients/c -D_GNU_SOURCE -MMD -MP
+CPPFLAGS += -Isrc -Iclients/c -isystem /usr/include/postgresql -D_GNU_SOURCE -MMD -MP
 CFLAGS   += -std=gnu17 $(CWARN) $(OPT_$(VARIANT)) -pthread
 CXXFLAGS += -std=c++17 $(WARN) $(OPT_$(VARIANT)) -pthread -fno-exceptions
 LDFLAGS  += $(OPT_$(VARIANT)) -pthread -rdynamic
-LDLIBS   += -lrocksdb -lsimdjson -lyaml -lxxhash -lzstd -lcrypto -ljwt -lcurl -ljansson -lz -lstdc++ -lm
+LDLIBS   += -lrocksdb -lsimdjson -lyaml -lxxhash -lzstd -lcrypto -ljwt -lpq -lcurl -ljansson -lz -lstdc++ -lm
 
 # Tests see the whole library except main.o, and whatever helps them in tests/support.
 TESTFLAGS := -Itests -Wno-unused-parameter

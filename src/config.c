@@ -17,6 +17,7 @@
 
 #include "base/size.h"
 #include "config_parts.h"
+#include "config_reconcile.h"
 
 #define FILE_BYTES_MAX (1u << 20)
 #define REPORT_BYTES_MAX (256u << 10)
@@ -299,7 +300,8 @@ static void check_relations(struct config_load *load)
 enum err config_load(struct config *config_out, const struct config_source *source,
                      struct config_report *report)
 {
-    struct config_load load = {.config = config_out, .report = report};
+    struct config_load load = {
+        .config = config_out, .report = report, .environment = source->environment};
     set_defaults(config_out);
     load_file(&load, source);
     load_environment(&load, source->environment);
@@ -309,7 +311,10 @@ enum err config_load(struct config *config_out, const struct config_source *sour
         derive(&load);
         check_relations(&load);
     }
-    if (report->count == 0) rules_seal(config_out->rules);
+    if (report->count == 0) {
+        rules_seal(config_out->rules);
+        config_link_reconcile(&load);
+    }
     return report->count ? ERR_INVALID : ERR_OK;
 }
 

@@ -9,7 +9,8 @@
 struct config_load {
     struct config *config;
     struct config_report *report;
-    bool given[SETTING_COUNT]; /* set by somebody, so not ours to adapt */
+    const char *const *environment; /* as in config_source */
+    bool given[SETTING_COUNT];      /* set by somebody, so not ours to adapt */
 };
 
 /* Adds "where: sentence". Past CONFIG_ERRORS_MAX nothing more is added. */

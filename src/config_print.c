@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "base/duration.h"
-#include "config_parts.h"
+#include "config_reconcile.h"
 
 static const char manual_head[] =
     "# tally.yaml -- every setting there is, with its default.\n"
@@ -47,7 +47,25 @@ static const char manual_tail[] =
     "#\n"
     "# statuses:\n"
     "#   Provisioned: active                # event type: status, 1 to 64 of the same characters\n"
-    "#   Decommissioned: decommissioned\n";
+    "#   Decommissioned: decommissioned\n"
+    "#\n"
+    "# Where the truth is, for counters that drift when records change behind them. Marked entities\n"
+    "# are counted anew and what differs is put right.\n"
+    "#\n"
+    "# reconcile:\n"
+    "#   - name: conversation_counters\n"
+    "#     tenants: [app]                   # or all: the tenant's id is then the last parameter\n"
+    "#     entity: [conversationId]         # a set of dimensions that each counter keeps\n"
+    "#     source: { postgres: \"env:SOURCE_DSN\" }  # the primary; or { events: true }\n"
+    "#     counters:                        # each persistent; from events: a list of names\n"
+    "#       vote_count: SELECT count(*) FROM vote WHERE conversation_id = $1\n"
+    "#     scanEvery: 2s                    # how often marked entities are looked for\n"
+    "#     scanLimit: 20                    # how many at once, the oldest first\n"
+    "#     minInterval: 20s                 # between two counts of one entity\n"
+    "#     singleFlight: [{ below: 1000, every: 2s }, { below: 1000000, every: 8s }, { every: 28s }]\n"
+    "#     sizeBy: vote_count               # which counter is an entity's size\n"
+    "#     driftAlert: 50                   # differences from here on are logged as warnings\n"
+    "#     statementTimeout: 10s            # of one query\n";
 
 /* Writes "section:" where a new one starts, then the indented name of the setting. */
 static void write_name(struct buf *buf, const struct setting *setting, struct bytes *section)
@@ -188,7 +206,9 @@ void config_write(const struct config *config, struct buf *buf)
         setting_show(&settings[i], config, buf);
         buf_add_char(buf, '\n');
     }
-    if (config->rules) config_write_rules(config, buf);
+    if (!config->rules) return;
+    config_write_rules(config, buf);
+    config_write_reconcile(config, buf);
 }
 
 void config_write_rules(const struct config *config, struct buf *buf)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/scope.h"
-#include "config_rules.h"
+#include "config_reconcile.h"
 #include "core/name.h"
 
 static int hex_digit(char c)
@@ -155,6 +155,8 @@ static bool read_rules(const struct walk *walk, const yaml_node_t *node, const c
         config_read_counters(walk, node);
     else if (strcmp(path, "statuses") == 0)
         config_read_statuses(walk, node);
+    else if (strcmp(path, "reconcile") == 0)
+        config_read_reconcile(walk, node);
     else
         return false;
     return true;

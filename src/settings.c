@@ -62,7 +62,7 @@ bool setting_is_section(struct bytes path)
     return false;
 }
 
-static const char *const rules_names[] = {"counters", "statuses"};
+static const char *const rules_names[] = {"counters", "statuses", "reconcile"};
 
 bool setting_is_rules(struct bytes path)
 {

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "core/name.h"
+#include "core/reconcile.h"
 
 #define RULES_CHUNK_SIZE (8u << 10)
 #define TABLE_SLOTS_MIN 8u
@@ -44,12 +45,19 @@ struct rules *rules_hold(struct rules *rules)
     return rules;
 }
 
+static void wipe_secrets(struct rules *rules)
+{
+    for (unsigned i = 0; i < rules->reconciles_count; i++)
+        explicit_bzero((char *)rules->reconciles[i].dsn.data, rules->reconciles[i].dsn.size);
+}
+
 void rules_release(struct rules *rules)
 {
     if (!rules) return;
     unsigned before = atomic_fetch_sub_explicit(&rules->references, 1, memory_order_acq_rel);
     must(before > 0);
     if (before > 1) return;
+    if (!rules->parent) wipe_secrets(rules);
     rules_release(rules->parent);
     arena_release(&rules->arena);
     free(rules);
@@ -213,6 +221,8 @@ static struct rules *rules_copy(struct rules *rules)
     copy->types = rules->types;
     copy->types_count = rules->types_count;
     copy->types_closed = rules->types_closed;
+    copy->reconciles = rules->reconciles;
+    copy->reconciles_count = rules->reconciles_count;
     return copy;
 }
 
@@ -228,6 +238,17 @@ struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint
         definition->adjusted = false;
     }
     lookups_build(copy); /* what is shared is sorted already */
+    return copy;
+}
+
+struct rules *rules_with_adjusted(struct rules *rules, const struct reconcile *reconcile)
+{
+    struct rules *copy = rules_copy(rules);
+    for (unsigned i = 0; i < copy->definitions_count; i++)
+        for (unsigned j = 0; j < reconcile->counters_count; j++)
+            if (bytes_equal(copy->definitions[i].name, reconcile->counters[j].name))
+                copy->definitions[i].adjusted = true;
+    lookups_build(copy);
     return copy;
 }
 

@@ -59,6 +59,8 @@ struct dimension_set {
     struct source *sources;
 };
 
+struct reconcile; /* core/reconcile.h */
+
 struct definition {
     struct bytes name;
     enum counter_mode mode;
@@ -83,6 +85,9 @@ struct definition {
     uint64_t since;      /* batch time, in ms, from which on it has counted every event */
     bool adjusted;       /* had adjustments or imports: history alone does not make its value */
     bool frozen;         /* no longer in the config: readable, and nothing changes it */
+
+    const struct reconcile **reconciles; /* that keep it right, each for other tenants */
+    unsigned reconciles_count;
 
     char where[96]; /* "tally.yaml:12:5", for messages about what the store knows */
 };
@@ -111,6 +116,8 @@ struct rules {
     struct bytes *types; /* events.types; `types_closed` without any refuses every event */
     unsigned types_count;
     bool types_closed;
+    struct reconcile *reconciles; /* in the order of the file */
+    unsigned reconciles_count;
 
     /* rules.c's own, made by rules_seal. */
     struct name_slot *names;
@@ -128,6 +135,9 @@ void rules_seal(struct rules *rules);
  * nothing else. */
 struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation,
                                     uint64_t since);
+/* The same rules with counters that history alone no longer makes (`adjusted`): those listed by an
+ * entry of `reconcile:`. */
+struct rules *rules_with_adjusted(struct rules *rules, const struct reconcile *reconcile);
 /* The same rules without one counter. */
 struct rules *rules_without(struct rules *rules, struct bytes name);
 struct rules *rules_hold(struct rules *rules);

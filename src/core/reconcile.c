@@ -1,0 +1,33 @@
+/* reconcile.c -- looking things up in the entries of `reconcile:`. */
+#include "core/reconcile.h"
+
+const struct reconcile *reconcile_find(const struct rules *rules, struct bytes name)
+{
+    for (unsigned i = 0; i < rules->reconciles_count; i++)
+        if (bytes_equal(rules->reconciles[i].name, name)) return &rules->reconciles[i];
+    return NULL;
+}
+
+bool reconcile_has_tenant(const struct reconcile *reconcile, struct bytes tenant)
+{
+    if (reconcile->all_tenants) return true;
+    for (unsigned i = 0; i < reconcile->tenants_count; i++)
+        if (bytes_equal(reconcile->tenants[i], tenant)) return true;
+    return false;
+}
+
+const struct reconcile *reconcile_of(const struct definition *definition, struct bytes tenant)
+{
+    for (unsigned i = 0; i < definition->reconciles_count; i++)
+        if (reconcile_has_tenant(definition->reconciles[i], tenant))
+            return definition->reconciles[i];
+    return NULL;
+}
+
+int64_t reconcile_flight_ms(const struct reconcile *reconcile, int64_t size)
+{
+    unsigned i = 0;
+    while (i + 1 < reconcile->tiers_count && size >= reconcile->tiers[i].below)
+        i++;
+    return reconcile->tiers[i].every_ms;
+}
