@@ -109,6 +109,7 @@ static void make_commit(struct daemon *daemon)
         .rulebook = daemon->rulebook,
         .clock = &clock_system,
         .limits = {.tenant_cells = config->limits_tenant_cells,
+                   .tenant_marks = config->limits_tenant_marks,
                    .granularities = (uint32_t)config->limits_counter_granularities,
                    .key_keep_ms = config->idempotency_keep,
                    .id_keep_ms = config->events_registry_ttl,

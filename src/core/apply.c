@@ -8,6 +8,7 @@
 #include "core/apply.h"
 
 #include "core/apply_event.h"
+#include "core/apply_mark.h"
 #include "core/cell.h"
 #include "core/counter.h"
 #include "core/outcome.h"
@@ -137,6 +138,9 @@ static void decide_op(struct apply *apply, struct op *op)
     switch (op->kind) {
     case OP_EVENT:
         decide_event(apply, op);
+        return;
+    case OP_MARK:
+        decide_mark(apply, op);
         return;
     case OP_REPLAY:
         op->err = decide_replay(apply, op, &changed);

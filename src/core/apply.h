@@ -30,6 +30,7 @@ struct apply_limits {
     uint32_t granularities; /* of one counter */
     int64_t key_keep_ms;    /* how long an idempotency key is remembered */
     int64_t id_keep_ms;     /* how long an event id is; 0: for ever */
+    int64_t tenant_marks;   /* a new one past it: ERR_MARK_LIMIT; 0: any */
     bool ids_shared;        /* event ids are unique over all tenants */
     size_t batch_weight;    /* of a batch's events, as its rules have it; 0: any */
 };
@@ -56,6 +57,7 @@ struct apply {
     /* apply's own. */
     uint32_t ops_count;
     uint32_t causes_max;
+    uint32_t objects_max; /* room in reads.objects for what the second step adds; 0: nothing */
     uint32_t dead_count;
     uint64_t *dead;
     uint32_t part; /* grows with each all-or-nothing part, see read_counter.owner */

@@ -9,6 +9,7 @@
  * (4) Windows go by batch time, which never runs back: a clock that does cannot shrink one. */
 #include "core/apply_event.h"
 
+#include "core/apply_mark.h"
 #include "core/bucket.h"
 #include "core/cell.h"
 #include "core/name.h"
@@ -93,6 +94,7 @@ static struct target *former_add(struct apply *apply, struct change *change)
     struct target *target = &change->former[change->former_count++];
     unsigned cells = definition_cells(change->definition);
     target->cells = arena_alloc(apply->arena, cells * sizeof *target->cells);
+    target->mark = NULL;
     return target;
 }
 
@@ -110,6 +112,9 @@ static void recall_stored(struct apply *apply, struct bytes tenant, struct chang
         target->key = rule_key(apply->arena, tenant, change->definition->name, change->generation,
                                dimensions);
         target->print = fingerprint_of(apply->secret, target->key);
+        if (change->marks)
+            target->mark =
+                mark_of_set(apply->arena, apply->secret, change->definition, tenant, dimensions);
     }
 }
 
@@ -123,6 +128,7 @@ static void recall_ahead(struct apply *apply, struct change *change)
         struct target *target = former_add(apply, change);
         target->key = change->ahead->targets[i].key;
         target->print = change->ahead->targets[i].print;
+        target->mark = change->ahead->targets[i].mark;
     }
 }
 
@@ -216,10 +222,16 @@ static enum err step_cell(struct step *step, uint32_t index)
     return cell_put(apply, index, &before, after);
 }
 
+/* A decrement that was clamped marks its entity too: that there was nothing left to take away is a
+ * sign of drift. */
 static enum err step_target(struct step *step, const struct target *target)
 {
     unsigned count = definition_cells(step->change->definition);
     step->amount = step->change->amount;
+    if (target->mark && step->amount > 0) {
+        enum err e = mark_touch(step->apply, target->mark);
+        if (e != ERR_OK) return e;
+    }
     for (unsigned i = 0; i < count && step->amount > 0; i++) {
         enum err e = step_cell(step, target->cells[i]);
         if (e != ERR_OK) return e;

@@ -6,6 +6,7 @@
 #include "core/apply.h"
 #include "core/apply_event.h"
 #include "core/bucket.h"
+#include "core/mark.h"
 
 struct index {
     uint32_t *slots; /* entry number + 1; 0: free */
@@ -145,15 +146,25 @@ struct first_counts {
     uint32_t ops;
     uint32_t keys;
     uint32_t objects;
+    bool marks; /* some are found out in the second step */
     size_t weight;
 };
 
-static uint32_t event_objects(const struct projection *projection)
+/* Of the marks: as many as there may turn out to be once the entities' states are known. */
+static uint32_t change_marks(const struct change *change)
 {
-    uint32_t count = projection->row.size > 0;
-    for (uint32_t i = 0; i < projection->changes_count; i++)
-        count += projection->changes[i].entity.size > 0;
-    return count;
+    uint32_t former = change->entity.size && change->op == OP_DECREMENT ? RULES_SETS_MAX : 0;
+    return change->marks ? change->targets_count + former + 1 : 0;
+}
+
+static void count_objects(const struct projection *projection, struct first_counts *counts)
+{
+    counts->objects += projection->row.size > 0;
+    for (uint32_t i = 0; i < projection->changes_count; i++) {
+        const struct change *change = &projection->changes[i];
+        counts->objects += (change->entity.size > 0) + change_marks(change);
+        counts->marks |= change->marks;
+    }
 }
 
 /* The queue weighed an event by the rules it came under. If those in force make it heavier, the
@@ -185,10 +196,17 @@ static struct first_counts count_first(struct apply *apply)
             if (op->err != ERR_OK) continue;
             counts.keys += op->keyed || op->kind == OP_EVENT;
             if (op->kind == OP_OBJECT) counts.objects++;
-            if (has_event(op)) counts.objects += event_objects(op->event->projection);
+            if (op->kind == OP_MARK) counts.objects += 2;
+            if (has_event(op)) count_objects(op->event->projection, &counts);
         }
     }
     return counts;
+}
+
+static void need_mark(struct needs *needs, struct mark_place *place)
+{
+    place->index = need_object(needs, place->key, place->print);
+    place->count_index = need_object(needs, place->count_key, place->count_print);
 }
 
 static void identify_event(struct needs *needs, struct event *event)
@@ -208,6 +226,7 @@ static void identify_op(struct needs *needs, struct op *op)
     if (op->keyed || op->kind == OP_EVENT) op->key_index = need_key(needs, op->key);
     if (op->kind == OP_OBJECT)
         op->object->index = need_object(needs, op->object->key, op->object->print);
+    if (op->kind == OP_MARK) need_mark(needs, &op->mark->place);
     if (has_event(op)) identify_event(needs, op->event);
 }
 
@@ -216,6 +235,7 @@ void apply_identify(struct apply *apply)
     struct first_counts counts = count_first(apply);
     struct arena *arena = apply->arena;
     apply->ops_count = counts.ops;
+    apply->objects_max = counts.marks ? counts.objects : 0;
     apply->reads = (struct read_set){
         .keys = entries_new(arena, counts.keys, sizeof(struct read_key)),
         .objects = entries_new(arena, counts.objects, sizeof(struct read_object)),
@@ -269,6 +289,9 @@ static struct second_counts count_second(struct apply *apply)
             if (op->err != ERR_OK || op->kind == OP_OBJECT || is_known(apply, op)) continue;
             struct second_counts one = {1, 1};
             if (has_event(op)) one = count_event(apply, op);
+            if (op->kind == OP_MARK)
+                one = (struct second_counts){op->mark->adjustments_count,
+                                             op->mark->adjustments_count};
             counts.counters += one.counters;
             counts.cells += one.cells;
         }
@@ -280,6 +303,7 @@ static void need_target(struct needs *needs, const struct op *op,
                         const struct definition *definition, struct target *target)
 {
     target->counter_index = need_counter(needs, op->tenant, target->key, target->print);
+    if (target->mark) need_mark(needs, target->mark);
     unsigned count = definition_cells(definition);
     int64_t now_ms = event_time(needs->apply, op);
     for (unsigned i = 0; i < count; i++) {
@@ -301,11 +325,40 @@ static void need_event(struct needs *needs, const struct op *op)
     }
 }
 
+static void need_adjustments(struct needs *needs, const struct op *op)
+{
+    for (uint32_t i = 0; i < op->mark->adjustments_count; i++) {
+        struct adjustment *adjustment = &op->mark->adjustments[i];
+        adjustment->counter_index =
+            need_counter(needs, op->tenant, adjustment->key, adjustment->print);
+        struct place place = {.counter = adjustment->counter_index};
+        adjustment->cell_index = need_cell(needs, &place);
+    }
+}
+
+/* The objects listed in the first step, found again: marks may be among them. */
+static struct index objects_again(struct apply *apply)
+{
+    if (apply->objects_max == 0) return (struct index){0};
+    struct index index = index_new(apply->arena, apply->objects_max);
+    for (uint32_t i = 0; i < apply->reads.objects_count; i++) {
+        uint32_t at = (uint32_t)apply->reads.objects[i].print.low & index.mask;
+        while (index.slots[at])
+            at = (at + 1) & index.mask;
+        index.slots[at] = i + 1;
+    }
+    return index;
+}
+
 static void need_op(struct needs *needs, struct op *op)
 {
     if (op->kind == OP_OBJECT || is_known(needs->apply, op)) return;
     if (has_event(op)) {
         need_event(needs, op);
+        return;
+    }
+    if (op->kind == OP_MARK) {
+        need_adjustments(needs, op);
         return;
     }
     op->counter_index = need_counter(needs, op->tenant, op->counter, op->counter_print);
@@ -325,6 +378,7 @@ void apply_needs(struct apply *apply)
     struct needs needs = {.apply = apply,
                           .counters = index_new(arena, counts.counters),
                           .cells = index_new(arena, counts.cells),
-                          .tenants = index_new(arena, counts.counters)};
+                          .tenants = index_new(arena, counts.counters),
+                          .objects = objects_again(apply)};
     each_op(&needs, need_op);
 }

@@ -6,6 +6,8 @@
  *   'c' counter                                    definition of a rule counter (core/rules.h)
  *   'x' generation                                 cells of a generation that are garbage
  *   'j' job                                        a rebuild under way or done
+ *   'q' reconcile NUL tenant NUL entity            an entity to be counted anew (core/mark.h)
+ *   'n' tenant                                     how many of these the tenant has
  *   'm' what                                       the META_ names below
  *
  * Keys compare with memcmp; numbers in them are big-endian. A value of size 0 is an absent object.
@@ -22,6 +24,8 @@
 #define OBJECT_DEFINITION 'c'
 #define OBJECT_GARBAGE 'x'
 #define OBJECT_JOB 'j'
+#define OBJECT_MARK 'q'
+#define OBJECT_MARKS 'n'
 #define OBJECT_META 'm'
 
 #define META_GENERATION BYTES("generation") /* number: the last one given out */

@@ -65,9 +65,11 @@ enum op_kind {
     OP_EVENT,  /* registers an id, keeps the event, changes what the rules say */
     OP_REPLAY, /* an event of the past, counted again into another generation: no id, no record */
     OP_OBJECT, /* puts or removes an object, if it still is what the proposer took it for */
+    OP_MARK,   /* a step of reconciling one entity (core/mark.h) */
 };
 
 struct event;
+struct mark_change;
 
 /* Of an OP_OBJECT. A value of size 0 is an absent object. */
 struct object_change {
@@ -96,6 +98,7 @@ struct op {
     uint64_t key_check;     /* hash of the request the key came with */
     struct event *event;    /* of OP_EVENT and OP_REPLAY */
     struct object_change *object;
+    struct mark_change *mark;
     size_t weight; /* bytes it adds to a journal block beyond what any direct op may */
 
     uint64_t sequence;   /* out: in the journal; for refusals, of the last change before it */

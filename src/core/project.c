@@ -125,6 +125,10 @@ static bool target_fill(const struct projecting *self, const struct change *chan
         rule_key(input->arena, input->tenant, change->definition->name, change->generation, json);
     target->print = fingerprint_of(input->secret, target->key);
     target->counter_index = 0;
+    /* A rebuild counts beside what is there: nobody's value changes. */
+    target->mark = change->marks ? mark_of_set(input->arena, input->secret, change->definition,
+                                               input->tenant, json)
+                                 : NULL;
     return true;
 }
 
@@ -173,12 +177,26 @@ static size_t former_weight(const struct definition *definition)
     return ENTITY_KEYS_MAX + targets_weight(definition, RULES_SETS_MAX);
 }
 
+/* Rows of the dirty queue and the number of them. */
+static size_t marks_weight(const struct projecting *self, const struct change *change)
+{
+    size_t each = MARK_SIZE + WEIGHT_OBJECT;
+    size_t weight = self->input->tenant.size + sizeof(uint64_t) + WEIGHT_OBJECT;
+    if (!change->marks) return 0;
+    for (uint32_t i = 0; i < change->targets_count; i++)
+        if (change->targets[i].mark) weight += change->targets[i].mark->key.size + each;
+    if (change->entity.size && change->op == OP_DECREMENT)
+        weight += ENTITY_KEYS_MAX + RULES_SETS_MAX * each;
+    return weight;
+}
+
 static size_t change_weight(const struct projecting *self, const struct change *change)
 {
     size_t keys = 0;
     for (uint32_t i = 0; i < change->targets_count; i++)
         keys += change->targets[i].key.size;
-    size_t weight = keys + targets_weight(change->definition, change->targets_count);
+    size_t weight = keys + targets_weight(change->definition, change->targets_count) +
+                    marks_weight(self, change);
     if (change->entity.size == 0) return weight;
     weight += change->entity.size + keys + WEIGHT_OBJECT;
     if (keys > ENTITY_KEYS_MAX) self->projection->too_large = true;
@@ -195,6 +213,7 @@ static void change_add(const struct projecting *self, const struct definition *d
     *change = (struct change){.definition = definition, .op = rule->op};
     change->generation = self->input->only ? self->input->generation : definition->generation;
     change->amount = amount_of(self, rule);
+    change->marks = definition->reconciles_count > 0 && !self->input->only;
     if (!entity_fill(self, change)) {
         projection->missing_dimension++;
         return;

@@ -8,13 +8,15 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "core/event.h"
+#include "core/mark.h"
 #include "core/rules.h"
 
 /* One dimension set of one counter. */
 struct target {
     struct bytes key; /* of the counter: core/name.h */
     struct fingerprint print;
-    uint32_t counter_index; /* apply's own: places in the read set; definition_cells of `cells` */
+    struct mark_place *mark; /* of the entity to be reconciled with it (core/mark.h), or NULL */
+    uint32_t counter_index;  /* apply's own: places in the read set; definition_cells of `cells` */
     uint32_t *cells;
 };
 
@@ -28,6 +30,7 @@ struct change {
     const struct definition *definition;
     enum op_kind op;
     int64_t amount;      /* >= 0 */
+    bool marks;          /* its entities are reconciled */
     uint32_t generation; /* of the cells it changes */
     struct bytes entity; /* key of its state object (core/object.h); size 0: a raw counter */
     struct fingerprint entity_print;

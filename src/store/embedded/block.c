@@ -3,6 +3,7 @@
 #include "store/embedded/block.h"
 
 #include "core/counter.h"
+#include "core/mark.h"
 
 enum { BODY_FORMAT = 2 };
 
@@ -29,6 +30,18 @@ static void encode_event(struct buf *buf, const struct op *op)
     stored_event_encode(buf, &stored);
 }
 
+/* Which step, of which entity, and of a pass, what each counter was and became. */
+static void encode_mark(struct buf *buf, const struct mark_change *change)
+{
+    buf_add_char(buf, (char)change->step);
+    buf_add_sized(buf, change->place.key);
+    buf_add_varint(buf, change->adjustments_count);
+    for (uint32_t i = 0; i < change->adjustments_count; i++) {
+        buf_add_signed(buf, change->adjustments[i].before);
+        buf_add_signed(buf, change->adjustments[i].after);
+    }
+}
+
 static void encode_cause(struct buf *buf, const struct read_set *reads, const struct op *op)
 {
     bool refused = op->err != ERR_OK;
@@ -45,6 +58,9 @@ static void encode_cause(struct buf *buf, const struct read_set *reads, const st
         return;
     case OP_DELETE:
         buf_add_sized(buf, op->counter);
+        return;
+    case OP_MARK:
+        encode_mark(buf, op->mark);
         return;
     default:
         buf_add_varint(buf, reads->cells[op->cell_index].series);
@@ -242,10 +258,22 @@ enum err block_visit(struct bytes body, int64_t time_ms, struct arena *arena,
     return reader.failed ? ERR_CORRUPT : ERR_OK;
 }
 
+static void skip_mark(struct reader *reader)
+{
+    read_u8(reader);
+    read_sized(reader);
+    uint64_t count = read_varint(reader);
+    for (uint64_t i = 0; i < 2 * count && !reader->failed; i++)
+        read_signed(reader);
+}
+
 /* Steps over a cause that is no event. */
 static void skip_cause(struct reader *reader, enum op_kind kind)
 {
     switch (kind) {
+    case OP_MARK:
+        skip_mark(reader);
+        return;
     case OP_REPLAY:
         return;
     case OP_OBJECT:

@@ -1,0 +1,191 @@
+/* apply_mark.c -- decides what marks, passes and failures do to the dirty queue and its counters.
+ *
+ * (1) A row's version is the sequence of its newest cause; nothing but a cause changes it, so a
+ * pass never marks its own entity (A-16e). (2) A pass clears the mark only if the version is what
+ * it was when the pass began (A-12). Then nothing has changed the counters since, and they are set
+ * to the truth. (3) Otherwise something came meanwhile, which the truth may or may not include. The
+ * counters move by what was wrong when the pass began, so that nothing that came is lost, and the
+ * mark stays: the next pass settles what may have been counted twice. (4) Either way the time of
+ * the last pass advances, or a hot entity would be counted with every scan (A-13). A failed pass
+ * advances nothing but its back-off. */
+#include "core/apply_mark.h"
+
+#include "core/cell.h"
+#include "core/name.h"
+#include "core/object.h"
+#include "core/undo.h"
+
+/* -- Rows -------------------------------------------------------------------------------------- */
+
+/* What does not decode was never written by us; it is taken as a row that was never counted. */
+static struct mark row_now(const struct apply *apply, const struct mark_place *place)
+{
+    struct mark mark;
+    if (!mark_decode(apply->reads.objects[place->index].value, &mark))
+        mark = (struct mark){.updated_ms = TIME_NONE, .retry_ms = TIME_NONE};
+    return mark;
+}
+
+static void row_put(struct apply *apply, const struct mark_place *place, const struct mark *mark)
+{
+    change_object(apply, place->index)->value = mark_encode(apply->arena, mark);
+}
+
+/* One row more or less of its tenant. */
+static enum err count_move(struct apply *apply, const struct mark_place *place, bool more)
+{
+    uint64_t count = 0;
+    if (!object_number_decode(apply->reads.objects[place->count_index].value, &count)) count = 0;
+    if (more && apply->limits->tenant_marks > 0 && count >= (uint64_t)apply->limits->tenant_marks)
+        return ERR_MARK_LIMIT;
+    if (!more && count == 0) return ERR_OK;
+    count = more ? count + 1 : count - 1;
+    change_object(apply, place->count_index)->value =
+        count ? object_number(apply->arena, count) : BYTES_NONE;
+    return ERR_OK;
+}
+
+enum err mark_touch(struct apply *apply, const struct mark_place *place)
+{
+    struct mark mark = row_now(apply, place);
+    uint64_t version = apply->sequence + 1; /* what the op will have */
+    if (mark.pending && mark.version == version) return ERR_OK;
+    if (mark.version == 0) {
+        enum err e = count_move(apply, place, true);
+        if (e != ERR_OK) return e;
+    }
+    must(mark.version < version);
+    if (!mark.pending) mark.marked_ms = apply->time_ms;
+    mark.pending = true;
+    mark.version = version;
+    mark.cause_ms = apply->time_ms;
+    row_put(apply, place, &mark);
+    return ERR_OK;
+}
+
+/* -- A pass ------------------------------------------------------------------------------------ */
+
+/* Whether the counter still is what the pass read, and may be changed by it. */
+static enum err check_definition(const struct apply *apply, const struct mark_change *change,
+                                 const struct adjustment *adjustment,
+                                 const struct definition **definition_out)
+{
+    const struct definition *definition =
+        apply->rules ? rules_find(apply->rules, adjustment->counter) : NULL;
+    struct bytes tenant, name, dimensions;
+    uint32_t generation;
+    bool whole = rule_key_split(adjustment->key, &tenant, &name, &generation, &dimensions);
+    must(whole);
+    *definition_out = definition;
+    if (!definition || definition->frozen || definition->generation != generation)
+        return ERR_CONFLICT;
+    return change->recounted && definition->adjusted ? ERR_HISTORY : ERR_OK;
+}
+
+/* What the counter is to be: the truth, or as far from it as what came meanwhile. */
+static enum err adjusted_net(const struct adjustment *adjustment, bool same, int64_t now,
+                             bool floor_at_zero, int64_t *net_out)
+{
+    int64_t drift;
+    *net_out = adjustment->truth;
+    if (same) return ERR_OK;
+    if (__builtin_sub_overflow(adjustment->truth, adjustment->then, &drift)) return ERR_OVERFLOW;
+    if (__builtin_add_overflow(now, drift, net_out)) return ERR_OVERFLOW;
+    if (floor_at_zero && *net_out < 0) *net_out = 0;
+    return ERR_OK;
+}
+
+static enum err move_cell(struct cell *cell, int64_t from, int64_t to)
+{
+    int64_t difference, removed;
+    if (__builtin_sub_overflow(to, from, &difference)) return ERR_OVERFLOW;
+    if (difference > 0) return cell_raise(cell, difference);
+    if (difference == INT64_MIN) return ERR_OVERFLOW;
+    return cell_lower(cell, -difference, false, &removed);
+}
+
+static enum err adjust(struct apply *apply, struct mark_change *change, bool same,
+                       struct adjustment *adjustment)
+{
+    const struct definition *definition;
+    enum err e = check_definition(apply, change, adjustment, &definition);
+    if (e != ERR_OK) return e;
+    struct cell before = cell_now(apply, adjustment->cell_index);
+    adjustment->before = cell_triple(&before).net;
+    e = adjusted_net(adjustment, same, adjustment->before, definition->floor_at_zero,
+                     &adjustment->after);
+    if (e != ERR_OK || adjustment->after == adjustment->before) return e;
+    /* Whoever rebuilds the counter must know that events alone no longer explain it, before it is
+     * so: the proposer says it first and comes again. */
+    change->unadjusted = !change->recounted && !definition->adjusted;
+    if (change->unadjusted) return ERR_CONFLICT;
+    struct cell after = before;
+    e = move_cell(&after, adjustment->before, adjustment->after);
+    return e == ERR_OK ? cell_put(apply, adjustment->cell_index, &before, after) : e;
+}
+
+static enum err decide_pass(struct apply *apply, struct mark_change *change)
+{
+    struct mark mark = row_now(apply, &change->place);
+    bool same = mark.version == change->version;
+    for (uint32_t i = 0; i < change->adjustments_count; i++) {
+        enum err e = adjust(apply, change, same, &change->adjustments[i]);
+        if (e != ERR_OK) return e;
+    }
+    change->cleared = same;
+    if (mark.version == 0) {
+        /* Counted without having been marked: the row only remembers when. */
+        if (count_move(apply, &change->place, true) != ERR_OK) return ERR_OK;
+        mark.version = apply->sequence + 1;
+        mark.marked_ms = mark.cause_ms = apply->time_ms;
+    }
+    if (same) mark.pending = false;
+    mark.updated_ms = apply->time_ms;
+    mark.retry_ms = TIME_NONE;
+    mark.failures = 0;
+    row_put(apply, &change->place, &mark);
+    return ERR_OK;
+}
+
+/* -- The rest ---------------------------------------------------------------------------------- */
+
+static enum err decide_fail(struct apply *apply, const struct mark_change *change)
+{
+    struct mark mark = row_now(apply, &change->place);
+    if (mark.version == 0) return ERR_NOT_FOUND;
+    mark.failures++;
+    mark.retry_ms = apply->time_ms + change->retry_ms;
+    row_put(apply, &change->place, &mark);
+    return ERR_OK;
+}
+
+static enum err decide_forget(struct apply *apply, const struct mark_change *change)
+{
+    struct mark mark = row_now(apply, &change->place);
+    if (mark.version == 0 || mark.version != change->version) return ERR_CONFLICT;
+    change_object(apply, change->place.index)->value = BYTES_NONE;
+    return count_move(apply, &change->place, false);
+}
+
+static enum err decide_step(struct apply *apply, struct mark_change *change)
+{
+    switch (change->step) {
+    case MARK_REQUEST:
+        return mark_touch(apply, &change->place);
+    case MARK_PASS:
+        return decide_pass(apply, change);
+    case MARK_FAIL:
+        return decide_fail(apply, change);
+    case MARK_FORGET:
+        return decide_forget(apply, change);
+    }
+    unreachable_state(change->step);
+}
+
+void decide_mark(struct apply *apply, struct op *op)
+{
+    struct part_mark part = part_begin(apply);
+    op->err = decide_step(apply, op->mark);
+    if (op->err == ERR_OK) add_cause(apply, op);
+    part_end(apply, &part, op->err == ERR_OK);
+}
