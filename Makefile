@@ -76,6 +76,9 @@ install: all ## into PREFIX (/usr/local), SYSCONFDIR (/etc), below DESTDIR
 	install -d $(DESTDIR)$(PREFIX)/share/doc/tally
 	install -m 644 README.md ARCHITECTURE.md CHANGELOG.md LICENSE etc/tally.yaml \
 	    $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/tally
+deb: all ## Debian packages of it, into build/deb
+	@scripts/deps deb
+	@scripts/deb
 PREFIX     ?= /usr/local
 SYSCONFDIR ?= /etc
 VERSION    := $(shell sed -n 's/^.define TALLY_VERSION "\(.*\)"/\1/p' src/cli/cli.h)
@@ -193,7 +196,7 @@ build/bench/%: bench/%.c Makefile
 can-build:
 	@scripts/deps --check build
 
-.PHONY: all run deps docs install test unit sim e2e crash powercut asan tsan small fuzz bench check format \
+.PHONY: all run deps docs install deb test unit sim e2e crash powercut asan tsan small fuzz bench check format \
     clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
