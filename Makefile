@@ -34,6 +34,9 @@ TESTFLAGS := -Itests -Wno-unused-parameter
 SRC     := $(wildcard src/*.c src/*/*.c src/*/*/*.c)
 CXXSRC  := $(wildcard src/*/*.cc src/*/*/*.cc)
 OBJ     := $(SRC:%.c=$(OUT)/obj/%.o) $(CXXSRC:%.cc=$(OUT)/obj/%.o)
+WEB     := $(shell find web -name node_modules -prune -o -type f -print)
+ASSETS  := build/web/assets.c
+OBJ     += $(OUT)/obj/web/assets.o
 LIB     := $(OUT)/libserver.a
 CLIENT  := $(OUT)/libtally.a
 CLIENT_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard clients/c/*.c))
@@ -171,6 +174,15 @@ $(OUT)/obj/src/%.o: src/%.c Makefile | can-build
 $(OUT)/obj/src/%.o: src/%.cc Makefile | can-build
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
+# The dashboard: bundled by esbuild, written down as a C table (web/build.mjs).
+$(OUT)/obj/web/assets.o: $(ASSETS) src/api/assets.h Makefile | can-build
+	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+$(ASSETS): $(WEB) web/node_modules/.installed
+	$(Q)node web/build.mjs $@
+web/node_modules/.installed: web/package.json web/package-lock.json | can-build
+	@echo "  npm ci (web)"
+	$(Q)cd web && npm ci --ignore-scripts --silent && touch node_modules/.installed
 $(OUT)/obj/tests/%.o: tests/%.c Makefile | can-build
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TESTFLAGS) -c -o $@ $<

@@ -374,8 +374,8 @@ static enum err run(struct daemon *daemon, const sigset_t *signals, struct buf *
 
 static void release(struct daemon *daemon)
 {
+    if (daemon->wire) wire_free(daemon->wire); /* what was posted late is completed by the API */
     if (daemon->api) api_free(daemon->api);
-    if (daemon->wire) wire_free(daemon->wire);
     if (daemon->rebuilds) rebuilds_free(daemon->rebuilds);
     if (daemon->tend) tend_free(daemon->tend);
     if (daemon->commit) commit_free(daemon->commit);

@@ -38,6 +38,7 @@ static enum err check_caller(struct call *call, const struct route_match *match)
 {
     struct identity identity;
     struct exchange *exchange = call->exchange;
+    call->auth_generation = auth_generation(call->api->config.auth);
     enum err e =
         auth_check(call->api->config.auth, call_loop(call)->tokens, exchange->request.authorization,
                    clock_wall_ms(call->api->config.clock), &identity);
@@ -46,6 +47,7 @@ static enum err check_caller(struct call *call, const struct route_match *match)
         return e;
     }
     call->admin = auth_allows(&identity, SCOPE_ADMIN);
+    call->expires_ms = identity.expires_ms;
     if (match->tenant.data) {
         if (!decode_segment(call, match->tenant, &call->tenant)) return ERR_NOT_FOUND;
         if (!name_valid(call->tenant)) return ERR_NOT_FOUND;
@@ -81,8 +83,7 @@ static enum head_verdict api_head(void *context, struct exchange *exchange)
     if (match.err == ERR_METHOD) buf_addf(&exchange->reply.headers, "Allow: %s\r\n", match.allow);
     if (!match.route) return refuse_head(call, match.err);
     exchange->barrier = (match.route->flags & ROUTE_READ) != 0;
-    if (is_public(call)) return HEAD_GO_ON;
-    enum err e = check_caller(call, &match);
+    enum err e = is_public(call) ? ERR_OK : check_caller(call, &match);
     if (e != ERR_OK) return refuse_head(call, e);
     if (match.name.data) call->name_malformed = !decode_segment(call, match.name, &call->name);
     return HEAD_GO_ON;
@@ -131,16 +132,30 @@ static void api_ended(void *context, struct exchange *exchange)
     struct api *api = context;
     struct call *call = call_of(exchange);
     if (!call || !call->route) return;
+    if (call->stream) streams_ended(call->stream);
     rules_release(call->rules);
     if (call->charged) shares_discharge(api->shares, call->tenant, call->charged);
     int64_t took_ns = clock_mono_ns(api->config.clock) - exchange->started_ns;
     metrics_http(route_index(call->route), exchange->reply.status, (double)took_ns * 1e-9);
+    if (activity_is_watched(api->activity)) activity_count(api->activity, call, took_ns);
 }
 
 static void api_closed(void *context, void *connection_slot)
 {
     struct api *api = context;
     shares_return(api->shares, connection_slot);
+}
+
+static void api_drained(void *context, struct exchange *exchange)
+{
+    (void)context;
+    streams_drained(call_of(exchange)->stream);
+}
+
+static void api_lost(void *context, struct exchange *exchange)
+{
+    (void)context;
+    streams_lost(call_of(exchange)->stream);
 }
 
 struct wire_handler api_handler(struct api *api)
@@ -151,7 +166,9 @@ struct wire_handler api_handler(struct api *api)
                                  .complete = api_complete,
                                  .turn_end = api_turn_end,
                                  .ended = api_ended,
-                                 .closed = api_closed};
+                                 .closed = api_closed,
+                                 .drained = api_drained,
+                                 .lost = api_lost};
 }
 
 struct api *api_new(const struct api_config *config)
@@ -167,13 +184,17 @@ struct api *api_new(const struct api_config *config)
     api->readers = readers_new((unsigned)config->config->limits_readers,
                                (unsigned)config->config->limits_read_queue);
     api->shares = shares_new((unsigned)config->config->limits_tenant_connections,
+                             (unsigned)config->config->limits_tenant_streams,
                              (size_t)config->config->limits_inflight_bytes);
+    api->activity = activity_new();
+    api->streams = streams_new(api);
     metrics_routes(route_names(), route_count());
     return api;
 }
 
 void api_stop(struct api *api)
 {
+    streams_stop(api->streams);
     readers_free(api->readers);
     api->readers = NULL;
 }
@@ -181,6 +202,8 @@ void api_stop(struct api *api)
 void api_free(struct api *api)
 {
     if (api->readers) api_stop(api);
+    streams_free(api->streams);
+    activity_free(api->activity);
     shares_free(api->shares);
     for (unsigned i = 0; i < api->config.loops; i++) {
         json_parser_free(api->loops[i].parser);

@@ -134,6 +134,11 @@ enum err auth_reload(struct auth *auth, const struct config *config, char *error
     return ERR_OK;
 }
 
+uint64_t auth_generation(const struct auth *auth)
+{
+    return atomic_load(&auth->generation);
+}
+
 struct auth_cache *auth_cache_new(void)
 {
     return must_calloc(1, sizeof(struct auth_cache));

@@ -38,6 +38,9 @@ MUST_USE enum err auth_check(struct auth *auth, struct auth_cache *cache,
                              struct bytes authorization, int64_t now_ms,
                              struct identity *identity_out);
 
+/* Grows with every reload: whoever was judged under another one is to be judged again. */
+uint64_t auth_generation(const struct auth *auth);
+
 static inline struct bytes identity_tenant(const struct identity *identity)
 {
     return bytes_of(identity->tenant, identity->tenant_size);

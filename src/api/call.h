@@ -6,11 +6,13 @@
 #ifndef TALLY_API_CALL_H
 #define TALLY_API_CALL_H
 
+#include "api/activity.h"
 #include "api/api.h"
 #include "api/params.h"
 #include "api/readers.h"
 #include "api/route.h"
 #include "api/shares.h"
+#include "api/streams.h"
 
 struct loop_state; /* what belongs to one loop thread */
 
@@ -19,6 +21,8 @@ struct api {
     struct loop_state *loops;
     struct readers *readers;
     struct shares *shares;
+    struct activity *activity;
+    struct streams *streams;
     _Atomic bool ready;
     _Atomic bool sorting; /* somebody's top-N is being looked for */
 };
@@ -39,7 +43,9 @@ struct call {
     struct bytes name; /* or id; decoded, not yet checked */
     bool name_malformed;
     bool admin;
-    struct rules *rules; /* see call_rules */
+    int64_t expires_ms;       /* the token's; INT64_MAX: never */
+    uint64_t auth_generation; /* under which it was judged */
+    struct rules *rules;      /* see call_rules */
 
     struct job job;
     struct op op;                      /* of a single change */
@@ -47,6 +53,7 @@ struct call {
     void (*finish)(struct call *call); /* fills the reply once the job is answered */
     void (*read)(struct call *call);   /* runs on a reader and fills the reply */
     void *plan;                        /* the endpoint's own */
+    struct stream *stream;             /* of the route `stream`, once it is one */
     size_t charged;                    /* bytes of the reply a reader made */
     struct read_task task;
 };

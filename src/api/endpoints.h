@@ -59,6 +59,13 @@ enum request_verdict ops_metrics(struct call *call);
 /* openapi.c */
 enum request_verdict openapi_get(struct call *call);
 
+/* page.c: the dashboard. */
+enum request_verdict page_get(struct call *call);
+enum request_verdict page_asset(struct call *call);
+
+/* streams.c */
+enum request_verdict stream_get(struct call *call);
+
 /* jobs.c */
 enum request_verdict jobs_rebuild(struct call *call);
 enum request_verdict jobs_get(struct call *call);

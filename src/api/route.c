@@ -13,6 +13,8 @@
 
 static const struct route routes[] = {
     /* name, method, path, scope, flags, function, detail */
+    {"page", HTTP_GET, "/", 0, ROUTE_PUBLIC, page_get, 0},
+    {"asset", HTTP_GET, "/assets/{name}", 0, ROUTE_PUBLIC, page_asset, 0},
     {"healthz", HTTP_GET, "/healthz", 0, ROUTE_PUBLIC, ops_health, 0},
     {"readyz", HTTP_GET, "/readyz", 0, ROUTE_PUBLIC, ops_ready, 0},
     {"metrics", HTTP_GET, "/metrics", SCOPE_ADMIN, ROUTE_ADMIN_UNLESS_PUBLIC_METRICS, ops_metrics,
@@ -42,6 +44,7 @@ static const struct route routes[] = {
     {"usage", HTTP_GET, "/api/usage/{tenant}", SCOPE_READ, ROUTE_READ, usage_get, 0},
     {"usageHealth", HTTP_GET, "/api/usage/{tenant}/health", SCOPE_READ, ROUTE_READ, usage_health,
      0},
+    {"stream", HTTP_GET, "/api/stream/{tenant}", SCOPE_READ, ROUTE_READ, stream_get, 0},
     {"tenants", HTTP_GET, "/api/admin/tenants", SCOPE_ADMIN, ROUTE_READ, admin_tenants, 0},
     {"reload", HTTP_POST, "/api/admin/reload", SCOPE_ADMIN, 0, admin_reload, 0},
     {"rebuild", HTTP_POST, "/api/admin/counters/{name}/rebuild", SCOPE_ADMIN, 0, jobs_rebuild, 0},

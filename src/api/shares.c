@@ -10,7 +10,8 @@
 struct share {
     struct table_node node;
     unsigned count;
-    size_t bytes; /* of replies on their way */
+    unsigned streams; /* of them */
+    size_t bytes;     /* of replies on their way */
     size_t size;
     char tenant[];
 };
@@ -19,17 +20,19 @@ struct shares {
     pthread_mutex_t lock;
     struct table table;
     unsigned connections_max;
+    unsigned streams_max;
     size_t bytes_max;        /* of all */
     size_t tenant_bytes_max; /* of one */
     size_t bytes;
 };
 
-struct shares *shares_new(unsigned connections_max, size_t bytes_max)
+struct shares *shares_new(unsigned connections_max, unsigned streams_max, size_t bytes_max)
 {
     struct shares *shares = must_calloc(1, sizeof *shares);
     pthread_mutex_init(&shares->lock, NULL);
     table_init(&shares->table);
     shares->connections_max = connections_max;
+    shares->streams_max = streams_max;
     shares->bytes_max = bytes_max;
     shares->tenant_bytes_max = bytes_max / 5 * 4;
     return shares;
@@ -91,6 +94,24 @@ void shares_return(struct shares *shares, struct share *share)
     must(share->count > 0);
     share->count--;
     share_let_go(shares, share);
+    pthread_mutex_unlock(&shares->lock);
+}
+
+bool shares_take_stream(struct shares *shares, struct share *share)
+{
+    pthread_mutex_lock(&shares->lock);
+    must(share->count > 0);
+    bool room = share->streams < shares->streams_max;
+    if (room) share->streams++;
+    pthread_mutex_unlock(&shares->lock);
+    return room;
+}
+
+void shares_return_stream(struct shares *shares, struct share *share)
+{
+    pthread_mutex_lock(&shares->lock);
+    must(share->streams > 0);
+    share->streams--;
     pthread_mutex_unlock(&shares->lock);
 }
 

@@ -9,12 +9,16 @@
 struct shares;
 struct share;
 
-struct shares *shares_new(unsigned connections_max, size_t bytes_max);
+struct shares *shares_new(unsigned connections_max, unsigned streams_max, size_t bytes_max);
 void shares_free(struct shares *shares); /* every share has been returned */
 
 /* NULL: the tenant has its full share. */
 MUST_USE struct share *shares_take(struct shares *shares, struct bytes tenant);
 void shares_return(struct shares *shares, struct share *share);
+
+/* One of the tenant's connections becomes a stream. False: it has as many as it may. */
+MUST_USE bool shares_take_stream(struct shares *shares, struct share *share);
+void shares_return_stream(struct shares *shares, struct share *share);
 
 /* Bytes of replies that readers made and clients have not taken yet: a client that asks and never
  * reads must not fill the memory. Room is looked for before a read begins; what it made is charged

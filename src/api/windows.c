@@ -3,8 +3,9 @@
  * The windows are read in one instant and never through events: what it costs depends on how many
  * windowed counters the rules have (S0-33). Memory answers on the loop thread; trailing counts are
  * sums of a few buckets, for which a reader is asked. */
+#include "api/windows.h"
+
 #include "api/call.h"
-#include "api/dims.h"
 #include "api/endpoints.h"
 #include "api/present.h"
 #include "core/bucket.h"
@@ -143,36 +144,46 @@ static void add_window(struct buf *body, const struct windows_plan *plan,
     buf_add_char(body, '}');
 }
 
-static void add_windows(struct call *call)
+static void add_windows(const struct windows_plan *plan, struct buf *body)
 {
-    const struct windows_plan *plan = call->plan;
+    buf_add_char(body, '[');
+    for (unsigned i = 0; i < plan->count; i++) {
+        if (i) buf_add_char(body, ',');
+        add_window(body, plan, &plan->windows[i]);
+    }
+    buf_add_char(body, ']');
+}
+
+static void answer_windows(struct call *call)
+{
     struct reply *reply = &call->exchange->reply;
     reply->status = 200;
-    buf_add(&reply->body, BYTES("{\"windows\":["));
-    for (unsigned i = 0; i < plan->count; i++) {
-        if (i) buf_add_char(&reply->body, ',');
-        add_window(&reply->body, plan, &plan->windows[i]);
-    }
-    buf_add(&reply->body, BYTES("]}"));
+    buf_add(&reply->body, BYTES("{\"windows\":"));
+    add_windows(call->plan, &reply->body);
+    buf_add_char(&reply->body, '}');
+}
+
+static void read_all(struct windows_plan *plan)
+{
+    plan->how = READ_ALL;
+    plan->store->ops->instant(plan->store, read_windows, plan);
+    if (plan->err == ERR_OK) plan->err = read_trailing(plan);
 }
 
 static void run_windows(struct call *call)
 {
     struct windows_plan *plan = call->plan;
-    plan->how = READ_ALL;
-    plan->store->ops->instant(plan->store, read_windows, plan);
-    if (plan->err == ERR_OK) plan->err = read_trailing(plan);
+    read_all(plan);
     if (plan->err == ERR_OK)
-        add_windows(call);
+        answer_windows(call);
     else
         exchange_error(call->exchange, plan->err, NULL);
 }
 
 /* The counters that keep the set. False: there are windowed ones, and none of them does. */
-static bool choose_windows(struct call *call, struct windows_plan *plan)
+static bool choose_windows(struct windows_plan *plan, const struct rules *rules,
+                           struct bytes tenant, struct arena *arena)
 {
-    const struct rules *rules = call_rules(call);
-    struct arena *arena = &call->exchange->arena;
     bool any = false;
     plan->windows = arena_zalloc(arena, (rules->definitions_count + 1) * sizeof *plan->windows);
     for (unsigned i = 0; i < rules->definitions_count; i++) {
@@ -182,7 +193,7 @@ static bool choose_windows(struct call *call, struct windows_plan *plan)
         if (!dims_kept(&plan->dims, definition)) continue;
         struct window *window = &plan->windows[plan->count++];
         window->definition = definition;
-        window->ref = dims_ref(plan->store, arena, call->tenant, definition, plan->json);
+        window->ref = dims_ref(plan->store, arena, tenant, definition, plan->json);
         window->ref.duration = WINDOW_DURATION;
         plan->trailing |= definition->trailing;
     }
@@ -202,11 +213,23 @@ enum request_verdict windows_get(struct call *call)
     plan->json = dims_json(&plan->dims, arena);
     plan->how = READ_MEMORY;
     call->plan = plan;
-    if (!choose_windows(call, plan)) return call_refuse(call, ERR_UNKNOWN_DIMENSIONS, NULL);
+    if (!choose_windows(plan, call_rules(call), call->tenant, arena))
+        return call_refuse(call, ERR_UNKNOWN_DIMENSIONS, NULL);
     if (plan->trailing) return call_read(call, run_windows);
     plan->store->ops->instant(plan->store, read_windows, plan);
     if (plan->err == ERR_BUSY) return call_read(call, run_windows);
     if (plan->err != ERR_OK) return call_refuse(call, plan->err, NULL);
-    add_windows(call);
+    answer_windows(call);
     return REQUEST_ANSWERED;
+}
+
+enum err windows_add(struct store *store, const struct rules *rules, struct bytes tenant,
+                     const struct dims *dims, int64_t now_ms, struct arena *arena, struct buf *body)
+{
+    struct windows_plan plan = {.store = store, .dims = *dims, .now_ms = now_ms};
+    plan.json = dims_json(dims, arena);
+    choose_windows(&plan, rules, tenant, arena);
+    read_all(&plan);
+    if (plan.err == ERR_OK) add_windows(&plan, body);
+    return plan.err;
 }

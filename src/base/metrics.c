@@ -189,6 +189,19 @@ double metric_value(enum metric metric)
     return gauge_value(metric);
 }
 
+void metric_buckets(enum metric metric, uint64_t counts_out[METRIC_BUCKETS])
+{
+    _Static_assert(METRIC_BUCKETS == BUCKET_COUNT + 1, "the finite ones and +Inf");
+    must(metric < METRIC_COUNT && is_histogram(metric));
+    struct histogram_sum sum = histogram_total(metric);
+    memcpy(counts_out, sum.buckets, sizeof sum.buckets);
+}
+
+unsigned metric_bucket(double seconds)
+{
+    return bucket_of(seconds, scale_seconds.unit);
+}
+
 void metrics_routes(const char *const *names, unsigned count)
 {
     must(count > 0 && count <= METRICS_ROUTES_MAX);

@@ -28,6 +28,13 @@ void metric_set(enum metric metric, double value);     /* GAUGE or TOTAL */
 void metric_observe(enum metric metric, double value); /* SECONDS or SIZES */
 double metric_value(enum metric metric);               /* a histogram's is its count */
 
+/* A histogram's counts, bucket by bucket: up to unit * 2^k, the last one beyond. The unit is 10 us
+ * of SECONDS and 1 of SIZES. */
+#define METRIC_BUCKETS 25
+void metric_buckets(enum metric metric, uint64_t counts_out[METRIC_BUCKETS]);
+/* Which of them a duration belongs to. */
+unsigned metric_bucket(double seconds);
+
 /* Names the routes of tally_http_requests_total and tally_http_seconds: their index is the `route`
  * below. Called once; the names stay the caller's and must live on. At most METRICS_ROUTES_MAX. */
 void metrics_routes(const char *const *names, unsigned count);

@@ -1,0 +1,17 @@
+/* assets.h -- the dashboard's files, compiled in. web/build.mjs makes the table. */
+#ifndef TALLY_API_ASSETS_H
+#define TALLY_API_ASSETS_H
+
+#include "base/bytes.h"
+
+struct asset {
+    const char *name; /* "index.html", or with its content's hash in it, so that it never changes */
+    const char *content_type;
+    bool gzip;
+    struct bytes body;
+};
+
+extern const struct asset assets[];
+extern const unsigned assets_count;
+
+#endif

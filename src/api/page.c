@@ -1,0 +1,53 @@
+/* page.c -- the dashboard: one page and what it is made of.
+ *
+ * The page itself is small and asked for anew each time; it names its parts by their content, so
+ * those may be kept for ever. Parts are compiled in compressed and sent that way: what speaks to a
+ * page can unpack gzip, and what cannot has no use for a script. */
+#include "api/assets.h"
+#include "api/call.h"
+#include "api/endpoints.h"
+
+/* Nothing from elsewhere, nothing inline, nobody's frame, no text that becomes markup. */
+#define PAGE_POLICY                                                                     \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "         \
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " \
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+
+static const struct asset *asset_find(struct bytes name)
+{
+    for (unsigned i = 0; i < assets_count; i++)
+        if (bytes_equal(bytes_str(assets[i].name), name)) return &assets[i];
+    return NULL;
+}
+
+static enum request_verdict answer(struct call *call, const struct asset *asset)
+{
+    struct exchange *exchange = call->exchange;
+    exchange->reply.status = 200;
+    exchange->reply.content_type = asset->content_type;
+    exchange_header(exchange, "X-Content-Type-Options", BYTES("nosniff"));
+    exchange_header(exchange, "Referrer-Policy", BYTES("no-referrer"));
+    exchange_header(exchange, "Cross-Origin-Resource-Policy", BYTES("same-origin"));
+    if (asset->gzip) exchange_header(exchange, "Content-Encoding", BYTES("gzip"));
+    buf_add(&exchange->reply.body, asset->body);
+    return REQUEST_ANSWERED;
+}
+
+enum request_verdict page_get(struct call *call)
+{
+    const struct asset *page = asset_find(BYTES("index.html"));
+    must(page != NULL && !page->gzip);
+    exchange_header(call->exchange, "Content-Security-Policy", BYTES(PAGE_POLICY));
+    exchange_header(call->exchange, "X-Frame-Options", BYTES("DENY"));
+    exchange_header(call->exchange, "Cross-Origin-Opener-Policy", BYTES("same-origin"));
+    return answer(call, page);
+}
+
+enum request_verdict page_asset(struct call *call)
+{
+    const struct asset *asset = call->name_malformed ? NULL : asset_find(call->name);
+    if (!asset || bytes_equal(call->name, BYTES("index.html")))
+        return call_refuse(call, ERR_NOT_FOUND, NULL);
+    call->exchange->reply.cache_control = "public, max-age=31536000, immutable";
+    return answer(call, asset);
+}

@@ -1,0 +1,78 @@
+// live.js -- what happens now: rates, how long writes take, and the last three minutes as lines.
+
+import { Chart } from '../chart.js';
+import { card, el, setText } from '../dom.js';
+import { grouped, latency, moment, short } from '../format.js';
+import { FIGURES, History, quantile } from '../rates.js';
+
+const SPAN_S = 180;
+const RATE_MS = 2000;
+const LATENCY_MS = 10000;
+const KINDS = {
+    applied: { title: 'Applied', colour: 'accent', about: 'operations and events that took effect' },
+    duplicates: { title: 'Duplicates', colour: 'blue', about: 'seen before, not counted again' },
+    refused: { title: 'Refused', colour: 'amber', about: 'answered with an error' },
+    throttled: { title: 'Turned away', colour: 'red', about: 'answered 429, the queue was full' },
+};
+
+function tile(title, { colour, about } = {}) {
+    const number = el('output', { class: 'number', textContent: '0' });
+    const unit = el('span', { class: 'unit' });
+    const foot = el('div', { class: 'foot muted', textContent: '\u00a0' });
+    const head = el('div', { class: 'tile-title', title: about ?? '' }, title);
+    if (colour) head.prepend(el('span', { class: `key ${colour}`, 'aria-hidden': 'true' }));
+    return { element: el('div', { class: 'tile' }, head, el('div', {}, number, unit), foot), number, unit, foot };
+}
+
+export class Live {
+    constructor() {
+        this.history = new History((SPAN_S + 5) * 1000);
+        this.commits = new History(60000);
+        this.offset = 0; // the server's clock minus ours
+        this.tiles = FIGURES.map((name) => tile(KINDS[name].title, KINDS[name]));
+        this.tiles.forEach(({ unit }) => setText(unit, '/s'));
+        this.write = tile('Write latency', { about: 'from the first byte of a request until its reply is out, last 10 s' });
+        this.commit = tile('Commit latency', { about: 'from taking a batch off the queue until it is durable, last 10 s' });
+        const place = el('div', { class: 'chart live-chart', role: 'img', 'aria-label': 'Rates over the last three minutes; the numbers above say the same of now.' });
+        this.element = card('Now', { wide: true },
+            el('div', { class: 'tiles' }, ...[...this.tiles, this.write, this.commit].map(({ element }) => element)), place);
+        this.chart = new Chart(place, {
+            height: 160,
+            series: FIGURES.map((name) => ({ label: KINDS[name].title, colour: KINDS[name].colour, fill: name === 'applied' })),
+        });
+        this.timer = setInterval(() => this.draw(), 1000);
+    }
+
+    state({ at, activity, server }) {
+        const time = Date.parse(at);
+        this.offset = time - Date.now();
+        this.history.add(time, activity);
+        this.commits.add(time, { since: activity.since, writeSeconds: server?.commitSeconds });
+        FIGURES.forEach((name, i) => setText(this.tiles[i].foot, `${grouped(activity[name])} since ${moment(activity.since)}`));
+        this.commit.element.hidden = !server;
+        this.draw();
+    }
+
+    draw() {
+        if (this.history.isEmpty || document.hidden) return;
+        const now = Date.now() + this.offset;
+        this.history.rates(now, RATE_MS).forEach((rate, i) => setText(this.tiles[i].number, short(rate)));
+        for (const [shown, history] of [[this.write, this.history], [this.commit, this.commits]]) {
+            const buckets = history.buckets(now, LATENCY_MS);
+            setText(shown.number, latency(quantile(buckets, 0.5)));
+            setText(shown.foot, buckets.some((count) => count > 0) ? `99 % within ${latency(quantile(buckets, 0.99))}` : 'nothing lately');
+        }
+        this.#plot(Math.floor(now / 1000));
+    }
+
+    #plot(until) {
+        const times = Array.from({ length: SPAN_S }, (_, i) => until - SPAN_S + 1 + i);
+        const points = times.map((time) => this.history.rates(time * 1000, RATE_MS));
+        this.chart.setData([times, ...FIGURES.map((_, i) => points.map((rates) => rates[i]))]);
+    }
+
+    destroy() {
+        clearInterval(this.timer);
+        this.chart.destroy();
+    }
+}
