@@ -1,7 +1,7 @@
 // build.mjs OUT.c -- bundles the dashboard and writes it down as a C table for src/api/page.c.
 //
-// Scripts, styles and the icon get their content's hash into their names and are compressed; the page
-// stays plain and names them. What comes out depends on nothing but what goes in.
+// Scripts and styles get their content's hash into their names and are compressed; the page stays plain and
+// names them. What comes out depends on nothing but what goes in.
 
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
@@ -35,15 +35,18 @@ async function bundle(entry) {
     return Buffer.from(outputFiles[0].contents);
 }
 
-function named(name, content) {
+function fixed(name, content) {
+    return { name, type: TYPES[path.extname(name)], lasting: false, gzip: false, body: Buffer.from(content) };
+}
+
+function lasting(name, content) {
     const { name: stem, ext } = path.parse(name);
     const hash = createHash('sha256').update(content).digest('hex').slice(0, 12);
-    return { name: `${stem}-${hash}${ext}`, type: TYPES[ext], gzip: true, body: gzipSync(content, { level: 9 }) };
+    return { name: `${stem}-${hash}${ext}`, type: TYPES[ext], lasting: true, gzip: true, body: gzipSync(content, { level: 9 }) };
 }
 
 function page(template, parts) {
-    const text = template.replace(/\{\{([a-z.]+)\}\}/g, (_, name) => `/assets/${parts[name].name}`);
-    return { name: 'index.html', type: TYPES['.html'], gzip: false, body: Buffer.from(text) };
+    return fixed('index.html', template.replace(/\{\{([a-z.]+)\}\}/g, (_, name) => `/assets/${parts[name].name}`));
 }
 
 function asArray({ body }, index) {
@@ -53,8 +56,8 @@ function asArray({ body }, index) {
 }
 
 function asTable(files) {
-    const rows = files.map(({ name, type, gzip }, index) =>
-        `    {"${name}", "${type}", ${gzip}, {(const char *)asset_${index}, sizeof asset_${index}}},`);
+    const rows = files.map(({ name, type, gzip, lasting: keeps }, index) =>
+        `    {"${name}", "${type}", ${keeps}, ${gzip}, {(const char *)asset_${index}, sizeof asset_${index}}},`);
     return [
         '/* Made by web/build.mjs. */',
         '#include "api/assets.h"\n',
@@ -66,9 +69,9 @@ function asTable(files) {
 
 async function main(out) {
     const parts = {
-        'main.js': named('main.js', await bundle('src/main.js')),
-        'main.css': named('main.css', await bundle('src/main.css')),
-        'icon.svg': named('icon.svg', await readFile(path.join(HERE, 'src/icon.svg'))),
+        'main.js': lasting('main.js', await bundle('src/main.js')),
+        'main.css': lasting('main.css', await bundle('src/main.css')),
+        'icon.svg': fixed('icon.svg', await readFile(path.join(HERE, 'src/icon.svg'))),
     };
     const files = [page(await readFile(path.join(HERE, 'src/index.html'), 'utf8'), parts), ...Object.values(parts)];
     const total = files.reduce((sum, { body }) => sum + body.length, 0);

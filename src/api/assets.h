@@ -5,8 +5,9 @@
 #include "base/bytes.h"
 
 struct asset {
-    const char *name; /* "index.html", or with its content's hash in it, so that it never changes */
+    const char *name;
     const char *content_type;
+    bool lasting; /* its name has its content's hash in it, so it never changes */
     bool gzip;
     struct bytes body;
 };

@@ -48,6 +48,7 @@ enum request_verdict page_asset(struct call *call)
     const struct asset *asset = call->name_malformed ? NULL : asset_find(call->name);
     if (!asset || bytes_equal(call->name, BYTES("index.html")))
         return call_refuse(call, ERR_NOT_FOUND, NULL);
-    call->exchange->reply.cache_control = "public, max-age=31536000, immutable";
+    call->exchange->reply.cache_control =
+        asset->lasting ? "public, max-age=31536000, immutable" : "public, max-age=3600";
     return answer(call, asset);
 }

@@ -156,6 +156,8 @@ const PROVOKED = [
     [404, 'event', { parameters: { eventId: 'nobody' } }],
     [400, 'duplicates', { target: `/api/duplicates/${TENANT}?from=x` }],
     [400, 'windows', { target: `/api/windows/${TENANT}?dim.nobody=1` }],
+    [400, 'stream', { target: `/api/stream/${TENANT}?dim.a=%zz` }],
+    [404, 'asset', { parameters: { name: 'nothing.js' } }],
     [400, 'tenants', { target: '/api/admin/tenants?limit=0' }],
     [400, 'rebuild', { body: [] }],
     [404, 'rebuild', { parameters: { name: 'nothing' } }],
