@@ -73,6 +73,10 @@ install: all ## into PREFIX (/usr/local), SYSCONFDIR (/etc), below DESTDIR
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' clients/c/tally.pc.in \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/tally.pc
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 $(dir $(COMPLETIONS)))
+	build/release/tally help man > $(DESTDIR)$(PREFIX)/share/man/man1/tally.1
+	$(foreach file,$(COMPLETIONS),build/release/tally completion $(word 1,$(subst /, ,$(subst -, ,$(file)))) \
+	    > $(DESTDIR)$(PREFIX)/share/$(file) &&) true
 	@if [ -e $(DESTDIR)$(SYSCONFDIR)/tally.yaml ]; then \
 	    echo "kept $(DESTDIR)$(SYSCONFDIR)/tally.yaml"; \
 	else install -v -D -m 640 etc/tally.yaml $(DESTDIR)$(SYSCONFDIR)/tally.yaml; fi
@@ -84,7 +88,9 @@ deb: all ## Debian packages of it, into build/deb
 	@scripts/deb
 PREFIX     ?= /usr/local
 SYSCONFDIR ?= /etc
-VERSION    := $(shell sed -n 's/^.define TALLY_VERSION "\(.*\)"/\1/p' src/cli/cli.h)
+# Below share/; a path begins with its shell's name.
+COMPLETIONS := bash-completion/completions/tally zsh/site-functions/_tally fish/vendor_completions.d/tally.fish
+VERSION    := $(shell sed -n 's/^.define TALLY_VERSION "\(.*\)"/\1/p' src/base/version.h)
 
 ##@ Prove it
 

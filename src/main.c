@@ -4,40 +4,67 @@
 
 #include "cli/cli.h"
 
-static const struct command {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *summary;
-} commands[] = {
+/* Rows without a function are the headings of `tally help`. Completions and the man page are made
+ * from this table and what each command prints for --help; see cli/manual.h. */
+const struct cli_command cli_commands[] = {
+    {"", NULL, "The server"},
     {"serve", cli_serve, "run the server"},
     {"check-config", cli_check_config, "say what is wrong with a config, or what it means"},
     {"token", cli_token, "print a bearer token"},
+    {"", NULL, "Counting"},
     {"inc", cli_inc, "add to a counter"},
     {"dec", cli_dec, "take from a counter"},
     {"set", cli_set, "make a counter hold a value"},
+    {"get", cli_get, "what a counter holds"},
+    {"sum", cli_sum, "the sum over a range of time"},
+    {"series", cli_series, "the buckets of a range of time"},
+    {"event", cli_event, "send one event"},
+    {"", NULL, "Operating"},
+    {"rebuild", cli_rebuild, "recount a counter from the retained events"},
     {"bench", cli_bench, "load a running server and say how fast it is"},
+    {"completion", cli_completion, "a script that completes commands in your shell"},
 };
+const unsigned cli_commands_count = ARRAY_COUNT(cli_commands);
+
+const struct cli_topic cli_topics[] = {
+    {"settings", cli_help_settings, "every setting, as a config file"},
+    {"errors", cli_help_errors, "every error a reply can carry"},
+    {"openapi", cli_help_openapi, "the HTTP API as an OpenAPI 3.1 document"},
+    {"man", cli_help_man, "the man page, as mdoc"},
+};
+const unsigned cli_topics_count = ARRAY_COUNT(cli_topics);
 
 static void print_usage(FILE *out)
 {
     fputs("tally counts things exactly once and never loses a count.\n\n"
-          "usage: tally COMMAND [options]\n\n",
+          "usage: tally COMMAND [options]\n",
           out);
-    for (unsigned i = 0; i < ARRAY_COUNT(commands); i++)
-        fprintf(out, "  %-14s %s\n", commands[i].name, commands[i].summary);
-    fputs("\n  help COMMAND   the same as COMMAND --help\n"
-          "  help settings  every setting, as a config file\n"
-          "  help errors    every error a reply can carry\n"
-          "  help openapi   the HTTP API as an OpenAPI 3.1 document\n"
-          "  --version      which version this is\n\n"
+    for (unsigned i = 0; i < cli_commands_count; i++) {
+        const struct cli_command *command = &cli_commands[i];
+        if (command->run)
+            fprintf(out, "  %-14s %s\n", command->name, command->summary);
+        else
+            fprintf(out, "\n%s\n", command->summary);
+    }
+    fputs("\nHelp\n  help COMMAND   the same as COMMAND --help\n", out);
+    for (unsigned i = 0; i < cli_topics_count; i++)
+        fprintf(out, "  help %-9s %s\n", cli_topics[i].name, cli_topics[i].summary);
+    fputs("  --version      which version this is\n\n"
           "Try it: tally serve --dev\n",
           out);
 }
 
-static const struct command *find(const char *name)
+static const struct cli_command *find_command(const char *name)
 {
-    for (unsigned i = 0; i < ARRAY_COUNT(commands); i++)
-        if (strcmp(commands[i].name, name) == 0) return &commands[i];
+    for (unsigned i = 0; i < cli_commands_count; i++)
+        if (cli_commands[i].run && strcmp(cli_commands[i].name, name) == 0) return &cli_commands[i];
+    return NULL;
+}
+
+static const struct cli_topic *find_topic(const char *name)
+{
+    for (unsigned i = 0; i < cli_topics_count; i++)
+        if (strcmp(cli_topics[i].name, name) == 0) return &cli_topics[i];
     return NULL;
 }
 
@@ -53,10 +80,9 @@ static int help(int argc, char **argv)
         print_usage(stdout);
         return EXIT_GOOD;
     }
-    if (strcmp(argv[1], "errors") == 0) return cli_help_errors();
-    if (strcmp(argv[1], "openapi") == 0) return cli_help_openapi();
-    if (strcmp(argv[1], "settings") == 0) return cli_help_settings();
-    const struct command *command = find(argv[1]);
+    const struct cli_topic *topic = find_topic(argv[1]);
+    if (topic) return topic->print();
+    const struct cli_command *command = find_command(argv[1]);
     char flag[] = "--help";
     char *arguments[] = {argv[1], flag, NULL};
     return command ? command->run(2, arguments) : unknown("help on", argv[1]);
@@ -75,6 +101,6 @@ int main(int argc, char **argv)
     }
     if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         return help(argc - 1, argv + 1);
-    const struct command *command = find(name);
+    const struct cli_command *command = find_command(name);
     return command ? command->run(argc - 1, argv + 1) : unknown("command", name);
 }

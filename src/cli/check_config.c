@@ -9,7 +9,9 @@ static const char help[] =
     "\n"
     "Reads the config as `tally serve --config FILE` would, environment included. If it is good,\n"
     "prints every setting in force and what was understood of the rules, and exits 0; secrets are\n"
-    "shown as \"(set)\". Else prints what is wrong, with line and column, and exits 1.\n";
+    "shown as \"(set)\". Else prints what is wrong, with line and column, and exits 1.\n"
+    "\n"
+    "  --set key=value  any setting, as for `tally serve`; may be repeated\n";
 
 /* What only shows when the rules are built: the public key's file. */
 static int check_auth(const struct config *config)

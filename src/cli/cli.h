@@ -15,17 +15,44 @@ enum exit_code {
     EXIT_USAGE = 2,
 };
 
+/* A row of the table in main.c. */
+struct cli_command {
+    const char *name;
+    int (*run)(int argc, char **argv); /* NULL: a heading */
+    const char *summary;
+};
+
+extern const struct cli_command cli_commands[];
+extern const unsigned cli_commands_count;
+
+/* `tally help TOPIC` */
+struct cli_topic {
+    const char *name;
+    int (*print)(void);
+    const char *summary;
+};
+
+extern const struct cli_topic cli_topics[];
+extern const unsigned cli_topics_count;
+
 int cli_serve(int argc, char **argv);
 int cli_check_config(int argc, char **argv);
 int cli_token(int argc, char **argv);
 int cli_bench(int argc, char **argv);
+int cli_completion(int argc, char **argv);
 int cli_inc(int argc, char **argv);
 int cli_dec(int argc, char **argv);
 int cli_set(int argc, char **argv);
+int cli_get(int argc, char **argv);
+int cli_sum(int argc, char **argv);
+int cli_series(int argc, char **argv);
+int cli_event(int argc, char **argv);
+int cli_rebuild(int argc, char **argv);
 
 /* `tally help`: topics "errors", "settings" and "openapi", or a command's name. */
 int cli_help_errors(void);
 int cli_help_settings(void);
+int cli_help_man(void);
 int cli_help_openapi(void);
 
 /* Prints "tally COMMAND: sentence" and where to find help on stderr; returns EXIT_USAGE. */

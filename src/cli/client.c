@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/duration.h"
 #include "cli/progress.h"
 
@@ -12,6 +13,7 @@
 #define TIMEOUT_MS_MAX (24 * 3600 * 1000)
 #define JOB_LOOK_MS_FIRST 20
 #define JOB_LOOK_MS_MAX 500
+#define JOB_AWAY_NS INT64_C(60000000000)
 
 /* -- Options ----------------------------------------------------------------------------------- */
 
@@ -220,23 +222,42 @@ static void show_job(struct client *client, struct progress *progress)
     progress_show(progress, share, "%s", state);
 }
 
+static int job_failure(struct client *client)
+{
+    struct tally_error error = {.code = "job_failed"};
+    snprintf(error.sentence, sizeof error.sentence, "%s", client_text(client, "error"));
+    return client_failure(client, &error);
+}
+
+/* One look; the job goes on without us, so a server that restarts meanwhile is waited for. */
+static int look_at_job(struct client *client, const char *id, int64_t *seen_ns)
+{
+    client_path(client, "api", "admin", "jobs", id);
+    enum tally_end end = client_try(client, &(struct tally_request){0});
+    int64_t now_ns = clock_mono_ns(&clock_system);
+    if (end == TALLY_OK) *seen_ns = now_ns;
+    bool patient = end == TALLY_UNKNOWN && now_ns - *seen_ns < JOB_AWAY_NS;
+    return end && !patient ? client_failure(client, &client->error) : EXIT_GOOD;
+}
+
 int client_wait_job(struct client *client, const char *job)
 {
     struct progress progress;
     long pause_ms = JOB_LOOK_MS_FIRST;
     char label[64], id[64];
+    int64_t seen_ns = clock_mono_ns(&clock_system);
     snprintf(id, sizeof id, "%s", job); /* `job` may be in the reply that goes away */
     snprintf(label, sizeof label, "tally %s", client->command);
     progress_begin(&progress, label);
     progress.quiet = client->flags->json;
     for (;;) {
-        client_path(client, "api", "admin", "jobs", id);
-        int code = client_send(client, "GET", BYTES_NONE);
-        const char *state = code ? "" : client_text(client, "state");
-        bool failed = strcmp(state, "failed") == 0;
-        if (code || failed || strcmp(state, "done") == 0) progress_clear(&progress);
-        if (failed) return cli_failure(client->command, "%s", client_text(client, "error"));
-        if (code || strcmp(state, "done") == 0) return code;
+        int code = look_at_job(client, id, &seen_ns);
+        const char *state = client_text(client, "state");
+        bool done = strcmp(state, "done") == 0, failed = strcmp(state, "failed") == 0;
+        if (code || done || failed) {
+            progress_clear(&progress);
+            return code ? code : done ? EXIT_GOOD : job_failure(client);
+        }
         show_job(client, &progress);
         nanosleep(&(struct timespec){.tv_nsec = pause_ms * 1000000}, NULL);
         if (pause_ms < JOB_LOOK_MS_MAX) pause_ms += pause_ms / 2;

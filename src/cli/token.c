@@ -20,7 +20,9 @@ static const char help[] =
     "\n"
     "  --tenant T       whose token it is\n"
     "  --scope WORDS    of read, write and admin (default \"read write\")\n"
-    "  --ttl DURATION   how long it is good, from 1s to 3650d (default 1h)\n";
+    "  --ttl DURATION   how long it is good, from 1s to 3650d (default 1h)\n"
+    "  --config FILE    where the secret stands, if not in the environment\n"
+    "  --set key=value  any setting; may be repeated\n";
 
 struct token_flags {
     const char *tenant;

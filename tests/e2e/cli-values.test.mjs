@@ -85,3 +85,63 @@ describe('tally inc, dec, set', () => {
         assert.match(outputs[0].stderr, /Cannot reach tally at http:\/\/127\.0\.0\.1:1:/);
     });
 });
+
+describe('tally get, sum, series', () => {
+    const server = serverFor();
+    const hour = { durationSeconds: 3600 };
+    const at = (t) => ({ ...hour, timestamp: `2026-01-01T${t}:30:00Z` });
+    const range = ['--duration', '1h', '--from', '2026-01-01T10:00:00Z', '--to', '2026-01-01T13:59:00Z'];
+    const client = async () => {
+        const t = server.tenant();
+        t.tally = cliFor(server, t.token);
+        await t.increment('visits', { ...at('10'), amount: 5 });
+        await t.increment('visits', { ...at('13'), amount: 1000 });
+        await t.decrement('visits', at('13'));
+        return t;
+    };
+
+    test('SPEC 2: get prints one bucket', async () => {
+        const { tally } = await client();
+        const one = ['get', 'visits', '--duration', '3600', '--at', '2026-01-01T13:59:59Z'];
+        assert.equal(good(await tally(...one)), '999  (added 1000, subbed 1)\n');
+        assert.deepEqual(json(await tally(...one, '--json')), { net: '999', added: '1000', subbed: '1' });
+        const absent = await tally('get', 'nothing');
+        assert.deepEqual([absent.code, absent.stdout, absent.stderr], [1, '', 'tally get: not found (not_found)\n']);
+    });
+
+    test('sum adds up, past 64 bits too', async () => {
+        const t = await client();
+        assert.equal(good(await t.tally('sum', 'visits', ...range)), '1004  (added 1005, subbed 1)\n');
+        const most = '9223372036854775807';
+        for (const hours of ['10', '11']) await t.increment('huge', { ...at(hours), amount: most });
+        assert.match(good(await t.tally('sum', 'huge', ...range)), /^18446744073709551614 /);
+    });
+
+    test('series prints a table, or the reply as it is', async () => {
+        const { tally } = await client();
+        assert.equal(good(await tally('series', 'visits', ...range)), [
+            'start                     net  added  subbed',
+            '2026-01-01T10:00:00.000Z    5      5       0',
+            '2026-01-01T13:00:00.000Z  999   1000       1', ''].join('\n'));
+        assert.equal(json(await tally('series', 'visits', ...range, '--fill', '--json')).buckets.length, 4);
+        const many = await tally('series', 'visits', ...range, '--limit', '1');
+        assert.equal(many.code, 1);
+    });
+
+    test('times may be before now, and the last day is the default', async () => {
+        const { tally } = await client();
+        await tally('inc', 'x', '--duration', '1m', '--at', '-1h');
+        await tally('inc', 'x', '2', '--duration', '1m', '--at', '-30h');
+        assert.equal(json(await tally('sum', 'x', '--duration', '60', '--json')).net, '1');
+        assert.equal(json(await tally('sum', 'x', '--duration', '60', '--from', '-2d', '--to', '-29h', '--json')).net, '2');
+        const wrong = await tally('sum', 'x', '--from', '-2');
+        assert.equal(wrong.code, 0, 'an epoch number may be negative');
+    });
+
+    test('a dimension needs a key and a value; a direct counter has none', async () => {
+        const { tally } = await client();
+        assert.equal((await tally('get', 'visits', '--dim', 'page')).code, 2);
+        assert.equal((await tally('get', 'visits', '--dim', '=a')).code, 2);
+        assert.equal((await tally('get', 'visits', '--dim', 'page=a')).code, 1);
+    });
+});

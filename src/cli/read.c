@@ -1,0 +1,234 @@
+/* read.c -- `tally get`, `sum` and `series`: one read of one counter. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli/arguments.h"
+#include "cli/client.h"
+
+#define DIM_HELP "  --dim KEY=VALUE      a dimension, for counters kept by rules; may be repeated\n"
+#define DURATION_HELP \
+    "  --duration D         the buckets' length: 0 (default, one for ever), 60, 1m, 1h, 1d\n"
+#define RANGE_HELP                                                     \
+    "  --from TIME          the beginning (default -24h: a day ago)\n" \
+    "  --to TIME            the end, whose bucket belongs to it (default now)\n"
+
+static const char help_get[] =
+    "usage: tally get NAME [--duration D] [--at TIME] [--dim KEY=VALUE]... [--json]\n"
+    "\n"
+    "Prints what a counter holds. One that has never been counted in is an error, not zero.\n"
+    "\n" DURATION_HELP
+    "  --at TIME            which bucket (default now); -1h is an hour ago\n" DIM_HELP CLIENT_HELP;
+
+static const char help_sum[] =
+    "usage: tally sum NAME [--duration D] [--from TIME] [--to TIME] [--dim KEY=VALUE]... [--json]\n"
+    "\n"
+    "Prints the sum of all buckets from one time to another, both ends included.\n"
+    "\n" DURATION_HELP RANGE_HELP DIM_HELP CLIENT_HELP;
+
+static const char help_series[] =
+    "usage: tally series NAME [--duration D] [--from TIME] [--to TIME] [--fill] [--limit N]\n"
+    "                    [--dim KEY=VALUE]... [--json]\n"
+    "\n"
+    "Prints the buckets from one time to another, one a line.\n"
+    "\n" DURATION_HELP RANGE_HELP "  --fill               buckets without a count too, as zeros\n"
+    "  --limit N            refuse to print more than that many (default 10000)\n" DIM_HELP
+        CLIENT_HELP;
+
+enum read_kind { READ_GET, READ_SUM, READ_SERIES };
+
+static const struct read_words {
+    const char *command;
+    const char *help;
+    const char *call;
+} words[] = {
+    [READ_GET] = {"get", help_get, "get"},
+    [READ_SUM] = {"sum", help_sum, "sumRange"},
+    [READ_SERIES] = {"series", help_series, "series"},
+};
+
+struct read_flags {
+    struct client_flags client;
+    struct cli_list dims;
+    const char *name;
+    const char *duration;
+    const char *at;
+    const char *from;
+    const char *to;
+    const char *limit;
+    bool fill;
+};
+
+/* -- Asking ------------------------------------------------------------------------------------ */
+
+static int add_time(struct client *client, const char *option, const char *parameter,
+                    const char *text)
+{
+    char time[ARGUMENT_TIME_SIZE];
+    int code = argument_time(client->command, option, text, time);
+    if (!code) client_query(client, parameter, time);
+    return code;
+}
+
+static int add_dimensions(struct client *client, const struct cli_list *dims)
+{
+    for (unsigned i = 0; i < dims->count; i++) {
+        struct bytes key, value;
+        char name[300];
+        int code = argument_pair(client->command, "--dim", dims->items[i], &key, &value);
+        if (code) return code;
+        snprintf(name, sizeof name, "dim.%.*s", (int)key.size, key.data);
+        client_query(client, name, value.data);
+    }
+    return EXIT_GOOD;
+}
+
+static int add_range(struct client *client, const struct read_flags *flags)
+{
+    int code = add_time(client, "--from", "startTime", flags->from);
+    if (!code) code = add_time(client, "--to", "endTime", flags->to);
+    client_query(client, "fill", flags->fill ? "zero" : NULL);
+    client_query(client, "limit", flags->limit);
+    return code;
+}
+
+static int ask(struct client *client, enum read_kind kind, const struct read_flags *flags)
+{
+    int64_t seconds;
+    char digits[24];
+    int code = argument_seconds(client->command, "--duration", flags->duration, &seconds);
+    if (code) return code;
+    snprintf(digits, sizeof digits, "%" PRId64, seconds);
+    client_path(client, "api", "counters", client->tenant, flags->name, words[kind].call);
+    client_query(client, "durationSeconds", digits);
+    if (kind == READ_GET)
+        code = add_time(client, "--at", "timestamp", flags->at);
+    else
+        code = add_range(client, flags);
+    if (!code) code = add_dimensions(client, &flags->dims);
+    return code ? code : client_send(client, "GET", BYTES_NONE);
+}
+
+/* -- Showing ----------------------------------------------------------------------------------- */
+
+struct bucket {
+    struct bytes start, net, added, subbed;
+};
+
+static void read_bucket(const struct json_value *object, struct bucket *bucket_out)
+{
+    static const struct bytes names[] = {BYTES("timeStart"), BYTES("net"), BYTES("added"),
+                                         BYTES("subbed")};
+    struct json_value values[ARRAY_COUNT(names)];
+    struct bytes *out[] = {&bucket_out->start, &bucket_out->net, &bucket_out->added,
+                           &bucket_out->subbed};
+    json_pick(object, names, ARRAY_COUNT(names), values);
+    for (unsigned i = 0; i < ARRAY_COUNT(names); i++)
+        *out[i] = values[i].type == JSON_STRING ? values[i].string : BYTES("?");
+}
+
+static void print_value(const struct client *client)
+{
+    struct bucket value;
+    read_bucket(&client->root, &value);
+    printf("%.*s  (added %.*s, subbed %.*s)\n", (int)value.net.size, value.net.data,
+           (int)value.added.size, value.added.data, (int)value.subbed.size, value.subbed.data);
+}
+
+static int wider(int width, struct bytes text)
+{
+    return (int)text.size > width ? (int)text.size : width;
+}
+
+/* Columns as wide as their widest value; the first line names them. */
+static void print_series(const struct client *client)
+{
+    struct json_value buckets = client_field(client, "buckets");
+    struct json_iter iter;
+    struct bucket bucket;
+    int net = 3, added = 5, subbed = 6;
+    for (json_each(&buckets, &iter); json_next(&iter);) {
+        read_bucket(&iter.value, &bucket);
+        net = wider(net, bucket.net);
+        added = wider(added, bucket.added);
+        subbed = wider(subbed, bucket.subbed);
+    }
+    printf("%-24s  %*s  %*s  %*s\n", "start", net, "net", added, "added", subbed, "subbed");
+    for (json_each(&buckets, &iter); json_next(&iter);) {
+        read_bucket(&iter.value, &bucket);
+        printf("%.*s  %*.*s  %*.*s  %*.*s\n", (int)bucket.start.size, bucket.start.data, net,
+               (int)bucket.net.size, bucket.net.data, added, (int)bucket.added.size,
+               bucket.added.data, subbed, (int)bucket.subbed.size, bucket.subbed.data);
+    }
+}
+
+static int show(struct client *client, enum read_kind kind)
+{
+    if (client->flags->json) return client_print(client);
+    if (kind == READ_SERIES)
+        print_series(client);
+    else
+        print_value(client);
+    return EXIT_GOOD;
+}
+
+/* -- The commands ------------------------------------------------------------------------------ */
+
+static int run(enum read_kind kind, const struct read_flags *flags)
+{
+    struct client client;
+    int code = argument_name(words[kind].command, flags->name);
+    if (code) return code;
+    code = client_open(&client, words[kind].command, &flags->client);
+    if (!code) code = client_tenant(&client);
+    if (!code) code = ask(&client, kind, flags);
+    if (!code) code = show(&client, kind);
+    client_close(&client);
+    return code;
+}
+
+static int parse_and_run(enum read_kind kind, int argc, char **argv)
+{
+    struct read_flags flags = {.duration = "0", .at = "now", .from = "-24h", .to = "now"};
+    client_flags_init(&flags.client);
+    const struct cli_option of_get[] = {
+        CLIENT_OPTIONS(&flags.client),
+        {"--duration", &flags.duration, NULL},
+        {"--at", &flags.at, NULL},
+    };
+    const struct cli_option of_ranges[] = {
+        CLIENT_OPTIONS(&flags.client),   {"--duration", &flags.duration, NULL},
+        {"--from", &flags.from, NULL},   {"--to", &flags.to, NULL},
+        {"--limit", &flags.limit, NULL}, {"--fill", NULL, &flags.fill},
+    };
+    unsigned of_sum = ARRAY_COUNT(of_ranges) - 2;
+    struct cli_arguments arguments = {.command = words[kind].command,
+                                      .options = kind == READ_GET ? of_get : of_ranges,
+                                      .options_count = kind == READ_GET   ? ARRAY_COUNT(of_get)
+                                                       : kind == READ_SUM ? of_sum
+                                                                          : ARRAY_COUNT(of_ranges),
+                                      .repeated = "--dim",
+                                      .repeated_list = &flags.dims,
+                                      .positional = &flags.name,
+                                      .positional_max = 1};
+    int code = cli_parse(&arguments, argc, argv);
+    if (code) return code;
+    if (!arguments.help) return run(kind, &flags);
+    fputs(words[kind].help, stdout);
+    return EXIT_GOOD;
+}
+
+int cli_get(int argc, char **argv)
+{
+    return parse_and_run(READ_GET, argc, argv);
+}
+
+int cli_sum(int argc, char **argv)
+{
+    return parse_and_run(READ_SUM, argc, argv);
+}
+
+int cli_series(int argc, char **argv)
+{
+    return parse_and_run(READ_SERIES, argc, argv);
+}
