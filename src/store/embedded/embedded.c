@@ -3,7 +3,7 @@
  *   DIR/IDENTITY, DIR/LOCK    whose it is (identity.h)
  *   DIR/journal/              segments (journal.h)
  *   DIR/state/                RocksDB (state.h)
- *   DIR/ids/                  saved id filters (registry.h)
+ *   DIR/ids/                  event ids and saved filters (registry.h)
  *
  * Opening: identity and lock, then the state and its `applied`, then the registry, then the journal
  * replays everything after `applied` into memory. Nothing is served before that is done. */

@@ -20,7 +20,7 @@
 #include "base/codec.h"
 
 enum {
-    IDENTITY_FORMAT = 1,
+    IDENTITY_FORMAT = 2,
     IDENTITY_SIZE = 224,
     AT_FORMAT = 8,
     AT_SCOPE = 12,

@@ -17,18 +17,15 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/crash.h"
 #include "store/embedded/filter.h"
-#include "store/embedded/registry_recent.h"
 #include "store/embedded/registry_record.h"
+#include "store/embedded/registry_set.h"
 
 #ifdef TALLY_SMALL_WORLD
-#define REGISTRY_INGEST_MIN 8u
 #define REGISTRY_PUBLISH_STEP 4u
 #define REGISTRY_OUTCOMES_MAX 4096u
 #define REGISTRY_EXPIRED_SLACK 256u
 #else
-#define REGISTRY_INGEST_MIN 4096u         /* fewer go through the memtable: no file of their own */
 #define REGISTRY_PUBLISH_STEP 256u        /* records moved per holding of the lock */
 #define REGISTRY_OUTCOMES_MAX (64u << 20) /* bytes of outcomes that seal a set */
 #define REGISTRY_EXPIRED_SLACK (1u << 20)
@@ -37,20 +34,6 @@
 #define REGISTRY_VALUE_MAX (1u << 30)
 #define REGISTRY_PREFETCH 8u
 
-enum set_at {
-    SET_SEALED,
-    SET_WRITTEN,  /* into a memtable: found in the state, durable with its next flush */
-    SET_INGESTED, /* durable */
-};
-
-struct set {
-    struct recent records;
-    struct set *older;
-    struct set *newer;
-    enum set_at at;         /* at and mark are the tender's */
-    struct state_mark mark; /* of SET_WRITTEN */
-};
-
 struct registry {
     struct state *state;
     size_t seal_count;
@@ -58,6 +41,7 @@ struct registry {
     struct filter_files files;
     pthread_mutex_t write_lock;
     struct filter_chain chain; /* changed under write_lock, asked at any time */
+    struct id_runs *runs;      /* plain event ids; all others are in the state */
 
     pthread_mutex_t lock;
     struct recent staged;
@@ -110,6 +94,7 @@ static void registry_seal(struct registry *registry)
 {
     struct set *set = registry->active;
     set->at = SET_SEALED;
+    set->run_written = false;
     set->newer = NULL;
     set->older = registry->newest;
     if (set->older)
@@ -173,9 +158,17 @@ static bool registry_scan_id(void *context, struct bytes key, struct bytes value
     return true;
 }
 
+static void registry_scan_run(void *context, struct fingerprint print)
+{
+    struct registry *registry = context;
+    filter_chain_add(&registry->chain, print);
+}
+
 static enum err registry_scan(struct registry *registry, bool all, uint64_t after)
 {
     struct registry_scan scan = {registry, all, after};
+    enum err e = id_runs_scan(registry->runs, all ? 0 : after, registry_scan_run, registry);
+    if (e) return e;
     return state_scan(registry->state, STATE_IDS, BYTES_NONE, BYTES_NONE, registry_scan_id, &scan);
 }
 
@@ -191,7 +184,7 @@ static enum err registry_rebuild_filters(struct registry *registry)
 /* Keys expire out of the state but not out of a filter; at a start they can be let go. */
 static bool registry_filters_outgrown(struct registry *registry)
 {
-    uint64_t kept = state_key_count(registry->state, STATE_IDS);
+    uint64_t kept = state_key_count(registry->state, STATE_IDS) + id_runs_count(registry->runs);
     return registry->chain.ids / 2 > kept + REGISTRY_EXPIRED_SLACK;
 }
 
@@ -229,7 +222,9 @@ enum err registry_open(struct registry **registry_out, const struct registry_con
     registry->active = set_new(config->seal_count);
     filter_chain_init(&registry->chain);
 
-    enum err e = registry_load_filters(registry, config->applied);
+    struct id_files files = {config->io, registry->dir, registry->files.identity};
+    enum err e = id_runs_open(&registry->runs, &files);
+    if (!e) e = registry_load_filters(registry, config->applied);
     if (e) {
         registry_free(registry);
         registry = NULL;
@@ -246,6 +241,7 @@ void registry_free(struct registry *registry)
     set_free(registry->active);
     recent_release(&registry->staged);
     filter_chain_release(&registry->chain);
+    id_runs_free(registry->runs);
     pthread_mutex_destroy(&registry->write_lock);
     pthread_mutex_destroy(&registry->lock);
     free(registry->dir);
@@ -279,14 +275,30 @@ static bool registry_find_recent(struct registry *registry, struct fingerprint p
     return found;
 }
 
+static enum err registry_find_run(struct registry *registry, struct fingerprint print,
+                                  struct key_record *record_out)
+{
+    struct id_entry entry;
+    enum err e = id_runs_find(registry->runs, print, &entry);
+    if (e) return e;
+    *record_out = (struct key_record){.sequence = entry.sequence,
+                                      .first_seen_ms = entry.first_seen_ms,
+                                      .check = entry.check,
+                                      .event = true,
+                                      .exists = true};
+    return ERR_OK;
+}
+
 static enum err registry_find_stored(struct registry *registry, struct fingerprint print,
                                      struct arena *arena, struct key_record *record_out)
 {
     char key[RECORD_KEY_SIZE];
     struct buf value;
+    enum err e = registry_find_run(registry, print, record_out);
+    if (e != ERR_NOT_FOUND) return e;
     record_key_put(key, print);
     buf_init(&value, REGISTRY_VALUE_MAX);
-    enum err e = state_get(registry->state, STATE_IDS, bytes_of(key, sizeof key), &value);
+    e = state_get(registry->state, STATE_IDS, bytes_of(key, sizeof key), &value);
     if (!e && record_decode(buf_bytes(&value), record_out)) e = ERR_STORAGE;
     if (!e) record_out->outcome = arena_copy(arena, record_out->outcome);
     buf_release(&value);
@@ -367,69 +379,6 @@ void registry_replay(struct registry *registry, struct fingerprint print,
 
 /* ---- writing back; under `write_lock` ---- */
 
-struct set_walk {
-    const struct recent *records;
-    const uint32_t *order;
-    size_t next;
-    char key[RECORD_KEY_SIZE];
-    struct buf value;
-};
-
-static bool set_walk_next(void *context, struct bytes *key_out, struct bytes *value_out)
-{
-    struct set_walk *walk = context;
-    const struct recent *records = walk->records;
-    if (walk->next == recent_size(records)) return false;
-    if (walk->next + REGISTRY_PREFETCH < recent_size(records))
-        __builtin_prefetch(
-            &records->entries[records->first + walk->order[walk->next + REGISTRY_PREFETCH]]);
-    const struct recent_entry *entry =
-        &records->entries[records->first + walk->order[walk->next++]];
-    struct key_record record;
-    recent_record(records, entry, &record);
-    record_key_put(walk->key, entry->print);
-    record_encode(&walk->value, &record);
-    must(!walk->value.failed);
-    *key_out = bytes_of(walk->key, sizeof walk->key);
-    *value_out = buf_bytes(&walk->value);
-    return true;
-}
-
-static enum err set_ingest(struct registry *registry, struct set *set, struct set_walk *walk)
-{
-    crash_point("registry.ingest.before");
-    enum err e = state_ingest(registry->state, STATE_IDS, set_walk_next, walk);
-    crash_point("registry.ingest.after");
-    if (!e) set->at = SET_INGESTED;
-    return e;
-}
-
-static enum err set_put(struct registry *registry, struct set *set, struct set_walk *walk)
-{
-    struct state_batch *batch = state_batch_new(registry->state);
-    struct bytes key, value;
-    while (set_walk_next(walk, &key, &value))
-        state_batch_put(batch, STATE_IDS, key, value);
-    enum err e = state_write(registry->state, batch);
-    if (!e) set->at = SET_WRITTEN;
-    set->mark = state_batch_mark(batch);
-    state_batch_free(batch);
-    return e;
-}
-
-static enum err registry_write_set(struct registry *registry, struct set *set)
-{
-    uint32_t *order = recent_sort(&set->records);
-    struct set_walk walk = {.records = &set->records, .order = order};
-    buf_init(&walk.value, REGISTRY_VALUE_MAX);
-    enum err e = recent_size(&set->records) >= REGISTRY_INGEST_MIN
-                     ? set_ingest(registry, set, &walk)
-                     : set_put(registry, set, &walk);
-    buf_release(&walk.value);
-    free(order);
-    return e;
-}
-
 static void registry_add_to_filters(struct registry *registry, const struct recent *records)
 {
     for (size_t i = records->first; i < records->count; i++) {
@@ -502,9 +451,10 @@ enum err registry_write_back(struct registry *registry, bool all, bool *more_out
     struct set *until = registry_write_until(registry, all);
     enum err e = ERR_OK;
     while (until && !e && until->at == SET_SEALED)
-        e = registry_write_set(registry, registry_oldest_sealed(registry));
+        e = set_write(registry_oldest_sealed(registry), registry->state, registry->runs);
     if (!e) registry_settle(registry);
-    *more_out = registry_oldest_sealed(registry) != NULL;
+    bool merging = !e && !all && id_runs_merge(registry->runs);
+    *more_out = registry_oldest_sealed(registry) != NULL || merging;
     pthread_mutex_unlock(&registry->write_lock);
     return e;
 }

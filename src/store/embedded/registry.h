@@ -1,9 +1,9 @@
 /* registry.h -- which ids have been seen, and what they led to.
  *
- * Built to remember ids for ever: recent ones in memory, older ones as sorted files in the state,
- * and before the state a chain of blocked Bloom filters (about 16 bits an id), so that an id never
- * seen costs a few cache misses and no lookup. Fingerprints are keyed 128-bit hashes; nobody
- * outside can make two meet.
+ * Built to remember ids for ever: recent ones in memory, older ones in sorted files (id_runs.h) or,
+ * if they carry an outcome, in the state, and before these a chain of blocked Bloom filters (about
+ * 16 bits an id), so that an id never seen costs a few cache misses and no lookup. Fingerprints are
+ * keyed 128-bit hashes; nobody outside can make two meet.
  *
  * The commit thread finds and stages; the sync thread publishes or drops; the tender writes back.
  * A checkpoint of everything up to the durable sequence S:
@@ -33,7 +33,7 @@
 struct registry;
 
 struct registry_config {
-    const char *dir; /* for the filter files */
+    const char *dir; /* for the filters and the runs of ids */
     struct io *io;
     struct state *state;
     uint64_t applied;  /* the state holds every record up to this sequence */

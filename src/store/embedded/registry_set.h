@@ -1,0 +1,31 @@
+/* registry_set.h -- a set of published records and its way to disk.
+ *
+ * Plain event ids (an id and when it came) go into a run of their own (id_runs.h); whatever carries
+ * more, an idempotency key's outcome or the owner of an id that all tenants share, goes into the
+ * state. */
+#ifndef TALLY_STORE_EMBEDDED_REGISTRY_SET_H
+#define TALLY_STORE_EMBEDDED_REGISTRY_SET_H
+
+#include "store/embedded/id_runs.h"
+#include "store/embedded/registry_recent.h"
+#include "store/embedded/state.h"
+
+enum set_at {
+    SET_SEALED,
+    SET_WRITTEN,  /* into a memtable: found in the state, durable with its next flush */
+    SET_INGESTED, /* durable */
+};
+
+struct set {
+    struct recent records;
+    struct set *older;
+    struct set *newer;
+    enum set_at at;         /* these are the tender's */
+    struct state_mark mark; /* of SET_WRITTEN */
+    bool run_written;       /* its plain ids are in a run, for good */
+};
+
+/* Writes a sealed set: it is SET_WRITTEN or SET_INGESTED then. ERR_STORAGE: it is still sealed. */
+MUST_USE enum err set_write(struct set *set, struct state *state, struct id_runs *runs);
+
+#endif
