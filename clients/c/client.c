@@ -133,6 +133,7 @@ static void read_limits(struct tally *tally, const struct tally_options *options
 {
     tally->limits = (struct tally_options){
         .timeout_ms = options->timeout_ms ? options->timeout_ms : TIMEOUT_MS,
+        .attempt_ms = options->attempt_ms,
         .connect_ms = options->connect_ms ? options->connect_ms : CONNECT_MS,
         .attempts = options->attempts ? options->attempts : ATTEMPTS,
         .stop = options->stop,

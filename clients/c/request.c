@@ -74,7 +74,8 @@ static bool make_headers(const struct tally *tally, const struct tally_request *
 static void set_transport(struct tally *tally, long left_ms)
 {
     CURL *curl = tally->curl;
-    long connect_ms = (long)tally->limits.connect_ms;
+    long connect_ms = (long)tally->limits.connect_ms, attempt_ms = (long)tally->limits.attempt_ms;
+    if (attempt_ms && attempt_ms < left_ms) left_ms = attempt_ms;
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L); /* "." and ".." are names of counters */
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);

@@ -65,6 +65,7 @@ struct tally_options {
     const char *token;    /* a JWT or an API key; NULL: only what is public */
     const char *tenant;   /* default: the `sub` of a JWT. An API key says nothing, so needs it. */
     unsigned timeout_ms;  /* one call with all its retries; default 30000 */
+    unsigned attempt_ms;  /* one attempt; default: all the time there is */
     unsigned connect_ms;  /* making a connection; default 5000 */
     unsigned attempts;    /* default 5 */
     bool (*stop)(void *); /* asked several times a second while waiting: true gives up */

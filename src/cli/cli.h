@@ -47,6 +47,8 @@ int cli_get(int argc, char **argv);
 int cli_sum(int argc, char **argv);
 int cli_series(int argc, char **argv);
 int cli_event(int argc, char **argv);
+int cli_ingest(int argc, char **argv);
+int cli_top(int argc, char **argv);
 int cli_rebuild(int argc, char **argv);
 
 /* `tally help`: topics "errors", "settings" and "openapi", or a command's name. */

@@ -11,7 +11,8 @@
 
 #define DRAW_EVERY_NS INT64_C(100000000)
 #define LINE_EVERY_NS INT64_C(10000000000)
-#define BAR_WIDTH 24u
+#define BAR_WIDTH_WIDE 24u
+#define BAR_WIDTH_NARROW 10u /* below 100 columns */
 #define LINE_SIZE 512u
 
 void progress_begin(struct progress *progress, const char *label)
@@ -60,9 +61,10 @@ static unsigned terminal_width(void)
 
 static void add_bar(struct buf *line, double share)
 {
-    unsigned full = (unsigned)(share * BAR_WIDTH);
+    unsigned width = terminal_width() < 100 ? BAR_WIDTH_NARROW : BAR_WIDTH_WIDE;
+    unsigned full = (unsigned)(share * width);
     buf_add_char(line, '[');
-    for (unsigned i = 0; i < BAR_WIDTH; i++)
+    for (unsigned i = 0; i < width; i++)
         buf_add_char(line, i < full ? '=' : i == full ? '>' : ' ');
     buf_addf(line, "] %3.0f%%  ", share * 100);
 }
@@ -74,7 +76,7 @@ static void add_time_left(struct buf *line, const struct progress *progress, dou
     double done = share - progress->began_share;
     if (done <= 0 || share >= 1) return;
     double seconds = (double)(now_ns - progress->began_ns) / 1e9;
-    buf_addf(line, "  %s left", progress_time(seconds * (1 - share) / done, text));
+    buf_addf(line, "%s left  ", progress_time(seconds * (1 - share) / done, text));
 }
 
 static void draw(struct progress *progress, struct buf *line)
@@ -105,12 +107,12 @@ void progress_show(struct progress *progress, double share, const char *format, 
 
     struct buf line;
     buf_init(&line, LINE_SIZE);
-    buf_addf(&line, "%s: ", progress->label);
     if (share > 1) share = 1;
+    if (!progress->terminal || share < 0) buf_addf(&line, "%s: ", progress->label);
     if (share >= 0 && progress->terminal) add_bar(&line, share);
     if (share >= 0 && !progress->terminal) buf_addf(&line, "%.0f%%  ", share * 100);
-    buf_add(&line, bytes_str(said));
     if (share >= 0) add_time_left(&line, progress, share, now_ns);
+    buf_add(&line, bytes_str(said));
     if (!line.failed) draw(progress, &line);
     buf_release(&line);
 }
