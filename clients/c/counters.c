@@ -25,15 +25,17 @@ static int64_t change_amount(const struct tally_change *change, enum change_kind
 json_t *change_json(const struct tally_change *change, enum change_kind kind,
                     struct tally_error *error)
 {
-    char now[TALLY_TIME_SIZE];
+    char time[TALLY_TIME_SIZE];
     if (!change->name || !change->name[0]) {
         fail_argument(error, "A change needs the counter's name.");
         return NULL;
     }
-    now_text(now);
+    now_text(time);
+    /* One bucket for ever has no time. Said so, a repeat with its key is the same request. */
+    if (change->duration_seconds == 0) tally_time(0, time);
     json_t *body = json_pack(
         "{s:I,s:s,s:I,s:s*}", "durationSeconds", (json_int_t)change->duration_seconds, "timestamp",
-        change->at ? change->at : now, kind == CHANGE_SET ? "targetValue" : "amount",
+        change->at ? change->at : time, kind == CHANGE_SET ? "targetValue" : "amount",
         (json_int_t)change_amount(change, kind), "expiresAt", change->expires);
     bool good = body;
     if (good && change->max) good = !json_object_set_new(body, "max", json_integer(*change->max));

@@ -68,6 +68,8 @@ static int write_body(enum change_kind kind, const struct change_flags *flags, s
         code = argument_integer(command, kind == CHANGE_SET ? "VALUE" : "AMOUNT",
                                 flags->arguments[1], kind == CHANGE_SET ? 0 : 1, &amount);
     if (code) return code;
+    /* One bucket for ever has no time. Said so, a repeat with its key is the same request. */
+    if (seconds == 0) snprintf(time, sizeof time, "%s", "1970-01-01T00:00:00.000Z");
     buf_addf(body, "{\"durationSeconds\":%" PRId64 ",\"timestamp\":\"%s\",\"%s\":%" PRId64, seconds,
              time, words[kind].field, amount);
     if (flags->expires) code = argument_time(command, "--expires", flags->expires, time);

@@ -32,9 +32,9 @@ describe('tally inc, dec, set', () => {
 
     test('the same key counts once, and says so', async () => {
         const { tally } = client();
-        assert.equal(good(await tally('inc', 'a', '5', '--key', 'order 17', '--at', '0')), '5  (added 5, subbed 0)\n');
-        assert.match(good(await tally('inc', 'a', '5', '--key', 'order 17', '--at', '0')), /^5 .*counted before/);
-        const other = await tally('inc', 'a', '6', '--key', 'order 17', '--at', '0');
+        assert.equal(good(await tally('inc', 'a', '5', '--key', 'order 17')), '5  (added 5, subbed 0)\n');
+        assert.match(good(await tally('inc', 'a', '5', '--key', 'order 17')), /^5 .*counted before/);
+        const other = await tally('inc', 'a', '6', '--key', 'order 17');
         assert.equal(other.code, 1);
         assert.match(other.stderr, /idempotency_conflict/);
     });
