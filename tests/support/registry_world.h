@@ -86,8 +86,8 @@ static inline int teardown(void **state)
 
 static inline void stage(struct world *world, uint64_t n, uint64_t sequence)
 {
-    struct key_record record = record_of(n, sequence);
-    registry_stage(world->registry, nth(n), &record);
+    struct read_key key = {.print = nth(n), .value = record_of(n, sequence), .changed = true};
+    registry_stage(world->registry, &key, 1);
 }
 
 /* Ids from <= n < to with the sequence n + 1, durable. */

@@ -136,8 +136,9 @@ static void law_3_large_sets_leave_memory_once_ingested(void **state)
     world->seal_count = 5000;
     world_open(world);
     for (uint64_t n = 0; n < 10000; n++) { /* outcomes as short as they come */
-        struct key_record record = {.sequence = n + 1, .check = n};
-        registry_stage(world->registry, nth(n), &record);
+        struct read_key key = {
+            .print = nth(n), .value = {.sequence = n + 1, .check = n}, .changed = true};
+        registry_stage(world->registry, &key, 1);
     }
     registry_publish(world->registry, 10000);
     write_back(world, true);

@@ -24,8 +24,8 @@
 #define FILTER_IDS_CALM 1024u
 #define FILTER_TAIL_MAX 16u
 #else
-#define FILTER_IDS_FIRST (64u << 10) /* doubling from here... */
-#define FILTER_IDS_CALM (16u << 20)  /* ...to here, then an eighth of what there is at a time */
+#define FILTER_IDS_FIRST (1u << 20) /* four times as many each, from here... */
+#define FILTER_IDS_CALM (16u << 20) /* ...to here, then a quarter of what there is at a time */
 #define FILTER_TAIL_MAX (32u << 10)
 #endif
 #define FILTER_COUNT_MAX 64u /* tens of thousands of millions of ids */

@@ -33,6 +33,7 @@
 #define REGISTRY_SPARES_MAX 2u
 #define REGISTRY_VALUE_MAX (1u << 30)
 #define REGISTRY_PREFETCH 8u
+#define REGISTRY_GROUP 32u /* ids looked for together: their lines fit the nearest cache */
 
 struct registry {
     struct state *state;
@@ -260,18 +261,23 @@ static bool recent_copy(const struct recent *recent, struct fingerprint print, s
     return true;
 }
 
-static bool registry_find_recent(struct registry *registry, struct fingerprint print,
-                                 struct arena *arena, struct key_record *record_out)
+/* Asks for every line that looking for `print` will touch. */
+static void registry_prefetch_find(const struct registry *registry, struct fingerprint print)
 {
-    pthread_mutex_lock(&registry->lock);
+    recent_prefetch(&registry->staged, print);
     recent_prefetch(&registry->active->records, print);
     for (struct set *set = registry->newest; set; set = set->older)
         recent_prefetch(&set->records, print);
+}
+
+/* Under `lock`. */
+static bool registry_find_recent(struct registry *registry, struct fingerprint print,
+                                 struct arena *arena, struct key_record *record_out)
+{
     bool found = recent_copy(&registry->staged, print, arena, record_out) ||
                  recent_copy(&registry->active->records, print, arena, record_out);
     for (struct set *set = registry->newest; set && !found; set = set->older)
         found = recent_copy(&set->records, print, arena, record_out);
-    pthread_mutex_unlock(&registry->lock);
     return found;
 }
 
@@ -305,12 +311,9 @@ static enum err registry_find_stored(struct registry *registry, struct fingerpri
     return e;
 }
 
-enum err registry_find(struct registry *registry, struct fingerprint print, struct arena *arena,
-                       struct key_record *record_out)
+static enum err registry_find_old(struct registry *registry, struct fingerprint print,
+                                  struct arena *arena, struct key_record *record_out)
 {
-    filter_chain_prefetch(&registry->chain, print); /* all cache misses under way at once */
-    if (registry_find_recent(registry, print, arena, record_out)) return ERR_OK;
-    /* Not in memory then, so by (3) in the filters now if it ever was. */
     if (!filter_chain_may_contain(&registry->chain, print)) return ERR_NOT_FOUND;
     enum err e = registry_find_stored(registry, print, arena, record_out);
     atomic_fetch_add_explicit(&registry->lookups, 1, memory_order_relaxed);
@@ -319,11 +322,56 @@ enum err registry_find(struct registry *registry, struct fingerprint print, stru
     return e;
 }
 
-void registry_stage(struct registry *registry, struct fingerprint print,
-                    const struct key_record *record)
+/* All cache misses of a group are under way at once. What is not in memory is, by (3), in the
+ * filters by the time they are asked, if it ever was. */
+static enum err registry_find_group(struct registry *registry, struct read_key *keys, size_t count,
+                                    struct arena *arena)
+{
+    for (size_t i = 0; i < count; i++)
+        filter_chain_prefetch(&registry->chain, keys[i].print);
+    pthread_mutex_lock(&registry->lock);
+    for (size_t i = 0; i < count; i++)
+        registry_prefetch_find(registry, keys[i].print);
+    for (size_t i = 0; i < count; i++) {
+        keys[i].value = (struct key_record){0};
+        registry_find_recent(registry, keys[i].print, arena, &keys[i].value);
+    }
+    pthread_mutex_unlock(&registry->lock);
+    for (size_t i = 0; i < count; i++) {
+        if (keys[i].value.exists) continue;
+        enum err e = registry_find_old(registry, keys[i].print, arena, &keys[i].value);
+        if (e == ERR_NOT_FOUND) keys[i].value = (struct key_record){0};
+        if (e != ERR_OK && e != ERR_NOT_FOUND) return e;
+    }
+    return ERR_OK;
+}
+
+enum err registry_find_many(struct registry *registry, struct read_key *keys, size_t count,
+                            struct arena *arena)
+{
+    enum err e = ERR_OK;
+    for (size_t at = 0; at < count && e == ERR_OK; at += REGISTRY_GROUP) {
+        size_t left = count - at;
+        e = registry_find_group(registry, keys + at, left < REGISTRY_GROUP ? left : REGISTRY_GROUP,
+                                arena);
+    }
+    return e;
+}
+
+enum err registry_find(struct registry *registry, struct fingerprint print, struct arena *arena,
+                       struct key_record *record_out)
+{
+    struct read_key key = {.print = print};
+    enum err e = registry_find_many(registry, &key, 1, arena);
+    *record_out = key.value;
+    return e == ERR_OK && !key.value.exists ? ERR_NOT_FOUND : e;
+}
+
+void registry_stage(struct registry *registry, const struct read_key *keys, size_t count)
 {
     pthread_mutex_lock(&registry->lock);
-    recent_add(&registry->staged, print, record);
+    for (size_t i = 0; i < count; i++)
+        if (keys[i].changed) recent_add(&registry->staged, keys[i].print, &keys[i].value);
     pthread_mutex_unlock(&registry->lock);
 }
 

@@ -51,10 +51,14 @@ void registry_free(struct registry *registry);
 MUST_USE enum err registry_find(struct registry *registry, struct fingerprint print,
                                 struct arena *arena, struct key_record *record_out);
 
-/* Takes a copy; `exists` is taken for granted. A record staged over an existing one (an expired
- * key) replaces it. */
-void registry_stage(struct registry *registry, struct fingerprint print,
-                    const struct key_record *record);
+/* The same for all of a batch's keys at once, which is several times as fast: `value` is set, to
+ * zeros where there is none. */
+MUST_USE enum err registry_find_many(struct registry *registry, struct read_key *keys, size_t count,
+                                     struct arena *arena);
+
+/* Takes copies of those that are `changed`. A record staged over an existing one (an expired key)
+ * replaces it. */
+void registry_stage(struct registry *registry, const struct read_key *keys, size_t count);
 
 /* Everything staged with a sequence <= `durable`, the last of a batch, is durable now. Batches are
  * staged in their order; within one any order will do. */

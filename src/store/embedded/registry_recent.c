@@ -68,6 +68,12 @@ static struct recent_entry *recent_entry_at(const struct recent *recent, struct 
     return &recent->entries[(uint32_t)(slot.number - (uint32_t)recent->entries_base)];
 }
 
+/* A record that was taken out leaves its slot behind until the next rehash. */
+static bool recent_is_there(const struct recent *recent, struct recent_slot slot)
+{
+    return slot.number - (uint32_t)(recent->entries_base + recent->first) < recent_size(recent);
+}
+
 /* The slot of `print`, or the empty one where it would go. */
 static struct recent_slot *recent_slot_of(const struct recent *recent, struct fingerprint print)
 {
@@ -75,7 +81,8 @@ static struct recent_slot *recent_slot_of(const struct recent *recent, struct fi
     for (size_t i = recent_home(recent, print);; i++) {
         struct recent_slot *slot = &recent->slots[i & (recent->slot_count - 1)];
         if (slot->tag == RECENT_EMPTY) return slot;
-        if (slot->tag == tag && fingerprint_equal(recent_entry_at(recent, *slot)->print, print))
+        if (slot->tag == tag && recent_is_there(recent, *slot) &&
+            fingerprint_equal(recent_entry_at(recent, *slot)->print, print))
             return slot;
     }
 }
@@ -89,19 +96,6 @@ const struct recent_entry *recent_find(const struct recent *recent, struct finge
 void recent_prefetch(const struct recent *recent, struct fingerprint print)
 {
     __builtin_prefetch(&recent->slots[recent_home(recent, print)], 1);
-}
-
-static void recent_grow_slots(struct recent *recent)
-{
-    struct recent_slot *old = recent->slots;
-    size_t old_count = recent->slot_count;
-    recent->slot_count *= 2;
-    recent->slots = recent_slots_new(recent->slot_count);
-    for (size_t i = 0; i < old_count; i++) {
-        if (old[i].tag == RECENT_EMPTY) continue;
-        *recent_slot_of(recent, recent_entry_at(recent, old[i])->print) = old[i];
-    }
-    free(old);
 }
 
 static uint64_t recent_add_outcome(struct recent *recent, struct bytes outcome)
@@ -143,27 +137,58 @@ static struct recent_entry *recent_append(struct recent *recent)
     return &recent->entries[recent->count++];
 }
 
+/* For entries[index], the newest record of its id. */
 static void recent_take_slot(struct recent *recent, struct recent_slot *slot,
-                             struct fingerprint print)
+                             struct fingerprint print, size_t index)
 {
     if (slot->tag == RECENT_EMPTY) recent->slots_used++;
     slot->tag = recent_tag(print);
-    slot->number = (uint32_t)(recent->entries_base + recent->count - 1);
+    slot->number = (uint32_t)(recent->entries_base + index);
+}
+
+/* Only what is there, in as many slots as it needs. */
+static void recent_rehash(struct recent *recent)
+{
+    size_t slot_count = recent->slot_count;
+    while (slot_count < 4 * (recent_size(recent) + 1))
+        slot_count *= 2;
+    if (slot_count == recent->slot_count) {
+        memset(recent->slots, 0, slot_count * sizeof *recent->slots);
+    } else {
+        free(recent->slots);
+        recent->slots = recent_slots_new(slot_count);
+        recent->slot_count = slot_count;
+    }
+    recent->slots_used = 0;
+    for (size_t i = recent->first; i < recent->count; i++) {
+        struct fingerprint print = recent->entries[i].print;
+        recent_take_slot(recent, recent_slot_of(recent, print), print, i);
+    }
+}
+
+static struct recent_slot *recent_slot_for(struct recent *recent, struct fingerprint print)
+{
+    if (2 * (recent->slots_used + 1) > recent->slot_count) recent_rehash(recent);
+    return recent_slot_of(recent, print);
+}
+
+static void recent_add_at(struct recent *recent, struct recent_slot *slot, struct fingerprint print,
+                          const struct key_record *record)
+{
+    recent_fill(recent, recent_append(recent), print, record);
+    recent_take_slot(recent, slot, print, recent->count - 1);
 }
 
 void recent_add(struct recent *recent, struct fingerprint print, const struct key_record *record)
 {
-    if (2 * (recent->slots_used + 1) > recent->slot_count) recent_grow_slots(recent);
-    struct recent_slot *slot = recent_slot_of(recent, print);
-    recent_fill(recent, recent_append(recent), print, record);
-    recent_take_slot(recent, slot, print);
+    recent_add_at(recent, recent_slot_for(recent, print), print, record);
 }
 
 void recent_put(struct recent *recent, struct fingerprint print, const struct key_record *record)
 {
-    struct recent_slot *slot = recent_slot_of(recent, print);
+    struct recent_slot *slot = recent_slot_for(recent, print);
     if (slot->tag == RECENT_EMPTY)
-        recent_add(recent, print, record);
+        recent_add_at(recent, slot, print, record);
     else
         recent_fill(recent, recent_entry_at(recent, *slot), print, record);
 }
@@ -171,21 +196,6 @@ void recent_put(struct recent *recent, struct fingerprint print, const struct ke
 const struct recent_entry *recent_oldest(const struct recent *recent)
 {
     return recent->first < recent->count ? &recent->entries[recent->first] : NULL;
-}
-
-/* Closes the gap: what was pushed past this slot by linear probing moves back into it. */
-static void recent_clear_slot(struct recent *recent, struct recent_slot *slot)
-{
-    size_t mask = recent->slot_count - 1;
-    size_t gap = (size_t)(slot - recent->slots);
-    for (size_t i = (gap + 1) & mask; recent->slots[i].tag != RECENT_EMPTY; i = (i + 1) & mask) {
-        size_t home = recent_home(recent, recent_entry_at(recent, recent->slots[i])->print);
-        if (((i - home) & mask) < ((i - gap) & mask)) continue;
-        recent->slots[gap] = recent->slots[i];
-        gap = i;
-    }
-    recent->slots[gap] = (struct recent_slot){RECENT_EMPTY, 0};
-    recent->slots_used--;
 }
 
 /* Each byte moves once for each byte that left before it: the cost of leaving is constant. */
@@ -210,10 +220,6 @@ static void recent_slide(struct recent *recent)
 void recent_remove_oldest(struct recent *recent)
 {
     must(recent->first < recent->count);
-    uint32_t number = (uint32_t)(recent->entries_base + recent->first);
-    struct recent_slot *slot = recent_slot_of(recent, recent->entries[recent->first].print);
-    /* A newer record of the same id may have taken the slot over. */
-    if (slot->number == number) recent_clear_slot(recent, slot);
     recent->first++;
     recent_slide(recent);
 }

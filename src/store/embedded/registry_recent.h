@@ -33,7 +33,7 @@ struct recent {
     size_t capacity;
     uint64_t entries_base; /* number of entries[0] */
     struct recent_slot *slots;
-    size_t slot_count; /* a power of two, at most half of them used */
+    size_t slot_count; /* a power of two, at most half of them used, some by what has left */
     size_t slots_used;
     char *outcomes;
     size_t outcomes_size;

@@ -156,13 +156,10 @@ static enum err load_rest(struct embedded *embedded, struct read_set *reads, str
         enum err e = load_tenant(embedded, &reads->tenants[i]);
         if (e != ERR_OK) return e;
     }
-    for (uint32_t i = reads->loaded.keys; i < reads->keys_count; i++) {
-        struct read_key *read = &reads->keys[i];
-        enum err e = registry_find(embedded->registry, read->print, arena, &read->value);
-        if (e == ERR_NOT_FOUND) read->value = (struct key_record){0};
-        if (e != ERR_OK && e != ERR_NOT_FOUND) return ERR_STORAGE;
-    }
-    return ERR_OK;
+    uint32_t known = reads->loaded.keys;
+    enum err e = registry_find_many(embedded->registry, reads->keys + known,
+                                    reads->keys_count - known, arena);
+    return e == ERR_OK ? ERR_OK : ERR_STORAGE;
 }
 
 static bool is_down(struct embedded *embedded)
@@ -211,9 +208,7 @@ static void stage(struct embedded *embedded, struct read_set *reads)
         if (reads->tenants[i].changed) tenants_stage(embedded->tenants, &reads->tenants[i]);
     for (uint32_t i = 0; i < reads->objects_count; i++)
         if (reads->objects[i].changed) objects_stage(embedded->objects, &reads->objects[i]);
-    for (uint32_t i = 0; i < reads->keys_count; i++)
-        if (reads->keys[i].changed)
-            registry_stage(embedded->registry, reads->keys[i].print, &reads->keys[i].value);
+    registry_stage(embedded->registry, reads->keys, reads->keys_count);
 }
 
 static struct pending *pending_take(struct embedded *embedded)
