@@ -90,28 +90,11 @@ static bool buf_grow(struct buf *buf, size_t size)
     return true;
 }
 
-char *buf_reserve(struct buf *buf, size_t size)
+char *buf_reserve_more(struct buf *buf, size_t size)
 {
     if (buf->failed) return NULL;
     if (buf->capacity - buf->size < size && !buf_grow(buf, size)) return NULL;
     return buf->data + buf->size;
-}
-
-void buf_add(struct buf *buf, struct bytes bytes)
-{
-    if (bytes.size == 0) return;
-    char *at = buf_reserve(buf, bytes.size);
-    if (!at) return;
-    memcpy(at, bytes.data, bytes.size);
-    buf->size += bytes.size;
-}
-
-void buf_add_char(struct buf *buf, char byte)
-{
-    char *at = buf_reserve(buf, 1);
-    if (!at) return;
-    *at = byte;
-    buf->size++;
 }
 
 void buf_add_u64(struct buf *buf, uint64_t value)

@@ -70,10 +70,30 @@ void buf_reset(struct buf *buf); /* empties, keeps the memory, forgets a failure
 
 /* Makes room for `size` more bytes and returns where they go, or NULL once failed. The caller
  * writes there and then adds what it wrote to `buf->size`. */
-char *buf_reserve(struct buf *buf, size_t size);
+char *buf_reserve_more(struct buf *buf, size_t size); /* where there may be no room yet */
+static inline char *buf_reserve(struct buf *buf, size_t size)
+{
+    if (buf->failed || buf->capacity - buf->size < size) return buf_reserve_more(buf, size);
+    return buf->data + buf->size;
+}
 
-void buf_add(struct buf *buf, struct bytes bytes);
-void buf_add_char(struct buf *buf, char byte);
+static inline void buf_add(struct buf *buf, struct bytes bytes)
+{
+    if (bytes.size == 0) return;
+    char *at = buf_reserve(buf, bytes.size);
+    if (!at) return;
+    memcpy(at, bytes.data, bytes.size);
+    buf->size += bytes.size;
+}
+
+static inline void buf_add_char(struct buf *buf, char byte)
+{
+    char *at = buf_reserve(buf, 1);
+    if (!at) return;
+    *at = byte;
+    buf->size++;
+}
+
 void buf_add_i64(struct buf *buf, int64_t value);
 void buf_add_u64(struct buf *buf, uint64_t value);
 void buf_add_i128(struct buf *buf, __int128 value);

@@ -7,6 +7,7 @@
  *     only as alive as its counter says. */
 #include "core/apply.h"
 
+#include "core/ahead.h"
 #include "core/apply_event.h"
 #include "core/apply_mark.h"
 #include "core/cell.h"
@@ -166,6 +167,7 @@ static void decide_each(struct apply *apply, const struct slice *slice)
 {
     for (uint32_t i = 0; i < slice->count; i++) {
         struct op *op = &slice->job->ops[slice->first + i];
+        ops_ahead(op, slice->count - i);
         if (op->err == ERR_OK) decide_op(apply, op);
         if (op->sequence > slice->job->sequence) slice->job->sequence = op->sequence;
     }
@@ -238,7 +240,7 @@ static void drop_dead_cells(struct apply *apply)
 void apply_decide(struct apply *apply)
 {
     apply->part = 1; /* 0 owns nothing */
-    apply->undo = NULL;
+    apply->undo = apply->undo_spare = NULL;
     apply->dead_count = 0;
     apply->causes_max = apply->ops_count + apply->slices_count;
     apply->writes = (struct write_set){

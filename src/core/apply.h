@@ -63,6 +63,7 @@ struct apply {
     uint32_t part; /* grows with each all-or-nothing part, see read_counter.owner */
     bool recounts; /* cells that take the place of others: a tenant at its limit has room */
     struct undo *undo;
+    struct undo *undo_spare; /* of parts that have ended */
 };
 
 void apply_identify(struct apply *apply);

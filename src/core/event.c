@@ -207,6 +207,7 @@ void stored_event_encode(struct buf *buf, const struct stored_event *event)
 
 void stored_event_decode(struct reader *reader, struct stored_event *event_out)
 {
+    const unsigned char *from = reader->at;
     *event_out = (struct stored_event){0};
     uint8_t flags = read_u8(reader);
     event_out->duplicate = flags & STORED_DUPLICATE;
@@ -220,6 +221,7 @@ void stored_event_decode(struct reader *reader, struct stored_event *event_out)
         event_out->first_seen_ms = read_signed(reader);
     }
     if (flags & ~STORED_DUPLICATE || !stored_sizes_valid(event_out)) reader->failed = true;
+    if (!reader->failed) event_out->encoded = bytes_of(from, (size_t)(reader->at - from));
 }
 
 /* The parser reads a little past its text. */

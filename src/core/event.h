@@ -82,6 +82,7 @@ struct stored_event {
     bool duplicate;
     uint64_t first_sequence; /* of a duplicate; 0: it was another tenant's */
     int64_t first_seen_ms;
+    struct bytes encoded; /* as it was read by stored_event_decode; of others size 0 */
 };
 
 /* What is kept of an event that was decided; views of it. */

@@ -3,6 +3,7 @@
  * A batch often hits the same few counters thousands of times, so ops are pointed at shared
  * entries through small open-addressing tables. The tables live in the batch's arena and are as
  * large as the batch: a lone increment pays for a handful of slots, not for five thousand. */
+#include "core/ahead.h"
 #include "core/apply.h"
 #include "core/apply_event.h"
 #include "core/bucket.h"
@@ -130,6 +131,7 @@ static void each_op(struct needs *needs, op_fn *visit)
         must(slice->first + slice->count <= slice->job->count);
         for (uint32_t i = 0; i < slice->count; i++) {
             struct op *op = &slice->job->ops[slice->first + i];
+            ops_ahead(op, slice->count - i);
             if (op->err == ERR_OK) visit(needs, op);
         }
     }
@@ -190,6 +192,7 @@ static struct first_counts count_first(struct apply *apply)
         counts.keys += slice->job->keyed;
         for (uint32_t i = 0; i < slice->count; i++) {
             struct op *op = &slice->job->ops[slice->first + i];
+            ops_ahead(op, slice->count - i);
             if (op->err != ERR_OK) continue;
             if (op->kind == OP_EVENT) event_project_again(apply, op);
             if (op->kind == OP_EVENT && op->err == ERR_OK) weigh_event(apply, op, &counts);
@@ -286,6 +289,7 @@ static struct second_counts count_second(struct apply *apply)
         const struct slice *slice = &apply->slices[s];
         for (uint32_t i = 0; i < slice->count; i++) {
             struct op *op = &slice->job->ops[slice->first + i];
+            ops_ahead(op, slice->count - i);
             if (op->err != ERR_OK || op->kind == OP_OBJECT || is_known(apply, op)) continue;
             struct second_counts one = {1, 1};
             if (has_event(op)) one = count_event(apply, op);

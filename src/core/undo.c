@@ -23,7 +23,11 @@ static const struct undo undo_end;
 
 static struct undo *undo_push(struct apply *apply, uint32_t index)
 {
-    struct undo *undo = arena_alloc(apply->arena, sizeof *undo);
+    struct undo *undo = apply->undo_spare;
+    if (undo)
+        apply->undo_spare = undo->next;
+    else
+        undo = arena_alloc(apply->arena, sizeof *undo);
     undo->index = index;
     undo->next = apply->undo;
     apply->undo = undo;
@@ -129,6 +133,12 @@ void part_end(struct apply *apply, const struct part_mark *mark, bool keep)
         apply->next_series = mark->next_series;
         apply->writes.count = mark->causes_count;
         apply->dead_count = mark->dead_count;
+    }
+    while (apply->undo != &undo_end) { /* the next part finds them warm */
+        struct undo *undo = apply->undo;
+        apply->undo = undo->next;
+        undo->next = apply->undo_spare;
+        apply->undo_spare = undo;
     }
     apply->undo = NULL;
     apply->part++;

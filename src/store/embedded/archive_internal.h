@@ -103,6 +103,7 @@ struct archive {
     struct archive_entry *entries;
     size_t entries_count;
     size_t entries_capacity;
+    bool unsorted;        /* they are not all of one tenant */
     uint64_t added_last;  /* of the run, or archive_last */
     uint64_t litter_last; /* the run's last sequence then; 0: nothing is left */
 

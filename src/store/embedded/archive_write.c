@@ -41,6 +41,22 @@ static struct archive_entry *entry_new(struct archive *archive)
     return &archive->entries[archive->entries_count++];
 }
 
+static struct archive_key entry_key(const struct archive *archive,
+                                    const struct archive_entry *entry)
+{
+    const char *tenant = archive->run.data + entry->offset;
+    return (struct archive_key){bytes_of(tenant, entry->tenant_size), entry->sequence};
+}
+
+/* One tenant's events come in their order: most runs need no sorting. */
+static void note_order(struct archive *archive)
+{
+    if (archive->entries_count < 2 || archive->unsorted) return;
+    const struct archive_entry *last = &archive->entries[archive->entries_count - 1];
+    struct archive_key left = entry_key(archive, last - 1), right = entry_key(archive, last);
+    archive->unsorted = !bytes_equal(left.tenant, right.tenant);
+}
+
 size_t archive_add(struct archive *archive, const struct stored_event *event)
 {
     must(event->sequence > archive->added_last);
@@ -48,7 +64,10 @@ size_t archive_add(struct archive *archive, const struct stored_event *event)
     struct buf *run = &archive->run;
     size_t offset = run->size;
     buf_add(run, event->tenant);
-    stored_event_encode(run, event);
+    if (event->encoded.size)
+        buf_add(run, event->encoded);
+    else
+        stored_event_encode(run, event);
     must(!run->failed);
     size_t event_size = run->size - offset - event->tenant.size;
     must(event->tenant.size + event_size < ARCHIVE_FRAME_MAX - 64);
@@ -61,6 +80,7 @@ size_t archive_add(struct archive *archive, const struct stored_event *event)
         .duplicate = event->duplicate,
     };
     archive->added_last = event->sequence;
+    note_order(archive);
     return run->size;
 }
 
@@ -70,14 +90,8 @@ void archive_abandon(struct archive *archive)
     free(archive->entries);
     archive->entries = NULL;
     archive->entries_count = archive->entries_capacity = 0;
+    archive->unsorted = false;
     archive->added_last = archive_last(archive);
-}
-
-static struct archive_key entry_key(const struct archive *archive,
-                                    const struct archive_entry *entry)
-{
-    const char *tenant = archive->run.data + entry->offset;
-    return (struct archive_key){bytes_of(tenant, entry->tenant_size), entry->sequence};
 }
 
 static int entry_compare(const void *a, const void *b, void *context)
@@ -239,7 +253,7 @@ enum err archive_seal(struct archive *archive, uint64_t last)
     if (last < summary.first) return ERR_OK; /* a run of nothing */
     enum err e = litter_remove(archive);
     if (e) return e;
-    if (archive->entries_count)
+    if (archive->unsorted)
         qsort_r(archive->entries, archive->entries_count, sizeof *archive->entries, entry_compare,
                 archive);
     archive->litter_last = last;
