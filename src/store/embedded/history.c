@@ -6,7 +6,9 @@
  * (2) The journal is let go of only up to `archived` and up to `applied`, and not while somebody
  *     reads it.
  * (3) A reader sees every durable event once: it holds the journal, and takes from it only what
- *     comes after the `archived` it saw. */
+ *     comes after the `archived` it saw.
+ * (4) History never runs ahead of the counters: the journal has a batch safe a little before
+ * readers are shown its values, and until then its events are not there either. */
 #include "store/embedded/internal.h"
 
 #include "base/crash.h"
@@ -80,18 +82,21 @@ enum err embedded_events(struct store *store, const struct event_query *query,
                          store_event_fn *visit, void *context, uint64_t *next_out)
 {
     struct embedded *embedded = embedded_of(store);
-    struct event_query old = *query;
+    struct event_query shown = *query;
+    uint64_t durable = atomic_load(&embedded->durable_sequence);
+    if (shown.upto > durable) shown.upto = durable;
+    struct event_query old = shown;
     enum err e = ERR_OK;
     *next_out = 0;
-    if (query->after >= query->upto) return ERR_OK;
+    if (shown.after >= shown.upto) return ERR_OK;
     pthread_rwlock_rdlock(&embedded->retained);
     uint64_t archived = atomic_load(&embedded->archived);
     if (old.upto > archived)
         old.upto = archived; /* what is sealed meanwhile is read from the tail */
-    if (query->after < archive_last(embedded->archive) && query->after < archived)
+    if (shown.after < archive_last(embedded->archive) && shown.after < archived)
         e = archive_read(embedded->archive, &old, visit, context, next_out);
-    if (e == ERR_OK && *next_out == 0 && query->upto > archived)
-        e = read_tail(embedded, query, archived, visit, context, next_out);
+    if (e == ERR_OK && *next_out == 0 && shown.upto > archived)
+        e = read_tail(embedded, &shown, archived, visit, context, next_out);
     pthread_rwlock_unlock(&embedded->retained);
     return e;
 }
