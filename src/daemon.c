@@ -146,7 +146,6 @@ static void make_reloader(struct daemon *daemon)
                                          .store = daemon->store,
                                          .queue = daemon->queue,
                                          .auth = daemon->auth,
-                                         .clock = &clock_system,
                                          .enacting = &daemon->enacting};
     daemon->reloader = reloader_new(&reload);
 }

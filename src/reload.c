@@ -30,8 +30,7 @@ static enum err enact_locked(struct reloader *reloader, const struct config *con
 {
     const struct reload_config *with = &reloader->config;
     struct enactment enactment;
-    enum err e = enact_plan(&enactment, with->store, clock_wall_ms(with->clock), config->rules,
-                            text, why_out);
+    enum err e = enact_plan(&enactment, with->store, config->rules, text, why_out);
     if (e == ERR_OK) {
         e = propose_and_wait(with->queue, &enactment.job);
         if (e != ERR_OK) buf_add(why_out, bytes_str(err_sentence(e)));

@@ -9,7 +9,6 @@
 #include <pthread.h>
 
 #include "api/auth.h"
-#include "base/clock.h"
 #include "commit/queue.h"
 #include "config.h"
 #include "store/store.h"
@@ -21,7 +20,6 @@ struct reload_config {
     struct store *store;
     struct queue *queue;
     struct auth *auth;
-    const struct clock *clock;
     pthread_mutex_t *enacting; /* held by whoever changes rules or generations */
 };
 

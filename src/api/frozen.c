@@ -17,12 +17,21 @@ struct frozen_plan {
     bool more;
 };
 
+/* A reload may have brought the counter back since its rows were found. */
+static enum err outcome_of(const struct job *job)
+{
+    for (uint32_t i = 0; i < job->count; i++)
+        if (job->err == ERR_OK && job->ops[i].err == ERR_MANAGED) return ERR_MANAGED;
+    return job->err;
+}
+
 static void finish_frozen(struct call *call)
 {
     const struct frozen_plan *plan = call->plan;
     struct reply *reply = &call->exchange->reply;
-    if (call->job.err != ERR_OK) {
-        exchange_error(call->exchange, call->job.err, NULL);
+    enum err e = outcome_of(&call->job);
+    if (e != ERR_OK) {
+        exchange_error(call->exchange, e, NULL);
         return;
     }
     reply->status = 200;

@@ -287,15 +287,20 @@ static bool commit_in_flight(struct commit *commit)
     return in_flight;
 }
 
-/* A job that has to see everything before it: waits until all of it is durable, and lets it make
- * its ops. The queue gives such a job alone. */
-static void batch_prepare(struct commit *commit, struct batch *batch)
+/* The store's turn. A job that has to see everything before it waits until all of it is durable;
+ * the queue gives such a job alone. */
+static enum err turn_begin(struct commit *commit, const struct batch *batch)
+{
+    while (batch->slices[0].job->prepare && commit_in_flight(commit))
+        commit_sync_now(commit);
+    return commit->config.store->ops->begin(commit->config.store);
+}
+
+static void batch_prepare(struct batch *batch)
 {
     struct job *job = batch->slices[0].job;
     if (!job->prepare) return;
-    while (commit_in_flight(commit))
-        commit_sync_now(commit);
-    job->prepare(job);
+    job->prepare(job, batch->apply.time_ms);
     batch->slices[0].count = job->count;
 }
 
@@ -308,15 +313,15 @@ static bool turn(struct commit *commit)
         return false;
     }
     batch->started_ns = clock_mono_ns(commit->config.clock);
-    batch_prepare(commit, batch);
     struct store *store = commit->config.store;
     batch->apply = (struct apply){.slices = batch->slices, .slices_count = count};
-    enum err e = store->ops->begin(store);
+    enum err e = turn_begin(commit, batch);
     if (e != ERR_OK) {
         batch_refuse(commit, batch, e);
         return true;
     }
     batch_begin(commit, batch, count);
+    batch_prepare(batch);
     e = batch_load(commit, batch);
     if (e != ERR_OK) {
         store->ops->abandon(store, &batch->apply.reads);

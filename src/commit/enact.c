@@ -1,6 +1,7 @@
 /* enact.c -- compares the rules with what the store knows and writes down the difference. */
 #include "commit/enact.h"
 
+#include "base/table.h"
 #include "commit/propose.h"
 #include "core/object.h"
 
@@ -15,15 +16,8 @@ struct stored_definition {
 
 struct plan {
     struct enactment *enactment;
-    struct store *store;
-    struct rules *rules;
     struct buf *why;
-    int64_t now_ms; /* not after the batch that brings them into force */
-    struct stored_definition *stored;
-    unsigned stored_count;
     unsigned stored_capacity;
-    uint64_t generation; /* the last one given out */
-    uint64_t generation_stored;
     enum err err;
 };
 
@@ -31,22 +25,23 @@ struct plan {
 
 static void stored_add(struct plan *plan, const struct stored_definition *stored)
 {
-    if (plan->stored_count == plan->stored_capacity) {
+    struct enactment *enactment = plan->enactment;
+    unsigned count = enactment->stored_count;
+    if (count == plan->stored_capacity) {
         unsigned capacity = plan->stored_capacity * 2 + 16;
-        struct stored_definition *more =
-            arena_alloc(&plan->enactment->arena, capacity * sizeof *more);
-        if (plan->stored_count) memcpy(more, plan->stored, plan->stored_count * sizeof *more);
-        plan->stored = more;
+        struct stored_definition *more = arena_alloc(&enactment->arena, capacity * sizeof *more);
+        if (count) memcpy(more, enactment->stored, count * sizeof *more);
+        enactment->stored = more;
         plan->stored_capacity = capacity;
     }
-    plan->stored[plan->stored_count++] = *stored;
+    enactment->stored[enactment->stored_count++] = *stored;
 }
 
 /* Decoded into the rules' own arena: frozen ones live as long as the rules. */
 static bool read_definition(void *context, struct bytes key, struct bytes value)
 {
     struct plan *plan = context;
-    struct arena *arena = &plan->rules->arena;
+    struct arena *arena = &plan->enactment->rules->arena;
     struct stored_definition stored = {.name =
                                            arena_copy(arena, bytes_of(key.data + 1, key.size - 1)),
                                        .value = arena_copy(arena, value)};
@@ -55,25 +50,14 @@ static bool read_definition(void *context, struct bytes key, struct bytes value)
     return plan->err == ERR_OK;
 }
 
-static enum err read_generation(struct plan *plan)
-{
-    struct buf value;
-    struct bytes key = object_key(&plan->enactment->arena, OBJECT_META, META_GENERATION);
-    buf_init(&value, 64);
-    enum err e = plan->store->ops->object(plan->store, key, &value);
-    if (e == ERR_OK && !object_number_decode(buf_bytes(&value), &plan->generation_stored))
-        e = ERR_CORRUPT;
-    buf_release(&value);
-    plan->generation = plan->generation_stored;
-    return e == ERR_NOT_FOUND ? ERR_OK : e;
-}
-
 static enum err read_store(struct plan *plan)
 {
-    struct bytes prefix = object_key(&plan->enactment->arena, OBJECT_DEFINITION, BYTES_NONE);
-    enum err e = read_generation(plan);
-    if (e == ERR_OK)
-        e = plan->store->ops->objects(plan->store, prefix, BYTES_NONE, read_definition, plan);
+    struct enactment *enactment = plan->enactment;
+    struct store *store = enactment->store;
+    struct bytes prefix = object_key(&enactment->arena, OBJECT_DEFINITION, BYTES_NONE);
+    enum err e = store_number(store, META_GENERATION, &enactment->generation_stored);
+    enactment->generation = enactment->generation_stored;
+    if (e == ERR_OK) e = store->ops->objects(store, prefix, BYTES_NONE, read_definition, plan);
     if (e == ERR_OK) e = plan->err;
     if (e != ERR_OK) buf_addf(plan->why, "the stored counter definitions could not be read");
     return e;
@@ -81,10 +65,10 @@ static enum err read_store(struct plan *plan)
 
 /* -- Filling in -------------------------------------------------------------------------------- */
 
-static struct stored_definition *stored_find(struct plan *plan, struct bytes name)
+static struct stored_definition *stored_find(const struct enactment *enactment, struct bytes name)
 {
-    for (unsigned i = 0; i < plan->stored_count; i++)
-        if (bytes_equal(plan->stored[i].name, name)) return &plan->stored[i];
+    for (unsigned i = 0; i < enactment->stored_count; i++)
+        if (bytes_equal(enactment->stored[i].name, name)) return &enactment->stored[i];
     return NULL;
 }
 
@@ -103,10 +87,9 @@ static enum err refuse_mode(struct plan *plan, const struct definition *definiti
 
 static enum err fill_definition(struct plan *plan, struct definition *definition)
 {
-    struct stored_definition *stored = stored_find(plan, definition->name);
+    struct stored_definition *stored = stored_find(plan->enactment, definition->name);
     if (!stored) {
-        definition->generation = (uint32_t)++plan->generation;
-        definition->since = plan->now_ms > 0 ? (uint64_t)plan->now_ms : 0;
+        definition->generation = (uint32_t)++plan->enactment->generation;
         return ERR_OK;
     }
     if (stored->definition.mode != definition->mode)
@@ -118,27 +101,27 @@ static enum err fill_definition(struct plan *plan, struct definition *definition
     return ERR_OK;
 }
 
-static unsigned count_frozen(const struct plan *plan)
+static unsigned count_frozen(const struct enactment *enactment)
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < plan->stored_count; i++)
-        count += !plan->stored[i].kept;
+    for (unsigned i = 0; i < enactment->stored_count; i++)
+        count += !enactment->stored[i].kept;
     return count;
 }
 
-static void add_frozen(struct plan *plan)
+static void add_frozen(struct enactment *enactment)
 {
-    struct rules *rules = plan->rules;
-    unsigned frozen = count_frozen(plan);
+    struct rules *rules = enactment->rules;
+    unsigned frozen = count_frozen(enactment);
     if (frozen == 0) return;
     struct definition *all = arena_alloc(&rules->arena, (rules->definitions_count + frozen) *
                                                             sizeof *rules->definitions);
     if (rules->definitions_count)
         memcpy(all, rules->definitions, rules->definitions_count * sizeof *all);
-    for (unsigned i = 0; i < plan->stored_count; i++) {
-        if (plan->stored[i].kept) continue;
+    for (unsigned i = 0; i < enactment->stored_count; i++) {
+        if (enactment->stored[i].kept) continue;
         struct definition *definition = &all[rules->definitions_count++];
-        *definition = plan->stored[i].definition;
+        *definition = enactment->stored[i].definition;
         definition->frozen = true;
     }
     rules->definitions = all;
@@ -146,68 +129,86 @@ static void add_frozen(struct plan *plan)
 
 static enum err fill_rules(struct plan *plan)
 {
-    for (unsigned i = 0; i < plan->rules->definitions_count; i++) {
-        enum err e = fill_definition(plan, &plan->rules->definitions[i]);
+    struct rules *rules = plan->enactment->rules;
+    for (unsigned i = 0; i < rules->definitions_count; i++) {
+        enum err e = fill_definition(plan, &rules->definitions[i]);
         if (e != ERR_OK) return e;
     }
-    add_frozen(plan);
-    rules_seal(plan->rules);
+    add_frozen(plan->enactment);
+    rules_seal(rules);
     return ERR_OK;
 }
 
 /* -- The job ----------------------------------------------------------------------------------- */
 
-static void plan_op(struct plan *plan, struct op op)
+static void add_op(struct enactment *enactment, struct op op)
 {
-    struct job *job = &plan->enactment->job;
+    struct job *job = &enactment->job;
     job->ops[job->count++] = op;
 }
 
-static void plan_definition(struct plan *plan, const struct definition *definition)
+static void add_definition(struct enactment *enactment, struct definition *definition,
+                           int64_t time_ms)
 {
-    struct arena *arena = &plan->enactment->arena;
-    const struct stored_definition *stored = stored_find(plan, definition->name);
+    struct arena *arena = &enactment->arena;
+    const struct stored_definition *stored = stored_find(enactment, definition->name);
+    if (!stored) definition->since = time_ms > 0 ? (uint64_t)time_ms : 0;
     struct bytes value = definition_bytes(arena, definition);
     if (stored && bytes_equal(stored->value, value)) return;
-    plan_op(plan, propose_object_if(arena, &plan->store->secret,
-                                    object_key(arena, OBJECT_DEFINITION, definition->name),
-                                    stored ? stored->value : BYTES_NONE, value));
-    plan->enactment->same = false;
+    add_op(enactment, propose_object_if(arena, &enactment->store->secret,
+                                        object_key(arena, OBJECT_DEFINITION, definition->name),
+                                        stored ? stored->value : BYTES_NONE, value));
 }
 
-static void plan_job(struct plan *plan, struct bytes text)
+static struct op text_op(struct enactment *enactment)
 {
-    struct arena *arena = &plan->enactment->arena;
-    struct job *job = &plan->enactment->job;
-    unsigned most = plan->rules->definitions_count + 2;
-    *job = (struct job){.ops = arena_alloc(arena, most * sizeof *job->ops),
+    struct arena *arena = &enactment->arena;
+    return propose_object(arena, &enactment->store->secret,
+                          object_key(arena, OBJECT_META, META_RULES), enactment->text);
+}
+
+/* On the commit thread, once the time of its batch is known. */
+static void make_ops(struct job *job, int64_t time_ms)
+{
+    struct enactment *enactment = CONTAINER_OF(job, struct enactment, job);
+    struct arena *arena = &enactment->arena;
+    struct rules *rules = enactment->rules;
+    job->ops = arena_alloc(arena, (rules->definitions_count + 2) * sizeof *job->ops);
+    job->count = 0;
+    for (unsigned i = 0; i < rules->definitions_count; i++)
+        add_definition(enactment, &rules->definitions[i], time_ms);
+    if (enactment->generation != enactment->generation_stored)
+        add_op(enactment, propose_object(arena, &enactment->store->secret,
+                                         object_key(arena, OBJECT_META, META_GENERATION),
+                                         object_number(arena, enactment->generation)));
+    /* Last: a job has at least one op. It changes nothing if the text is as it was. */
+    add_op(enactment, text_op(enactment));
+}
+
+static void plan_job(struct enactment *enactment)
+{
+    struct job *job = &enactment->job;
+    *job = (struct job){.ops = arena_alloc(&enactment->arena, sizeof *job->ops),
+                        .count = 1,
                         .lane = LANE_SYNC,
                         .atomic = true,
                         .whole = true,
                         .weighty = true,
-                        .rules = plan->rules};
-    plan->enactment->same = true;
-    for (unsigned i = 0; i < plan->rules->definitions_count; i++)
-        plan_definition(plan, &plan->rules->definitions[i]);
-    if (plan->generation != plan->generation_stored)
-        plan_op(plan, propose_object(arena, &plan->store->secret,
-                                     object_key(arena, OBJECT_META, META_GENERATION),
-                                     object_number(arena, plan->generation)));
-    /* Last: a job has at least one op. It changes nothing if the text is as it was. */
-    plan_op(plan,
-            propose_object(arena, &plan->store->secret, object_key(arena, OBJECT_META, META_RULES),
-                           arena_copy(arena, text)));
+                        .rules = enactment->rules,
+                        .prepare = make_ops};
+    job->ops[0] = text_op(enactment);
 }
 
-enum err enact_plan(struct enactment *enactment, struct store *store, int64_t now_ms,
-                    struct rules *rules, struct bytes text, struct buf *why_out)
+enum err enact_plan(struct enactment *enactment, struct store *store, struct rules *rules,
+                    struct bytes text, struct buf *why_out)
 {
-    struct plan plan = {
-        .enactment = enactment, .store = store, .now_ms = now_ms, .rules = rules, .why = why_out};
+    *enactment = (struct enactment){.store = store, .rules = rules};
+    struct plan plan = {.enactment = enactment, .why = why_out};
     arena_init(&enactment->arena, PLAN_CHUNK);
+    enactment->text = arena_copy(&enactment->arena, text);
     enum err e = read_store(&plan);
     if (e == ERR_OK) e = fill_rules(&plan);
-    if (e == ERR_OK) plan_job(&plan, text);
+    if (e == ERR_OK) plan_job(enactment);
     return e;
 }
 

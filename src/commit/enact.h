@@ -3,9 +3,10 @@
  * The store remembers every rule counter's definition, the generation its cells are kept under and
  * since when it counts. Rules from the config know nothing of that: enacting adds it, keeps the
  * counters that the config no longer has as frozen ones, and makes the change one job, so that it
- * takes effect between two batches, durably, or not at all.
+ * takes effect between two batches, durably, or not at all. Since when a counter counts is the time
+ * of that batch, and known only then: retention goes by it to say whether history is complete.
  *
- *     enact_plan(&enactment, store, now_ms, rules, text, &why)
+ *     enact_plan(&enactment, store, rules, text, &why)
  *     queue_push(queue, &enactment.job) ... job->done ... the rulebook has them
  *     enact_release(&enactment)
  *
@@ -19,15 +20,23 @@
 struct enactment {
     struct arena arena;
     struct job job; /* its `done` and `owner` are the caller's to set */
-    bool same;      /* everything is as it is already: nothing will be written */
+
+    /* enact.c's own, until the job is prepared. */
+    struct store *store;
+    struct rules *rules;
+    struct bytes text;
+    struct stored_definition *stored; /* as the store had them */
+    unsigned stored_count;
+    uint64_t generation; /* the last one given out, with the new ones */
+    uint64_t generation_stored;
 };
 
-/* Reads the store and fills `rules`, which nobody else holds yet, and the job. New counters count
- * from `now_ms` on; `text` is what was read, kept for the record. ERR_INVALID: the store's counters
- * do not allow these rules; ERR_STORAGE or ERR_CORRUPT: it could not be read. `why_out` has a
- * sentence for each. Release it in any case. */
-MUST_USE enum err enact_plan(struct enactment *enactment, struct store *store, int64_t now_ms,
-                             struct rules *rules, struct bytes text, struct buf *why_out);
+/* Reads the store and fills `rules`, which nobody else holds yet, and the job. `text` is what was
+ * read, kept for the record. ERR_INVALID: the store's counters do not allow these rules;
+ * ERR_STORAGE or ERR_CORRUPT: it could not be read. `why_out` has a sentence for each. Release it
+ * in any case. */
+MUST_USE enum err enact_plan(struct enactment *enactment, struct store *store, struct rules *rules,
+                             struct bytes text, struct buf *why_out);
 void enact_release(struct enactment *enactment);
 
 #endif

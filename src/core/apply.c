@@ -12,6 +12,8 @@
 #include "core/apply_mark.h"
 #include "core/cell.h"
 #include "core/counter.h"
+#include "core/name.h"
+#include "core/object.h"
 #include "core/outcome.h"
 #include "core/undo.h"
 
@@ -56,10 +58,22 @@ static enum err decide_change(struct apply *apply, struct op *op, bool *changed_
     return e;
 }
 
+/* What nobody may remove: whoever proposed it took the counter for one that left the config. */
+static bool is_in_force(const struct apply *apply, struct bytes name, uint32_t generation)
+{
+    const struct definition *definition = apply->rules ? rules_find(apply->rules, name) : NULL;
+    return definition && !definition->frozen && definition->generation == generation;
+}
+
 static enum err decide_delete(struct apply *apply, struct op *op, bool *changed_out)
 {
     struct read_counter *counter = &apply->reads.counters[op->counter_index];
+    struct bytes tenant, name, dimensions;
+    uint32_t generation;
     if (!counter->value) return ERR_NOT_FOUND;
+    if (rule_key_split(op->counter, &tenant, &name, &generation, &dimensions) &&
+        is_in_force(apply, name, generation))
+        return ERR_MANAGED;
     change_tenant(apply, counter->tenant_index)->cells -= counter_cells(counter->value);
     for (uint32_t i = 0; i < counter->value->count; i++)
         bury_series(apply, counter->value->series[i].id);
@@ -93,6 +107,11 @@ static enum err decide_object(struct apply *apply, struct op *op, bool *changed_
 {
     const struct object_change *change = op->object;
     struct bytes now = apply->reads.objects[change->index].value;
+    struct bytes name;
+    uint32_t generation;
+    if (change->value.size == 0 && object_state_split(change->key, &name, &generation) &&
+        is_in_force(apply, name, generation))
+        return ERR_MANAGED;
     if (change->checked && !bytes_equal(now, change->expected)) return ERR_CONFLICT;
     if (bytes_equal(now, change->value)) return ERR_OK;
     change_object(apply, change->index)->value = change->value;

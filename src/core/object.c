@@ -25,6 +25,18 @@ struct bytes object_state_key(struct arena *arena, struct bytes tenant, struct b
     return bytes_of(key, size);
 }
 
+bool object_state_split(struct bytes key, struct bytes *counter_out, uint32_t *generation_out)
+{
+    if (key.size == 0 || key.data[0] != OBJECT_STATE) return false;
+    struct bytes rest = bytes_of(key.data + 1, key.size - 1);
+    bytes_split(&rest, '\0');
+    if (!rest.data) return false;
+    *counter_out = bytes_split(&rest, '\0');
+    if (!rest.data || rest.size < sizeof *generation_out) return false;
+    *generation_out = get_ordered_u32(rest.data);
+    return true;
+}
+
 /* The time first, in a fixed size: so a row without a status is not an absent object. */
 struct bytes usage_row_encode(struct arena *arena, const struct usage_row *row)
 {

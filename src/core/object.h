@@ -37,6 +37,9 @@
 struct bytes object_key(struct arena *arena, char kind, struct bytes name);
 struct bytes object_state_key(struct arena *arena, struct bytes tenant, struct bytes counter,
                               uint32_t generation, struct bytes entity);
+/* Whose state it is. False: it is none of an entity. */
+MUST_USE bool object_state_split(struct bytes key, struct bytes *counter_out,
+                                 uint32_t *generation_out);
 
 /* The tenant's row of SPEC 8. */
 struct usage_row {

@@ -144,8 +144,8 @@ struct job {
     struct rules *rules; /* of a job that puts new rules in force; else NULL */
     /* Of a job of the sync lane whose ops can be made only when nothing else is under way: pushed
      * with one op, called by whoever has the turn, alone in it, once every earlier batch is
-     * durable; it sets `ops` and `count`. */
-    void (*prepare)(struct job *job);
+     * durable; it sets `ops` and `count`. `time_ms` is the batch time it will be decided at. */
+    void (*prepare)(struct job *job, int64_t time_ms);
     void *owner;
     struct job *next; /* the holder's list */
 };

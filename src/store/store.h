@@ -161,4 +161,7 @@ struct store {
     void *durable_context;
 };
 
+/* A meta object's number (core/object.h); 0: there is none. ERR_STORAGE, ERR_CORRUPT. */
+MUST_USE enum err store_number(struct store *store, struct bytes name, uint64_t *number_out);
+
 #endif

@@ -99,24 +99,13 @@ static bool look_at_counter(void *context, struct bytes key, const struct counte
     return went_past(garbage, key);
 }
 
-/* The generation follows the second NUL of a state's key. */
-static bool state_generation(struct bytes key, uint32_t *generation_out)
-{
-    struct bytes rest = bytes_of(key.data + 1, key.size - 1);
-    bytes_split(&rest, '\0');
-    if (!rest.data) return false;
-    bytes_split(&rest, '\0');
-    if (!rest.data || rest.size < sizeof(uint32_t)) return false;
-    *generation_out = get_ordered_u32(rest.data);
-    return true;
-}
-
 static bool look_at_state(void *context, struct bytes key, struct bytes value)
 {
     struct garbage *garbage = context;
+    struct bytes counter;
     uint32_t generation;
     (void)value;
-    if (state_generation(key, &generation) && generation == garbage->generation)
+    if (object_state_split(key, &counter, &generation) && generation == garbage->generation)
         garbage->ops[garbage->count++] =
             propose_object(&garbage->arena, &garbage->config.store->secret,
                            arena_copy(&garbage->arena, key), BYTES_NONE);

@@ -20,7 +20,6 @@
 #define LOOK_BYTES (8u << 20) /* of history looked through for one chunk */
 #define OBJECTS_PER_CHUNK 1u  /* the job's own position */
 #define RETRY_MS 200
-#define JOBS_KEPT 100u  /* that are over, to be asked for */
 #define SWAP_BATCHES 8u /* replayed at once before the swap: some 100 ms */
 
 /* One step under way. */
@@ -145,22 +144,19 @@ static enum err fail_job(struct step *step, const char *why)
 static enum err begin_job(struct step *step)
 {
     struct rebuilds *rebuilds = step->rebuilds;
-    const struct hash_secret *secret = &rebuilds->config.store->secret;
-    struct bytes before;
-    uint64_t generation;
+    uint64_t last;
     struct op ops[3];
     uint32_t count = 0;
-    enum err e = rebuild_read_number(rebuilds, &step->arena, META_GENERATION, &before, &generation);
+    enum err e = store_number(rebuilds->config.store, META_GENERATION, &last);
     if (e != ERR_OK) return e;
     struct rebuild_job next = step->job;
     next.state = REBUILD_RUNNING;
-    next.generation = (uint32_t)++generation;
+    next.generation = (uint32_t)(last + 1);
     next.rules_check = step->rules_check;
+    next.since = step->retained_ms;
     next.position = next.events = 0;
     ops[count++] = job_op(step, &next);
-    ops[count++] = propose_object_if(
-        &step->arena, secret, object_key(&step->arena, OBJECT_META, META_GENERATION), before,
-        object_number(&step->arena, (uint64_t)clock_wall_ms(step->rebuilds->config.clock)));
+    ops[count++] = rebuild_count_on(rebuilds, &step->arena, META_GENERATION, last);
     if (step->job.generation) ops[count++] = garbage_op(step, step->job.generation);
     return propose_ops(step, ops, count);
 }
@@ -178,6 +174,7 @@ static bool take_event(void *context, const struct stored_event *stored)
     }
     struct bytes tenant = arena_copy(&step->arena, stored->tenant);
     event->arrived_ms = stored->arrived_ms;
+    event->first_sequence = stored->sequence;
     const struct project_input input = {.rules = step->rules,
                                         .secret = &step->rebuilds->config.store->secret,
                                         .tenant = tenant,
@@ -296,7 +293,7 @@ static struct op definition_op(struct step *step, const struct definition *defin
 /* On the commit thread, with everything before it durable: what is left is counted, and if that is
  * all, the new generation becomes the counter's. Events go only after a commit has said so: a
  * history that is complete here was complete for every chunk. */
-static void swap_prepare(struct job *job)
+static void swap_prepare(struct job *job, int64_t time_ms)
 {
     struct swap *swap = CONTAINER_OF(job, struct swap, job);
     struct step *step = swap->step;
@@ -304,7 +301,7 @@ static void swap_prepare(struct job *job)
     step->parser = step->rebuilds->commit_parser;
     enum err e = fill_chunk(step, &caught_up);
     if (e == ERR_OK && !step->job.force)
-        e = rebuild_check_history(step->rebuilds, &step->arena, step->definition);
+        e = rebuild_check_history(step->rebuilds, step->definition);
     if (e != ERR_OK) {
         swap->placeholder.err = e;
         return;
@@ -312,7 +309,7 @@ static void swap_prepare(struct job *job)
     struct rebuild_job next = moved_job(step);
     if (caught_up) {
         next.state = REBUILD_DONE;
-        next.ended_ms = clock_wall_ms(step->rebuilds->config.clock);
+        next.ended_ms = time_ms;
     }
     step->ops[0] = job_op(step, &next);
     uint32_t first = SWAP_OBJECTS - 1; /* without a swap only the job's own object is put */
@@ -337,7 +334,7 @@ static enum err swap_generations(struct step *step)
     const struct rebuild_config *config = &rebuilds->config;
     struct swap swap = {.step = step,
                         .rules = rules_with_generation(step->rules, step->definition->name,
-                                                       step->job.generation, step->retained_ms)};
+                                                       step->job.generation, step->job.since)};
     swap.job = (struct job){.ops = &swap.placeholder,
                             .count = 1,
                             .lane = LANE_SYNC,
@@ -367,9 +364,7 @@ static enum err run_job(struct step *step)
 {
     if (!step->definition || step->definition->frozen)
         return fail_job(step, "the counter is no longer kept by rules");
-    enum err e = step->job.force
-                     ? ERR_OK
-                     : rebuild_check_history(step->rebuilds, &step->arena, step->definition);
+    enum err e = step->job.force ? ERR_OK : rebuild_check_history(step->rebuilds, step->definition);
     if (e != ERR_OK) return e;
     if (step->job.generation == 0 || step->job.rules_check != step->rules_check)
         return begin_job(step);
@@ -386,12 +381,9 @@ static enum err run_locked(struct step *step)
 {
     struct rebuilds *rebuilds = step->rebuilds;
     struct bytes text;
-    struct bytes retained;
     enum err e = rebuild_read(rebuilds, &step->arena,
                               object_key(&step->arena, OBJECT_META, META_RULES), &text);
-    if (e == ERR_OK)
-        e = rebuild_read_number(rebuilds, &step->arena, META_RETAINED, &retained,
-                                &step->retained_ms);
+    if (e == ERR_OK) e = store_number(rebuilds->config.store, META_RETAINED, &step->retained_ms);
     if (e != ERR_OK) return e;
     step->rules = rulebook_hold(rebuilds->config.rulebook);
     step->definition = rules_find(step->rules, step->job.counter);
@@ -415,12 +407,7 @@ static bool step_job(struct rebuilds *rebuilds, struct bytes value)
     pthread_mutex_lock(rebuilds->config.enacting);
     enum err e = run_locked(&step);
     pthread_mutex_unlock(rebuilds->config.enacting);
-    if (is_final(e)) {
-        bool decoded = rebuild_job_decode(value, &step.job);
-        must(decoded);
-        step.stored = value;
-        e = fail_job(&step, err_sentence(e));
-    }
+    if (is_final(e)) e = fail_job(&step, err_sentence(e));
     arena_release(&step.arena);
     return e == ERR_OK || e == ERR_CONFLICT;
 }

@@ -21,13 +21,12 @@ enum err rebuild_read(struct rebuilds *rebuilds, struct arena *arena, struct byt
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-enum err rebuild_read_number(struct rebuilds *rebuilds, struct arena *arena, struct bytes name,
-                             struct bytes *value_out, uint64_t *number_out)
+struct op rebuild_count_on(struct rebuilds *rebuilds, struct arena *arena, struct bytes name,
+                           uint64_t last)
 {
-    *number_out = 0;
-    enum err e = rebuild_read(rebuilds, arena, object_key(arena, OBJECT_META, name), value_out);
-    if (e != ERR_OK || value_out->size == 0) return e;
-    return object_number_decode(*value_out, number_out) ? ERR_OK : ERR_CORRUPT;
+    return propose_object_if(
+        arena, &rebuilds->config.store->secret, object_key(arena, OBJECT_META, name),
+        last ? object_number(arena, last) : BYTES_NONE, object_number(arena, last + 1));
 }
 
 /* A series' granularity 0 is a total of all time as much as a persistent counter is. */
@@ -39,14 +38,12 @@ static bool keeps_totals(const struct definition *definition)
 
 /* What retention let go of, an older counter had counted. Asked again as long as the job lasts, for
  * retention goes on meanwhile. */
-enum err rebuild_check_history(struct rebuilds *rebuilds, struct arena *arena,
-                               const struct definition *definition)
+enum err rebuild_check_history(struct rebuilds *rebuilds, const struct definition *definition)
 {
-    struct bytes value;
     uint64_t retained_ms;
     if (!keeps_totals(definition)) return ERR_OK;
     if (definition->adjusted) return ERR_HISTORY;
-    enum err e = rebuild_read_number(rebuilds, arena, META_RETAINED, &value, &retained_ms);
+    enum err e = store_number(rebuilds->config.store, META_RETAINED, &retained_ms);
     if (e != ERR_OK) return e;
     return retained_ms > definition->since ? ERR_HISTORY : ERR_OK;
 }
@@ -96,23 +93,22 @@ static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena, stru
                             bool force, uint64_t *id_out)
 {
     const struct rebuild_config *config = &rebuilds->config;
-    const struct hash_secret *secret = &config->store->secret;
-    struct bytes before;
-    enum err e = rebuild_read_number(rebuilds, arena, META_JOBS, &before, id_out);
+    uint64_t last;
+    enum err e = store_number(config->store, META_JOBS, &last);
     if (e != ERR_OK) return e;
-    ++*id_out;
+    *id_out = last + 1;
     const struct rebuild_job job = {.id = *id_out,
                                     .counter = counter,
                                     .force = force,
                                     .asked_ms = clock_wall_ms(config->clock)};
     struct op ops[] = {
-        propose_object_if(arena, secret, object_key(arena, OBJECT_META, META_JOBS), before,
-                          object_number(arena, *id_out)),
-        propose_object(arena, secret, rebuild_job_key(arena, *id_out),
+        rebuild_count_on(rebuilds, arena, META_JOBS, last),
+        propose_object(arena, &config->store->secret, rebuild_job_key(arena, *id_out),
                        rebuild_job_encode(arena, &job)),
         forget_op(rebuilds, arena, *id_out),
     };
-    struct job put = {.ops = ops, .count = 3, .lane = LANE_SYNC, .atomic = true, .whole = true};
+    struct job put = {
+        .ops = ops, .count = 3, .lane = LANE_SYNC, .atomic = true, .whole = true, .weighty = true};
     propose_fit(&put, config->batch_ops);
     return config->propose(config->context, &put);
 }
@@ -123,7 +119,7 @@ static enum err ask(struct rebuilds *rebuilds, struct arena *arena, struct bytes
     struct rules *rules = rulebook_hold(rebuilds->config.rulebook);
     const struct definition *definition = rules_find(rules, counter);
     enum err e = definition && !definition->frozen ? ERR_OK : ERR_NOT_FOUND;
-    if (e == ERR_OK && !force) e = rebuild_check_history(rebuilds, arena, definition);
+    if (e == ERR_OK && !force) e = rebuild_check_history(rebuilds, definition);
     rules_release(rules);
     if (e == ERR_OK) e = find_waiting(rebuilds, arena, counter, force, id_out);
     if (e == ERR_OK && *id_out == 0) e = put_new_job(rebuilds, arena, counter, force, id_out);

@@ -20,13 +20,12 @@ struct rebuilds {
 /* One object of the store, copied into `arena`; size 0 if there is none. */
 MUST_USE enum err rebuild_read(struct rebuilds *rebuilds, struct arena *arena, struct bytes key,
                                struct bytes *value_out);
-/* A meta object's number, 0 if there is none, and its bytes. */
-MUST_USE enum err rebuild_read_number(struct rebuilds *rebuilds, struct arena *arena,
-                                      struct bytes name, struct bytes *value_out,
-                                      uint64_t *number_out);
+/* An op that gives out the number after `last` of a meta object. */
+struct op rebuild_count_on(struct rebuilds *rebuilds, struct arena *arena, struct bytes name,
+                           uint64_t last);
 
 /* ERR_HISTORY: events that the counter counted are gone, or its value came from elsewhere too. */
-MUST_USE enum err rebuild_check_history(struct rebuilds *rebuilds, struct arena *arena,
+MUST_USE enum err rebuild_check_history(struct rebuilds *rebuilds,
                                         const struct definition *definition);
 
 /* There is something new to do. */

@@ -4,7 +4,7 @@
 #include "core/object.h"
 #include "core/timefmt.h"
 
-enum { JOB_FORMAT = 1 };
+enum { JOB_FORMAT = 2 };
 
 static const char *const state_names[] = {
     [REBUILD_WAITING] = "waiting",
@@ -31,6 +31,7 @@ struct bytes rebuild_job_encode(struct arena *arena, const struct rebuild_job *j
     buf_add_char(&buf, job->force);
     buf_add_varint(&buf, job->generation);
     buf_add_fixed64(&buf, job->rules_check);
+    buf_add_varint(&buf, job->since);
     buf_add_varint(&buf, job->position);
     buf_add_varint(&buf, job->target);
     buf_add_varint(&buf, job->events);
@@ -53,6 +54,7 @@ bool rebuild_job_decode(struct bytes value, struct rebuild_job *job_out)
     uint64_t force = read_u8(&reader);
     uint64_t generation = read_varint(&reader);
     job.rules_check = read_fixed64(&reader);
+    job.since = read_varint(&reader);
     job.position = read_varint(&reader);
     job.target = read_varint(&reader);
     job.events = read_varint(&reader);

@@ -20,6 +20,7 @@ struct rebuild_job {
     bool force;           /* also from an incomplete history */
     uint32_t generation;  /* being made; 0: none yet */
     uint64_t rules_check; /* of the rules it goes by */
+    uint64_t since;       /* events that arrived earlier were gone when it began */
     uint64_t position;    /* events up to this sequence are counted */
     uint64_t target;      /* the last sequence there was when it last looked */
     uint64_t events;      /* counted */

@@ -58,18 +58,11 @@ static void carry_out(struct retain *retain)
 static bool resume(struct retain *retain)
 {
     struct store *store = retain->config.store;
-    struct buf value;
-    uint64_t before_ms = 0;
-    buf_init(&value, 64);
-    arena_reset(&retain->arena);
-    enum err e =
-        store->ops->object(store, object_key(&retain->arena, OBJECT_META, META_RETAINED), &value);
-    if (e == ERR_OK && object_number_decode(buf_bytes(&value), &before_ms)) {
-        retain->before_ms = (int64_t)before_ms;
-        store->ops->forget(store, retain->before_ms);
-    }
-    buf_release(&value);
-    return e == ERR_OK || e == ERR_NOT_FOUND;
+    uint64_t before_ms;
+    if (store_number(store, META_RETAINED, &before_ms) != ERR_OK) return false;
+    retain->before_ms = (int64_t)before_ms;
+    if (before_ms > 0) store->ops->forget(store, retain->before_ms);
+    return true;
 }
 
 void retain_step(struct retain *retain, int64_t now_ms)
@@ -89,8 +82,12 @@ void retain_step(struct retain *retain, int64_t now_ms)
     retain->op = propose_object(&retain->arena, &store->secret,
                                 object_key(&retain->arena, OBJECT_META, META_RETAINED),
                                 object_number(&retain->arena, (uint64_t)before_ms));
-    retain->job = (struct job){
-        .ops = &retain->op, .count = 1, .lane = LANE_SYNC, .done = retain_done, .owner = retain};
+    retain->job = (struct job){.ops = &retain->op,
+                               .count = 1,
+                               .lane = LANE_SYNC,
+                               .weighty = true,
+                               .done = retain_done,
+                               .owner = retain};
     retain->busy = true;
     if (queue_push(retain->config.queue, &retain->job) != ERR_OK) retain->busy = false;
 }

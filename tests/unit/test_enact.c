@@ -53,8 +53,7 @@ static enum err plan(const char *text)
 {
     planned = rules_of_text(text, 0);
     buf_reset(&why);
-    enum err e =
-        enact_plan(&enactment, heart->store, heart->time->wall_ms, planned, bytes_str(text), &why);
+    enum err e = enact_plan(&enactment, heart->store, planned, bytes_str(text), &why);
     buf_add_char(&why, 0);
     enactment.job.done = count_done;
     done = 0;
@@ -140,6 +139,20 @@ static void new_counters_get_generations_of_their_own(void **state)
     assert_int_equal(net("c"), 1);
 }
 
+/* The wall clock may be set back before they come into force: what is counted from then on would
+ * lie before `since`, and retention could drop it unnoticed. */
+static void a_new_counter_counts_since_its_batch(void **state)
+{
+    heart_wait_ms(heart, 5000);
+    push("counters:\n" COUNTER("a", ""));
+    heart->time->wall_ms -= 3000;
+    heart_run(heart);
+    give_up();
+    struct rules *rules = rulebook_hold(heart->rulebook);
+    assert_int_equal(find(rules, "a")->since, HEART_START_MS + 2000);
+    rules_release(rules);
+}
+
 /* What was given out is known after a crash, so that no two counters ever share cells. */
 static void generations_outlive_a_restart(void **state)
 {
@@ -190,7 +203,6 @@ static void nothing_is_written_when_nothing_changed(void **state)
     enact("counters:\n" COUNTER("a", "") COUNTER("b", ""));
     uint64_t before = last_sequence();
     push("counters:\n" COUNTER("a", "") COUNTER("b", ""));
-    assert_true(enactment.same);
     heart_run(heart);
     assert_int_equal(done, 1);
     assert_int_equal(last_sequence(), before);
@@ -293,7 +305,7 @@ static void a_plan_that_was_overtaken_is_refused_whole(void **state)
     struct enactment other;
     struct rules *others = rules_of_text("counters:\n" COUNTER("a", "  dimensions: [k]\n"), 0);
     enact("counters:\n" COUNTER("a", ""));
-    assert_int_equal(enact_plan(&other, heart->store, 0, others, BYTES("x"), &why), ERR_OK);
+    assert_int_equal(enact_plan(&other, heart->store, others, BYTES("x"), &why), ERR_OK);
     enact("counters:\n" COUNTER("a", "  dimensions: [other]\n"));
     other.job.done = count_done;
     assert_int_equal(queue_push(heart->queue, &other.job), ERR_OK);
@@ -316,6 +328,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAW(new_counters_get_generations_of_their_own),
+        LAW(a_new_counter_counts_since_its_batch),
         LAW(generations_outlive_a_restart),
         LAW(a_changed_mode_is_refused_with_its_place),
         LAW(a_removed_counter_is_frozen_and_comes_back_with_its_cells),

@@ -150,9 +150,9 @@ static void a_whole_job_is_weighed_whole(void **state)
 
 /* ---- jobs that go alone ---- */
 
-static void prepare_nothing(struct job *job)
+static void prepare_nothing(struct job *job, int64_t time_ms)
 {
-    (void)job;
+    (void)job, (void)time_ms;
 }
 
 static void new_rules_go_alone(void **state)

@@ -1,0 +1,18 @@
+/* store.c -- what is the same for every store. */
+#include "store/store.h"
+
+#include "core/object.h"
+
+enum err store_number(struct store *store, struct bytes name, uint64_t *number_out)
+{
+    struct arena arena;
+    struct buf value;
+    arena_init(&arena, 256);
+    buf_init(&value, 64);
+    *number_out = 0;
+    enum err e = store->ops->object(store, object_key(&arena, OBJECT_META, name), &value);
+    if (e == ERR_OK && !object_number_decode(buf_bytes(&value), number_out)) e = ERR_CORRUPT;
+    buf_release(&value);
+    arena_release(&arena);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
