@@ -53,7 +53,7 @@ static void compare_get(struct sim *sim, unsigned tenant, unsigned name, int32_t
     struct cell cell = {0};
     struct store *store = &sim->probe.store;
     const struct model_cell *expected =
-        model_find(&sim->chain.shown, tenant, name, duration, bucket);
+        model_find(&sim->chain.shown, tenant, name, 0, duration, bucket);
     place_make(sim, &place, tenant, name, duration);
     enum err e = store->ops->get(store, &place.ref, bucket, how, &cell);
     if (e == ERR_BUSY && how == READ_MEMORY) return;
@@ -87,7 +87,7 @@ static bool walk_cell(void *context, int64_t bucket, const struct cell *cell)
     walk->last = bucket;
     walk->seen++;
     const struct model_cell *expected =
-        model_find(&walk->sim->chain.shown, walk->tenant, walk->name, walk->duration, bucket);
+        model_find(&walk->sim->chain.shown, walk->tenant, walk->name, 0, walk->duration, bucket);
     if (!expected)
         sim_fail(walk->sim, "a range has bucket %lld of tenant %u, name %u, duration %d too much",
                  (long long)bucket, walk->tenant, walk->name, walk->duration);
@@ -154,13 +154,14 @@ struct listing {
     bool listed[MODEL_NAMES];
 };
 
-static void check_series(struct sim *sim, unsigned tenant, unsigned name,
+static void check_series(struct sim *sim, unsigned tenant, unsigned name, uint32_t generation,
                          const struct counter *counter)
 {
     unsigned cells = 0;
     for (uint32_t i = 0; i < counter->count; i++) {
         const struct series *series = &counter->series[i];
-        unsigned expected = model_cells(&sim->chain.shown, tenant, name, series->duration);
+        unsigned expected =
+            model_cells(&sim->chain.shown, tenant, name, generation, series->duration);
         if (i && series->duration <= counter->series[i - 1].duration)
             sim_fail(sim, "granularities are not in order");
         if (series->cells != expected || expected == 0)
@@ -169,8 +170,10 @@ static void check_series(struct sim *sim, unsigned tenant, unsigned name,
         cells += expected;
     }
     unsigned all = 0;
-    for (unsigned i = 0; i < sim->chain.shown.cells_count; i++)
-        all += sim->chain.shown.cells[i].tenant == tenant && sim->chain.shown.cells[i].name == name;
+    for (unsigned i = 0; i < sim->chain.shown.cells_count; i++) {
+        const struct model_cell *cell = &sim->chain.shown.cells[i];
+        all += cell->tenant == tenant && cell->name == name && cell->generation == generation;
+    }
     if (cells != all) sim_fail(sim, "tenant %u, name %u lacks a granularity", tenant, name);
 }
 
@@ -185,7 +188,7 @@ static bool list_counter(void *context, struct bytes key, const struct counter *
     if (!plan_find(key, &tenant, &name) || tenant != listing->tenant)
         sim_fail(listing->sim, "a listing of tenant %u has somebody else's counter",
                  listing->tenant);
-    check_series(listing->sim, tenant, name, counter);
+    check_series(listing->sim, tenant, name, 0, counter);
     listing->listed[name] = true;
     return true;
 }
@@ -228,7 +231,6 @@ struct rule_listing {
     unsigned cells; /* counted */
 };
 
-/* A counter has one generation, and with it its name, as long as it is. */
 static bool list_rule_counter(void *context, struct bytes key, const struct counter *counter)
 {
     struct rule_listing *listing = context;
@@ -237,11 +239,7 @@ static bool list_rule_counter(void *context, struct bytes key, const struct coun
     uint32_t generation;
     if (!plan_find_rule(key, &tenant, &name, &generation) || tenant != listing->tenant)
         sim_fail(sim, "tenant %u has a rule counter that never was", listing->tenant);
-    uint32_t *known = &sim->generations[(name - MODEL_RULE) / RULESET_CODES];
-    if (*known && *known != generation)
-        sim_fail(sim, "a rule counter has generations %u and %u", *known, generation);
-    *known = generation;
-    check_series(sim, tenant, name, counter);
+    check_series(sim, tenant, name, generation, counter);
     for (uint32_t i = 0; i < counter->count; i++)
         listing->cells += (unsigned)counter->series[i].cells;
     return true;
@@ -255,9 +253,9 @@ static void compare_rule_cell(struct sim *sim, const struct model_cell *expected
     char json[RULESET_JSON_SIZE];
     struct cell cell = {0};
     ruleset_json((expected->name - MODEL_RULE) % RULESET_CODES, json);
-    struct bytes key = rule_key(arena, bytes_str(plan_tenant(expected->tenant)),
-                                bytes_str(ruleset_counter_name(counter)), sim->generations[counter],
-                                bytes_str(json));
+    struct bytes key =
+        rule_key(arena, bytes_str(plan_tenant(expected->tenant)),
+                 bytes_str(ruleset_counter_name(counter)), expected->generation, bytes_str(json));
     struct cell_ref ref = {key, fingerprint_of(&store->secret, key), expected->duration};
     enum err e = store->ops->get(store, &ref, expected->bucket, READ_ALL, &cell);
     if (e == ERR_NOT_FOUND)
@@ -325,10 +323,7 @@ static bool count_object(void *context, struct bytes key, struct bytes value)
 static void compare_entities(struct sim *sim)
 {
     struct store *store = &sim->probe.store;
-    const struct model_entity *entities = &sim->chain.shown.entities[0][0][0];
-    unsigned found = 0, expected = 0;
-    for (unsigned i = 0; i < MODEL_TENANTS * RULESET_COUNTERS * RULESET_ENTITIES; i++)
-        expected += entities[i].on;
+    unsigned found = 0, expected = sim->chain.shown.entities_count;
     enum err e = store->ops->objects(store, BYTES("s"), BYTES_NONE, count_object, &found);
     if (readable(sim, e, "objects") && found != expected)
         sim_fail(sim, "%u entities are switched on, expected %u", found, expected);

@@ -249,7 +249,7 @@ static void compare_query(struct sim *sim, struct event_query query, unsigned mo
 static struct event_query query_all(const struct sim *sim)
 {
     return (struct event_query){.upto = UINT64_MAX,
-                                .arrived_from = sim->forgotten_ms,
+                                .arrived_from = sim->chain.shown.retained_ms,
                                 .events = true,
                                 .duplicates = true,
                                 .budget = SIZE_MAX};

@@ -22,7 +22,6 @@ static void make_parts(struct sim *sim)
     sim->queue = queue_new(&plan->queue);
     sim->rulebook = rulebook_new();
     sim->rules_next = sim->rules_current = SIM_NO_RULES;
-    memset(sim->generations, 0, sizeof sim->generations);
     sim->commit = commit_new(&(struct commit_config){
         .queue = sim->queue,
         .store = &sim->probe.store,
@@ -41,8 +40,18 @@ static void make_parts(struct sim *sim)
                                                .queue = sim->queue,
                                                .clock = &sim->clock,
                                                .sweep_ms = plan->sweep_ms,
-                                               .retention_ms = INT64_MAX / 4, /* step_forget */
+                                               .retention_ms = plan->retention_ms,
                                                .sweep_ops = plan->sweep_ops});
+    pthread_mutex_init(&sim->enacting, NULL);
+    sim->rebuilds =
+        rebuilds_new(&(struct rebuild_config){.store = &sim->probe.store,
+                                              .rulebook = sim->rulebook,
+                                              .clock = &sim->clock,
+                                              .enacting = &sim->enacting,
+                                              .batch_ops = plan->batch_ops_max,
+                                              .batch_weight = plan->queue.batch_weight_max,
+                                              .propose = errand_propose,
+                                              .context = sim});
 }
 
 /* Whatever is left is refused: `dead` or not, nothing may be under way when parts are freed. */
@@ -55,6 +64,8 @@ static void free_parts(struct sim *sim)
     commit_close(sim->commit);
     commit_free(sim->commit);
     tend_free(sim->tend);
+    rebuilds_free(sim->rebuilds);
+    pthread_mutex_destroy(&sim->enacting);
     if (!traffic_idle(sim)) sim_fail(sim, "a job was never answered");
     queue_free(sim->queue);
     rulebook_free(sim->rulebook);
@@ -174,7 +185,6 @@ void life_begin(struct sim *sim, const char *dir)
     chain_init(&sim->chain);
     chain_init(&sim->picture);
     sim->parser = json_parser_new(EVENT_SIZE_MAX);
-    sim->forgotten_ms = INT64_MIN;
     if (sim->world == SIM_MEMORY) {
         must(memory_open(&store) == ERR_OK);
     } else {
@@ -192,18 +202,24 @@ static void after_restart(struct sim *sim, struct store *store)
     if (dice_chance(&sim->dice, 30)) traffic_ask_keys(sim);
 }
 
+void life_die(struct sim *sim)
+{
+    if (sim->probe.dead) return;
+    sim->crashes++;
+    sim->probe.dead = true;
+    sim_say(sim, "crash");
+    if (sim->world == SIM_MEMORY) {
+        memory_crash(sim->probe.real);
+    } else {
+        disk_disarm(sim->disk);
+        embedded_crash(sim->probe.real);
+    }
+}
+
 void life_crash(struct sim *sim)
 {
     struct store *store = sim->probe.real;
-    sim->crashes++;
-    sim->probe.dead = true;
-    if (sim->world == SIM_MEMORY) {
-        sim_say(sim, "crash");
-        memory_crash(store);
-    } else {
-        disk_disarm(sim->disk);
-        embedded_crash(store);
-    }
+    life_die(sim);
     free_parts(sim);
     if (sim->world == SIM_EMBEDDED) {
         crash_disk(sim);

@@ -12,6 +12,8 @@ void model_init(struct model *model)
 {
     memset(model, 0, sizeof *model);
     model->time_ms = INT64_MIN;
+    for (unsigned i = 0; i < RULESET_COUNTERS; i++)
+        model->counters[i].first_ms = INT64_MAX;
 }
 
 void model_copy(struct model *to, const struct model *from)
@@ -23,8 +25,16 @@ void model_copy(struct model *to, const struct model *from)
     to->events = from->events;
     memcpy(to->keys, from->keys, sizeof to->keys);
     memcpy(to->ids, from->ids, sizeof to->ids);
-    memcpy(to->entities, from->entities, sizeof to->entities);
     memcpy(to->rows, from->rows, sizeof to->rows);
+    memcpy(to->counters, from->counters, sizeof to->counters);
+    to->generation = from->generation;
+    to->retained_ms = from->retained_ms;
+    to->rebuilds_count = from->rebuilds_count;
+    memcpy(to->rebuilds, from->rebuilds, sizeof to->rebuilds);
+    to->garbage_count = from->garbage_count;
+    memcpy(to->garbage, from->garbage, sizeof to->garbage);
+    to->entities_count = from->entities_count;
+    memcpy(to->entities, from->entities, from->entities_count * sizeof *to->entities);
     memcpy(to->cells, from->cells, from->cells_count * sizeof *to->cells);
 }
 
@@ -44,25 +54,31 @@ int64_t model_batch_time(const struct model *model, int64_t wall_ms)
 
 /* ---- cells ---- */
 
+static bool is_of(const struct model_cell *cell, unsigned tenant, unsigned name,
+                  uint32_t generation)
+{
+    return cell->tenant == tenant && cell->name == name && cell->generation == generation;
+}
+
 const struct model_cell *model_find(const struct model *model, unsigned tenant, unsigned name,
-                                    int32_t duration, int64_t bucket)
+                                    uint32_t generation, int32_t duration, int64_t bucket)
 {
     for (unsigned i = 0; i < model->cells_count; i++) {
         const struct model_cell *cell = &model->cells[i];
-        if (cell->tenant == tenant && cell->name == name && cell->duration == duration &&
+        if (is_of(cell, tenant, name, generation) && cell->duration == duration &&
             cell->bucket == bucket)
             return cell;
     }
     return NULL;
 }
 
-unsigned model_cells(const struct model *model, unsigned tenant, unsigned name, int32_t duration)
+unsigned model_cells(const struct model *model, unsigned tenant, unsigned name, uint32_t generation,
+                     int32_t duration)
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < model->cells_count; i++) {
-        const struct model_cell *cell = &model->cells[i];
-        count += cell->tenant == tenant && cell->name == name && cell->duration == duration;
-    }
+    for (unsigned i = 0; i < model->cells_count; i++)
+        count += is_of(&model->cells[i], tenant, name, generation) &&
+                 model->cells[i].duration == duration;
     return count;
 }
 
@@ -75,15 +91,15 @@ static unsigned tenant_cells(const struct model *model, unsigned tenant)
 }
 
 /* Different durations of a counter: each counted at its first cell. */
-static unsigned granularities(const struct model *model, unsigned tenant, unsigned name)
+static unsigned granularities(const struct model *model, const struct model_cell *of)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < model->cells_count; i++) {
         const struct model_cell *cell = &model->cells[i];
-        if (cell->tenant != tenant || cell->name != name) continue;
+        if (!is_of(cell, of->tenant, of->name, of->generation)) continue;
         bool seen = false;
         for (unsigned j = 0; j < i; j++)
-            seen |= model->cells[j].tenant == tenant && model->cells[j].name == name &&
+            seen |= is_of(&model->cells[j], of->tenant, of->name, of->generation) &&
                     model->cells[j].duration == cell->duration;
         count += !seen;
     }
@@ -140,12 +156,13 @@ static enum err change_value(struct model_cell *cell, const struct model_op *op,
     return ERR_OK;
 }
 
-enum err model_room(const struct model *model, const struct model_limits *limits, unsigned tenant,
-                    unsigned name, int32_t duration)
+enum err model_room(const struct model *model, const struct model_limits *limits,
+                    const struct model_cell *cell, bool recount)
 {
-    if (tenant_cells(model, tenant) >= limits->tenant_cells) return ERR_CELL_LIMIT;
-    if (model_cells(model, tenant, name, duration) == 0 &&
-        granularities(model, tenant, name) >= limits->granularities)
+    if (!recount && tenant_cells(model, cell->tenant) >= limits->tenant_cells)
+        return ERR_CELL_LIMIT;
+    if (model_cells(model, cell->tenant, cell->name, cell->generation, cell->duration) == 0 &&
+        granularities(model, cell) >= limits->granularities)
         return ERR_GRANULARITY_LIMIT;
     return ERR_OK;
 }
@@ -154,7 +171,7 @@ static enum err change(struct model *model, const struct model_limits *limits, i
                        const struct model_op *op, struct model_answer *answer, bool *changed)
 {
     struct model_cell *old =
-        (struct model_cell *)model_find(model, op->tenant, op->name, op->duration, op->bucket);
+        (struct model_cell *)model_find(model, op->tenant, op->name, 0, op->duration, op->bucket);
     struct model_cell cell = {.tenant = op->tenant,
                               .name = op->name,
                               .duration = op->duration,
@@ -166,7 +183,7 @@ static enum err change(struct model *model, const struct model_limits *limits, i
     const struct model_cell *shown = e == ERR_OK ? &cell : old;
     answer->added = shown ? shown->added : 0;
     answer->subbed = shown ? shown->subbed : 0;
-    if (e == ERR_OK && !old) e = model_room(model, limits, op->tenant, op->name, op->duration);
+    if (e == ERR_OK && !old) e = model_room(model, limits, &cell, false);
     if (e != ERR_OK) return e;
     *changed = !old || old->added != cell.added || old->subbed != cell.subbed ||
                old->expires_ms != cell.expires_ms;
@@ -186,7 +203,7 @@ static enum err remove_counter(struct model *model, const struct model_op *op)
 {
     bool any = false;
     for (unsigned i = 0; i < model->cells_count;) {
-        if (model->cells[i].tenant == op->tenant && model->cells[i].name == op->name) {
+        if (is_of(&model->cells[i], op->tenant, op->name, op->generation)) {
             remove_at(model, i);
             any = true;
         } else {
@@ -199,7 +216,7 @@ static enum err remove_counter(struct model *model, const struct model_op *op)
 static enum err expire(struct model *model, int64_t time_ms, const struct model_op *op)
 {
     const struct model_cell *cell =
-        model_find(model, op->tenant, op->name, op->duration, op->bucket);
+        model_find(model, op->tenant, op->name, op->generation, op->duration, op->bucket);
     if (!cell || cell->expires_ms == MODEL_NEVER || cell->expires_ms > time_ms)
         return ERR_NOT_FOUND;
     remove_at(model, (unsigned)(cell - model->cells));

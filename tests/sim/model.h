@@ -17,11 +17,14 @@
 
 #define MODEL_TENANTS 3
 #define MODEL_NAMES 4
-#define MODEL_KEYS 48 /* of one tenant */
-#define MODEL_IDS 120 /* of events, of one tenant or of all */
-#define MODEL_CELLS_MAX 1400
+#define MODEL_KEYS 48        /* of one tenant */
+#define MODEL_IDS 120        /* of events, of one tenant or of all */
+#define MODEL_CELLS_MAX 4000 /* rebuilds make a counter's once more */
 #define MODEL_TENANT_CELLS_MAX 400
 #define MODEL_OPS_MAX 48 /* of one job */
+#define MODEL_REBUILDS_MAX 24
+#define MODEL_GENERATIONS_MAX 64 /* of garbage */
+#define MODEL_ENTITIES_MAX 1000
 #define MODEL_NEVER INT64_MIN
 #define MODEL_NO_CAP (-1)
 
@@ -59,7 +62,8 @@ struct model_key {
 struct model_op {
     enum model_kind kind;
     unsigned tenant;
-    unsigned name; /* MODEL_NAMES: one that no increment ever uses */
+    unsigned name;       /* MODEL_NAMES: one that no increment ever uses */
+    uint32_t generation; /* of a rule counter; else 0 */
     int32_t duration;
     int64_t bucket;
     int64_t amount; /* or target */
@@ -105,6 +109,7 @@ struct model_job {
 struct model_cell {
     unsigned tenant;
     unsigned name;
+    uint32_t generation; /* 0: of a direct counter */
     int32_t duration;
     int64_t bucket;
     int64_t added;
@@ -139,9 +144,11 @@ struct model_id {
     struct model_event event;
 };
 
-/* What a transition-safe counter remembers of an entity. */
+/* What a transition-safe counter remembers of an entity that is on. */
 struct model_entity {
-    bool on;
+    unsigned tenant;
+    uint32_t generation;
+    unsigned entity;
     unsigned count;
     unsigned codes[RULESET_SETS]; /* the cells it was switched on under */
 };
@@ -149,6 +156,27 @@ struct model_entity {
 struct model_row {
     unsigned status; /* 0: no row */
     int64_t updated_ms;
+};
+
+/* A rule counter as the store knows it, in the config or not. */
+struct model_counter {
+    bool known;
+    uint32_t generation; /* of the cells that are shown */
+    int64_t since_ms;    /* it is made of every event since then */
+    int64_t first_ms;    /* and the oldest of them arrived then; INT64_MAX: there is none */
+};
+
+enum model_progress { MODEL_WAITING, MODEL_RUNNING, MODEL_DONE, MODEL_FAILED };
+
+/* A counter counted again. */
+struct model_rebuild {
+    unsigned counter;
+    bool force;
+    enum model_progress progress;
+    uint32_t generation; /* that is being made; 0: none yet */
+    int64_t since_ms;
+    int64_t first_ms;
+    uint64_t position; /* every event up to here is in it */
 };
 
 /* One event or dropped duplicate; never changed, shared by all models of a seed. */
@@ -183,8 +211,16 @@ struct model {
     const struct model_past *events; /* the newest */
     struct model_record keys[MODEL_TENANTS][MODEL_KEYS];
     struct model_id ids[MODEL_TENANTS][MODEL_IDS]; /* shared ones are the first tenant's */
-    struct model_entity entities[MODEL_TENANTS][RULESET_COUNTERS][RULESET_ENTITIES];
     struct model_row rows[MODEL_TENANTS];
+    struct model_counter counters[RULESET_COUNTERS];
+    uint32_t generation; /* the last one given out */
+    int64_t retained_ms; /* events that arrived before may be gone */
+    unsigned rebuilds_count;
+    struct model_rebuild rebuilds[MODEL_REBUILDS_MAX]; /* the first has id 1 */
+    unsigned garbage_count;
+    uint32_t garbage[MODEL_GENERATIONS_MAX]; /* generations nobody reads any more */
+    unsigned entities_count;
+    struct model_entity entities[MODEL_ENTITIES_MAX];
     struct model_cell cells[MODEL_CELLS_MAX];
 };
 
@@ -205,14 +241,37 @@ void model_decide(struct model *model, struct model_limits *limits, int64_t time
 /* model_events.c: one event. */
 void model_decide_event(struct model *model, struct model_limits *limits, int64_t time_ms,
                         const struct model_op *op, struct model_answer *answer);
-/* Whether one more cell fits. */
-enum err model_room(const struct model *model, const struct model_limits *limits, unsigned tenant,
-                    unsigned name, int32_t duration);
+/* An event of the past, counted again. Only its counter's cells of the generation in the making
+ * change. */
+enum err model_replay(struct model *model, const struct model_limits *limits, int64_t time_ms,
+                      struct model_rebuild *rebuild, const struct model_past *past);
+/* Whether the event is any business of the counter's. */
+bool model_touches(const struct ruleset_counter *counter, const struct model_event *event);
+/* Whether one more cell fits; `recount`: it takes another one's place. */
+enum err model_room(const struct model *model, const struct model_limits *limits,
+                    const struct model_cell *cell, bool recount);
 
+/* model_rebuild.c: what becomes of whole counters. */
+void model_enact(struct model *model, const struct ruleset *rules, int64_t time_ms);
+/* What somebody who asks for a rebuild has to hear. */
+enum err model_may_rebuild(const struct model *model, const struct ruleset *rules, unsigned counter,
+                           bool force);
+/* Of all time, so that what is lost stays lost. */
+bool model_keeps_totals(const struct ruleset_counter *counter);
+/* The rebuild that is making this generation; NULL: none. */
+struct model_rebuild *model_rebuild_of(struct model *model, uint32_t generation);
+bool model_is_garbage(const struct model *model, uint32_t generation);
+void model_add_garbage(struct model *model, uint32_t generation);
+void model_end_garbage(struct model *model, uint32_t generation);
+/* Whether cells or entities of it are left. */
+bool model_has_generation(const struct model *model, uint32_t generation);
+
+/* `generation` is 0 for a direct counter. */
 const struct model_cell *model_find(const struct model *model, unsigned tenant, unsigned name,
-                                    int32_t duration, int64_t bucket);
+                                    uint32_t generation, int32_t duration, int64_t bucket);
 /* How many cells of that granularity there are. */
-unsigned model_cells(const struct model *model, unsigned tenant, unsigned name, int32_t duration);
+unsigned model_cells(const struct model *model, unsigned tenant, unsigned name, uint32_t generation,
+                     int32_t duration);
 /* Whether a sweep at `now_ms` would find anything. */
 bool model_has_due(const struct model *model, int64_t now_ms);
 

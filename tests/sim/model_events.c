@@ -12,11 +12,14 @@
 struct passage {
     struct model *model;
     const struct model_limits *limits;
-    int64_t time_ms;
+    int64_t time_ms;  /* windows go by it */
+    int64_t stamp_ms; /* of the batch */
     unsigned tenant;
     const struct model_event *event;
-    unsigned changed;       /* cells */
-    unsigned usage_changed; /* of them, of counters of group usage */
+    const struct model_rebuild *rebuild; /* NULL: every counter's shown generation */
+    uint32_t generation;                 /* of the counter being changed */
+    unsigned changed;                    /* cells */
+    unsigned usage_changed;              /* of them, of counters of group usage */
 };
 
 /* ---- cells ---- */
@@ -49,6 +52,7 @@ static struct model_cell cell_before(const struct passage *passage, const struct
     if (old && (!window || passage->time_ms < old->expires_ms - MODEL_WINDOW_IDLE_MS)) return *old;
     struct model_cell cell = {.tenant = passage->tenant,
                               .name = spot->name,
+                              .generation = passage->generation,
                               .duration = spot->duration,
                               .bucket = spot->bucket,
                               .expires_ms = MODEL_NEVER,
@@ -63,14 +67,14 @@ static enum err change_spot(struct passage *passage, const struct ruleset_counte
                             const struct spot *spot, bool down, int64_t amount, int64_t *moved)
 {
     struct model *model = passage->model;
-    struct model_cell *old = (struct model_cell *)model_find(model, passage->tenant, spot->name,
-                                                             spot->duration, spot->bucket);
+    struct model_cell *old = (struct model_cell *)model_find(
+        model, passage->tenant, spot->name, passage->generation, spot->duration, spot->bucket);
     struct model_cell cell = cell_before(passage, old, spot, counter);
     enum err e = move(&cell, down, spot->floor, amount, moved);
     if (e != ERR_OK || *moved == 0) return e;
     if (spot->expires_ms > cell.expires_ms) cell.expires_ms = spot->expires_ms;
-    cell.updated_ms = passage->time_ms;
-    if (!old) e = model_room(model, passage->limits, passage->tenant, spot->name, spot->duration);
+    cell.updated_ms = passage->stamp_ms;
+    if (!old) e = model_room(model, passage->limits, &cell, passage->rebuild != NULL);
     if (e != ERR_OK) return e;
     must(old || model->cells_count < MODEL_CELLS_MAX);
     *(old ? old : &model->cells[model->cells_count++]) = cell;
@@ -157,19 +161,36 @@ static bool applies(const struct ruleset_rule *rule, const struct model_event *e
     return true;
 }
 
+static struct model_entity *entity_of(struct passage *passage)
+{
+    struct model *model = passage->model;
+    for (unsigned i = 0; i < model->entities_count; i++) {
+        struct model_entity *entity = &model->entities[i];
+        if (entity->tenant == passage->tenant && entity->generation == passage->generation &&
+            entity->entity == passage->event->e)
+            return entity;
+    }
+    return NULL;
+}
+
 /* False: no change of state, so nothing to count. */
-static bool flip_entity(struct model_entity *entity, bool down, unsigned codes[RULESET_SETS],
+static bool flip_entity(struct passage *passage, bool down, unsigned codes[RULESET_SETS],
                         unsigned *count)
 {
-    if (entity->on == !down) return false;
-    entity->on = !down;
+    struct model *model = passage->model;
+    struct model_entity *on = entity_of(passage);
+    if ((on != NULL) == !down) return false;
     if (down) {
-        memcpy(codes, entity->codes, sizeof entity->codes);
-        *count = entity->count;
-    } else {
-        memcpy(entity->codes, codes, sizeof entity->codes);
-        entity->count = *count;
+        memcpy(codes, on->codes, sizeof on->codes);
+        *count = on->count;
+        *on = model->entities[--model->entities_count];
+        return true;
     }
+    must(model->entities_count < MODEL_ENTITIES_MAX);
+    on = &model->entities[model->entities_count++];
+    *on =
+        (struct model_entity){passage->tenant, passage->generation, passage->event->e, *count, {0}};
+    memcpy(on->codes, codes, sizeof on->codes);
     return true;
 }
 
@@ -183,9 +204,7 @@ static enum err follow_rule(struct passage *passage, unsigned number,
     int64_t amount = rule->amount ? rule->amount : event->has_n && event->n > 0 ? event->n : 0;
     if (counter->safe) {
         if (!event->e) return ERR_OK;
-        struct model_entity *entity =
-            &passage->model->entities[passage->tenant][number][event->e - 1];
-        if (!flip_entity(entity, rule->down, codes, &count)) return ERR_OK;
+        if (!flip_entity(passage, rule->down, codes, &count)) return ERR_OK;
     }
     enum err e = ERR_OK;
     for (unsigned i = 0; i < count && amount && e == ERR_OK; i++)
@@ -193,12 +212,33 @@ static enum err follow_rule(struct passage *passage, unsigned number,
     return e;
 }
 
+bool model_touches(const struct ruleset_counter *counter, const struct model_event *event)
+{
+    unsigned codes[RULESET_SETS];
+    bool any = false;
+    for (unsigned i = 0; i < counter->rules_count; i++)
+        any |= applies(&counter->rules[i], event);
+    if (!any) return false;
+    return counter->safe ? event->e > 0 : codes_of(event, counter, codes) > 0;
+}
+
+static void note_first(int64_t *first_ms, int64_t time_ms)
+{
+    if (time_ms < *first_ms) *first_ms = time_ms;
+}
+
 static enum err follow_rules(struct passage *passage)
 {
     const struct ruleset *rules = passage->limits->rules;
     for (unsigned number = 0; rules && number < RULESET_COUNTERS; number++) {
         const struct ruleset_counter *counter = &rules->counters[number];
-        for (unsigned i = 0; counter->there && i < counter->rules_count; i++) {
+        const struct model_rebuild *rebuild = passage->rebuild;
+        struct model_counter *shown = &passage->model->counters[number];
+        if (!counter->there || (rebuild && rebuild->counter != number)) continue;
+        passage->generation = rebuild ? rebuild->generation : shown->generation;
+        if (!rebuild && model_touches(counter, passage->event))
+            note_first(&shown->first_ms, passage->time_ms);
+        for (unsigned i = 0; i < counter->rules_count; i++) {
             if (!applies(&counter->rules[i], passage->event)) continue;
             enum err e = follow_rule(passage, number, &counter->rules[i]);
             if (e != ERR_OK) return e;
@@ -259,6 +299,7 @@ static enum err take_event(struct model *model, const struct model_limits *limit
     struct passage passage = {.model = model,
                               .limits = limits,
                               .time_ms = time_ms,
+                              .stamp_ms = time_ms,
                               .tenant = op->tenant,
                               .event = &op->event};
     struct model *before = must_alloc(sizeof *before);
@@ -271,6 +312,20 @@ static enum err take_event(struct model *model, const struct model_limits *limit
     free(before);
     answer->counters = passage.changed;
     return e;
+}
+
+enum err model_replay(struct model *model, const struct model_limits *limits, int64_t time_ms,
+                      struct model_rebuild *rebuild, const struct model_past *past)
+{
+    struct passage passage = {.model = model,
+                              .limits = limits,
+                              .time_ms = past->arrived_ms,
+                              .stamp_ms = time_ms,
+                              .tenant = past->tenant,
+                              .event = &past->event,
+                              .rebuild = rebuild};
+    note_first(&rebuild->first_ms, past->arrived_ms);
+    return follow_rules(&passage);
 }
 
 void model_decide_event(struct model *model, struct model_limits *limits, int64_t time_ms,

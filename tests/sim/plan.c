@@ -117,6 +117,8 @@ static void plan_store(struct plan *plan, struct dice *dice)
 static void plan_events(struct plan *plan, struct dice *dice)
 {
     static const int64_t archive_ms[] = {1, 200, 5000, 1000000};
+    static const int64_t retention_ms[] = {1000, 60000, 3600000, SIM_FOR_EVER, SIM_FOR_EVER};
+    plan->retention_ms = SIM_FOR_EVER;
     plan->events = dice_chance(dice, 60);
     if (!plan->events) return;
     plan->ids = 4 + dice_below(dice, MODEL_IDS - 3);
@@ -125,6 +127,8 @@ static void plan_events(struct plan *plan, struct dice *dice)
         dice_chance(dice, 30) ? dice_between(dice, 1, 40) : MODEL_TENANT_CELLS_MAX;
     plan->limits.granularities += 2;
     plan->archive_ms = DICE_PICK(dice, archive_ms);
+    plan->retention_ms = DICE_PICK(dice, retention_ms);
+    plan->rebuild_weight = dice_chance(dice, 60) ? 2 + dice_below(dice, 10) : 0;
     plan->segment_bytes = (uint64_t)dice_between(dice, 40, 60) * PAGE;
     plan->queue.batch_weight_max = 10 * PAGE;
     plan->rulesets_count = 1 + dice_below(dice, SIM_RULESETS);

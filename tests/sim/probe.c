@@ -21,30 +21,33 @@ static void decide_swept(struct sim *sim, struct model *model, int64_t time_ms, 
 {
     struct model_job job = {.count = 1, .ops = {{.kind = MODEL_EXPIRE}}};
     struct model_op *asked = &job.ops[0];
-    if (op->kind != OP_EXPIRE)
-        sim_fail(sim, "the sweep proposes an operation of kind %d", op->kind);
-    uint32_t generation;
     if (!plan_find(op->counter, &asked->tenant, &asked->name) &&
-        !plan_find_rule(op->counter, &asked->tenant, &asked->name, &generation))
+        !plan_find_rule(op->counter, &asked->tenant, &asked->name, &asked->generation))
         sim_fail(sim, "the sweep names a counter that never was");
     asked->duration = op->duration;
     asked->bucket = op->bucket;
     model_decide(model, &sim->plan.limits, time_ms, &job, 0, 1);
 }
 
-static void decide_slice(struct sim *sim, struct model *model, int64_t time_ms,
+static void decide_flight(struct sim *sim, struct model *model, int64_t time_ms,
+                          struct flight *flight, const struct slice *slice)
+{
+    for (uint32_t i = slice->first; i < slice->first + slice->count; i++)
+        flight->expected.ops[i].put_off = flight->ops[i].err == ERR_BUSY;
+    model_decide(model, &sim->plan.limits, time_ms, &flight->expected, slice->first, slice->count);
+}
+
+static void decide_slice(struct sim *sim, struct model *model, const struct apply *apply,
                          const struct slice *slice)
 {
     struct flight *flight = traffic_flight(slice->job);
-    if (flight) {
-        for (uint32_t i = slice->first; i < slice->first + slice->count; i++)
-            flight->expected.ops[i].put_off = flight->ops[i].err == ERR_BUSY;
-        model_decide(model, &sim->plan.limits, time_ms, &flight->expected, slice->first,
-                     slice->count);
-        return;
-    }
-    for (uint32_t i = 0; i < slice->count; i++)
-        decide_swept(sim, model, time_ms, &slice->job->ops[slice->first + i]);
+    if (flight)
+        decide_flight(sim, model, apply->time_ms, flight, slice);
+    else if (slice->job->ops[slice->first].kind != OP_EXPIRE)
+        care_decided(sim, model, apply, slice);
+    else
+        for (uint32_t i = 0; i < slice->count; i++)
+            decide_swept(sim, model, apply->time_ms, &slice->job->ops[slice->first + i]);
 }
 
 static void decide_batch(struct sim *sim, const struct apply *apply)
@@ -56,14 +59,11 @@ static void decide_batch(struct sim *sim, const struct apply *apply)
     int64_t time_ms = model_batch_time(model, sim->wall_ms);
     sim->plan.limits.rules =
         sim->rules_next == SIM_NO_RULES ? NULL : &sim->plan.rulesets[sim->rules_next];
-    if (apply->slices[0].job->rules)
-        reload_decided(sim, model, apply);
-    else
-        for (uint32_t s = 0; s < apply->slices_count; s++)
-            decide_slice(sim, model, time_ms, &apply->slices[s]);
     if (writes->time_ms != time_ms)
         sim_fail(sim, "batch time %lld, expected %lld", (long long)writes->time_ms,
                  (long long)time_ms);
+    for (uint32_t s = 0; s < apply->slices_count; s++)
+        decide_slice(sim, model, apply, &apply->slices[s]);
     if (writes->count != model->sequence - before ||
         (writes->count && writes->first_sequence != before + 1))
         sim_fail(sim, "the batch has sequences %llu+%u, expected %llu+%llu",
@@ -77,8 +77,9 @@ static void fail_slices(struct sim *sim, const struct apply *apply)
 {
     for (uint32_t s = 0; s < apply->slices_count; s++) {
         struct flight *flight = traffic_flight(apply->slices[s].job);
+        struct errand *errand = errand_of(apply->slices[s].job);
         if (flight) flight->failed = true;
-        if (apply->slices[s].job->rules) sim->reload.failed = true;
+        if (errand) errand->failed = true;
     }
 }
 
@@ -136,10 +137,7 @@ static enum err probe_load(struct store *store, struct read_set *reads, struct a
     const struct apply *apply = CONTAINER_OF(reads, struct apply, reads);
     if (sim->probe.loads++ == 0) traffic_taken(sim, apply);
     enum err e = load_or_fail(sim, reads, arena);
-    if (e != ERR_OK) {
-        fail_slices(sim, apply);
-        traffic_swept(sim, apply);
-    }
+    if (e != ERR_OK) fail_slices(sim, apply);
     return e;
 }
 
@@ -207,8 +205,7 @@ static void take_report(struct sim *sim, void *batch, enum err e)
     } else {
         chain_show_first(&sim->chain);
     }
-    if (apply->slices[0].job->rules) reload_reported(sim, e);
-    traffic_swept(sim, apply);
+    if (apply->slices[0].job->rules) reload_reported(sim, apply->slices[0].job, e);
 }
 
 static void probe_durable(void *context, void *batch, enum err e)
@@ -237,45 +234,57 @@ static uint32_t probe_sync(struct store *store)
     return count;
 }
 
-/* ---- passed on ---- */
+/* ---- passed on, while it lives ---- */
+
+static bool is_dead(struct store *store)
+{
+    return SIM_OF(store)->probe.dead;
+}
 
 static enum err probe_get(struct store *store, const struct cell_ref *ref, int64_t bucket,
                           enum read_how how, struct cell *cell_out)
 {
+    if (is_dead(store)) return ERR_STORAGE;
     return real_of(store)->ops->get(real_of(store), ref, bucket, how, cell_out);
 }
 
 static enum err probe_range(struct store *store, const struct cell_ref *ref, int64_t from,
                             int64_t to, store_cell_fn *visit, void *context)
 {
+    if (is_dead(store)) return ERR_STORAGE;
     return real_of(store)->ops->range(real_of(store), ref, from, to, visit, context);
 }
 
 static enum err probe_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
                           struct range_sum *sum_out)
 {
+    if (is_dead(store)) return ERR_STORAGE;
     return real_of(store)->ops->sum(real_of(store), ref, from, to, sum_out);
 }
 
 static enum err probe_list(struct store *store, struct bytes prefix, struct bytes after,
                            store_counter_fn *visit, void *context)
 {
+    if (is_dead(store)) return ERR_STORAGE;
     return real_of(store)->ops->list(real_of(store), prefix, after, visit, context);
 }
 
 static enum err probe_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
 {
+    if (is_dead(store)) return ERR_STORAGE;
     return real_of(store)->ops->due(real_of(store), now_ms, visit, context);
 }
 
 static enum err probe_object(struct store *store, struct bytes key, struct buf *value_out)
 {
+    if (is_dead(store)) return ERR_STORAGE;
     return real_of(store)->ops->object(real_of(store), key, value_out);
 }
 
 static enum err probe_objects(struct store *store, struct bytes prefix, struct bytes after,
                               store_object_fn *visit, void *context)
 {
+    if (is_dead(store)) return ERR_STORAGE;
     return real_of(store)->ops->objects(real_of(store), prefix, after, visit, context);
 }
 
@@ -287,22 +296,26 @@ static void probe_instant(struct store *store, void (*read)(void *context), void
 static enum err probe_events(struct store *store, const struct event_query *query,
                              store_event_fn *visit, void *context, uint64_t *next_out)
 {
+    if (is_dead(store)) return ERR_STORAGE;
     return real_of(store)->ops->events(real_of(store), query, visit, context, next_out);
 }
 
 static void probe_forget(struct store *store, int64_t before_ms)
 {
-    real_of(store)->ops->forget(real_of(store), before_ms);
+    if (before_ms > SIM_OF(store)->chain.shown.retained_ms)
+        sim_fail(SIM_OF(store), "history is dropped before a commit has said so");
+    if (!is_dead(store)) real_of(store)->ops->forget(real_of(store), before_ms);
 }
 
 static bool probe_tend(struct store *store)
 {
-    return real_of(store)->ops->tend(real_of(store));
+    return !is_dead(store) && real_of(store)->ops->tend(real_of(store));
 }
 
 static void probe_stats(struct store *store, struct store_stats *stats_out)
 {
-    real_of(store)->ops->stats(real_of(store), stats_out);
+    memset(stats_out, 0, sizeof *stats_out);
+    if (!is_dead(store)) real_of(store)->ops->stats(real_of(store), stats_out);
 }
 
 static void probe_close(struct store *store)

@@ -9,14 +9,19 @@ static void let_go(struct sim *sim)
     enact_release(&sim->reload.enactment);
     rules_release(sim->reload.rules);
     sim->reload.busy = false;
+    pthread_mutex_unlock(&sim->enacting);
 }
 
-static void reload_done(struct job *job)
+const struct ruleset *reload_rules(const struct sim *sim, int number)
 {
-    struct sim *sim = job->owner;
-    sim->sync_ops -= sim->reload.count;
-    if (!sim->probe.dead && job->err != (sim->reload.failed ? ERR_STORAGE : ERR_OK))
-        sim_fail(sim, "new rules were answered %s", err_code(job->err));
+    return number == SIM_NO_RULES ? NULL : &sim->plan.rulesets[number];
+}
+
+void reload_answered(struct sim *sim)
+{
+    enum err e = sim->reload.enactment.job.err;
+    if (!sim->probe.dead && !sim->reload.errand.failed && e != ERR_OK)
+        sim_fail(sim, "new rules were answered %s", err_code(e));
     let_go(sim);
 }
 
@@ -30,8 +35,8 @@ static bool plan_reload(struct sim *sim)
     ruleset_write(&sim->plan.rulesets[reload->ruleset], &text);
     buf_add_char(&text, 0);
     reload->rules = rules_of_text(text.data, 0);
-    enum err e = enact_plan(&reload->enactment, &sim->probe.store, sim->wall_ms, reload->rules,
-                            buf_bytes(&text), &why);
+    enum err e =
+        enact_plan(&reload->enactment, &sim->probe.store, reload->rules, buf_bytes(&text), &why);
     if (e != ERR_OK && !(e == ERR_STORAGE && sim->state_faulty))
         sim_fail(sim, "rules were refused: %.*s", (int)why.size, why.data);
     buf_release(&text);
@@ -42,46 +47,29 @@ static bool plan_reload(struct sim *sim)
 void reload_push(struct sim *sim)
 {
     struct reload *reload = &sim->reload;
-    if (!sim->plan.events || reload->busy) return;
-    *reload = (struct reload){.ruleset = (int)dice_below(&sim->dice, sim->plan.rulesets_count)};
+    if (!sim->plan.events || pthread_mutex_trylock(&sim->enacting) != 0) return;
+    *reload = (struct reload){.busy = true,
+                              .ruleset = (int)dice_below(&sim->dice, sim->plan.rulesets_count)};
     bool planned = plan_reload(sim);
-    reload->busy = true;
-    struct job *job = &reload->enactment.job;
-    reload->count = planned ? job->count : 0;
-    bool room = !sim->sync_ops || sim->sync_ops + reload->count <= sim->plan.queue.sync_ops_max;
-    sim_say(sim, "reload rules %d%s", reload->ruleset, planned && room ? "" : ", in vain");
-    if (planned) {
-        job->done = reload_done;
-        job->owner = sim;
-        enum err e = queue_push(sim->queue, job);
-        if (e != (room ? ERR_OK : ERR_BUSY))
-            sim_fail(sim, "new rules were answered %s", err_code(e));
-        if (room) sim->sync_ops += reload->count;
-    }
-    if (!planned || !room) let_go(sim);
+    sim_say(sim, "reload rules %d%s", reload->ruleset, planned ? "" : ", in vain");
+    if (planned)
+        errand_push(sim, &reload->errand, &reload->enactment.job, ERRAND_RELOAD);
+    else
+        let_go(sim);
 }
 
-void reload_taken(struct sim *sim)
+void reload_decided(struct sim *sim, struct model *model, int64_t time_ms)
 {
-    sim->reload.taken = sim->reload.enactment.job.taken;
-}
-
-/* How many objects it changes is for the unit tests to know. */
-void reload_decided(struct sim *sim, struct model *model, const struct apply *apply)
-{
-    if (apply->slices[0].job != &sim->reload.enactment.job || apply->slices[0].job->err != ERR_OK)
-        sim_fail(sim, "new rules were refused");
-    model->sequence += apply->writes.count;
-    if (apply->writes.count) model->time_ms = apply->writes.time_ms;
+    model_enact(model, &sim->plan.rulesets[sim->reload.ruleset], time_ms);
     sim->rules_next = sim->reload.ruleset;
 }
 
-void reload_reported(struct sim *sim, enum err e)
+void reload_reported(struct sim *sim, const struct job *job, enum err e)
 {
-    if (e == ERR_OK) {
-        sim->rules_current = sim->rules_next;
-        sim->reloads++;
-    } else {
+    if (e != ERR_OK) {
         sim->rules_next = sim->rules_current;
+        return;
     }
+    sim->rules_current = sim->rules_next;
+    sim->reloads += job == &sim->reload.enactment.job;
 }

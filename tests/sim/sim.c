@@ -86,6 +86,7 @@ void sim_run(struct sim *sim, const char *dir)
     sim->doing = "the start";
     sim->dice.state = sim->seed * 2 + sim->world;
     sim->wall_ms = 1700000000000 + dice_between(&sim->dice, 0, 1000000000);
+    sim->wall_most_ms = sim->wall_ms;
     sim->mono_ns = dice_between(&sim->dice, 0, 1000000000);
     sim->clock = (struct clock){wall_ms, mono_ns, sim};
     plan_make(sim);
@@ -120,11 +121,13 @@ static void live(const struct options *options, uint64_t seed, const char *dir)
     sim->verbose = options->one;
     sim_run(sim, dir);
     if (sim->verbose)
-        printf("%llu answers, %llu of them 503, %llu crashes, %llu reloads, %u events and "
-               "duplicates, last sequence %llu\n",
-               (unsigned long long)sim->answers, (unsigned long long)sim->failures,
-               (unsigned long long)sim->crashes, (unsigned long long)sim->reloads, sim->events,
-               (unsigned long long)sim->chain.shown.sequence);
+        printf(
+            "%llu answers, %llu of them 503, %llu crashes, %llu reloads, %llu rebuilds, %u events "
+            "and duplicates, last sequence %llu\n",
+            (unsigned long long)sim->answers, (unsigned long long)sim->failures,
+            (unsigned long long)sim->crashes, (unsigned long long)sim->reloads,
+            (unsigned long long)sim->rebuilt, sim->events,
+            (unsigned long long)sim->chain.shown.sequence);
     free(sim);
 }
 

@@ -7,7 +7,10 @@
  *               decide it too
  *   traffic.c   requests, and whether their answers are right
  *   events.c    events as requests carry them and as history shows them
+ *   errands.c   jobs that are no client's, and the world going on while somebody waits for one
  *   reload.c    other rules, brought into force as a reload does it
+ *   care.c      rebuilds, retention and the removal of counters, as batches show them
+ *   rebuild.c   asking for those, and doing them step by step
  *   compare.c   reads, and whether they show what the model shows
  *   steps.c     what happens next
  *
@@ -24,6 +27,7 @@
 #include "dice.h"
 #include "disk.h"
 #include "support/asks.h"
+#include "tend/rebuild.h"
 #include "tend/tend.h"
 
 #define SIM_DURATIONS 5
@@ -31,6 +35,7 @@
 #define SIM_REQUESTS_MAX 32
 #define SIM_RULESETS 4
 #define SIM_NO_RULES (-1)
+#define SIM_FOR_EVER (INT64_MAX / 4)
 
 enum sim_world { SIM_MEMORY, SIM_EMBEDDED };
 
@@ -71,6 +76,8 @@ struct plan {
     unsigned rulesets_count;
     struct ruleset rulesets[SIM_RULESETS];
     int64_t archive_ms;
+    int64_t retention_ms;
+    unsigned rebuild_weight;
 };
 
 /* A request as its client remembers it. */
@@ -107,15 +114,28 @@ struct probe {
     unsigned fail_loads; /* so many more begins or loads fail */
 };
 
+/* A job that is no client's and not of those who tend. */
+enum errand_kind { ERRAND_RELOAD, ERRAND_STEP, ERRAND_ASK, ERRAND_FORGET, ERRAND_DELETE };
+
+struct errand {
+    struct sim *sim;
+    struct job *job;
+    enum errand_kind kind;
+    uint32_t count; /* of its ops when it was pushed */
+    uint32_t taken;
+    unsigned seen; /* rebuilds there were, as readers saw it */
+    bool failed;   /* it must be answered 503 */
+    bool done;
+    struct errand *next;
+};
+
 /* Rules on their way into force; one at a time. */
 struct reload {
     bool busy;
     struct enactment enactment;
     struct rules *rules; /* our reference */
     int ruleset;
-    uint32_t taken;
-    uint32_t count; /* of its ops */
-    bool failed;    /* it must be answered 503 */
+    struct errand errand;
 };
 
 struct sim {
@@ -136,6 +156,8 @@ struct sim {
     struct rulebook *rulebook;
     struct commit *commit;
     struct tend *tend;
+    struct rebuilds *rebuilds;
+    pthread_mutex_t enacting;
     struct probe probe;
     struct chain chain;
 
@@ -144,8 +166,15 @@ struct sim {
     int rules_current;
     struct reload reload;
     struct json_parser *parser;
-    int64_t forgotten_ms;                   /* history that arrived before may be gone */
-    uint32_t generations[RULESET_COUNTERS]; /* as seen since the last start; 0: not yet */
+    int64_t wall_most_ms; /* the latest it ever was */
+
+    struct errand *errands;
+    enum errand_kind errand_kind; /* of what is proposed next */
+    unsigned errands_depth;       /* how many wait inside one another */
+    bool calm;                    /* whoever waits just waits */
+    unsigned asked;               /* for rebuilds */
+    bool failed_errand;           /* the last one failed for a reason */
+    enum err refused;             /* the last step of a rebuild, for this */
 
     struct chain picture; /* the chain when the disk's picture was taken */
     bool pictured;
@@ -162,9 +191,8 @@ struct sim {
     uint32_t tenant_ops[MODEL_TENANTS];
     size_t tenant_bytes[MODEL_TENANTS];
     uint32_t sync_ops;
-    uint32_t sweep_ops;
-    uint32_t sweep_answered;
-    uint32_t waiting; /* ops that waited when the turn began */
+    uint32_t tended_ops; /* of the sweep and of retention */
+    uint32_t waiting;    /* ops that waited when the turn began */
     size_t queue_bytes;
 
     uint64_t checks;                       /* given out; each request has its own */
@@ -177,6 +205,7 @@ struct sim {
     uint64_t crashes;
     uint64_t failures; /* answers 503 */
     uint64_t reloads;
+    uint64_t rebuilt;
     unsigned events; /* in history at the end, duplicates too */
 };
 
@@ -200,6 +229,7 @@ bool plan_find_rule(struct bytes key, unsigned *tenant_out, unsigned *name_out,
 /* life.c */
 void life_begin(struct sim *sim, const char *dir);
 void life_end(struct sim *sim);
+void life_die(struct sim *sim);     /* whoever waits for something hears 503 from here on */
 void life_crash(struct sim *sim);   /* kill or power cut, then restart */
 void life_restart(struct sim *sim); /* an orderly stop and start; embedded only */
 /* Until nothing is under way any more. */
@@ -222,7 +252,7 @@ void traffic_ask_keys(struct sim *sim);
 struct flight *traffic_flight(struct job *job); /* NULL: the sweep's */
 void traffic_taken(struct sim *sim, const struct apply *apply);
 void traffic_refused(struct sim *sim); /* what this turn took; it did not even begin */
-void traffic_swept(struct sim *sim, const struct apply *apply); /* answered, either way */
+bool traffic_sync_room(const struct sim *sim, uint32_t count);
 bool traffic_idle(const struct sim *sim);
 void traffic_check_depth(struct sim *sim);
 
@@ -234,11 +264,33 @@ void events_check(struct sim *sim, const struct flight *flight, unsigned index);
 void events_compare_all(struct sim *sim);
 void events_compare_some(struct sim *sim);
 
+/* errands.c */
+void errand_push(struct sim *sim, struct errand *errand, struct job *job, enum errand_kind kind);
+struct errand *errand_of(const struct job *job); /* NULL: it is none */
+void errands_taken(struct sim *sim);
+void errands_refused(struct sim *sim);
+/* A propose_fn: `sim->errand_kind` says what it is. */
+enum err errand_propose(void *context, struct job *job);
+/* Whether a batch under way brings new rules or generations. */
+bool errands_change_rules(const struct sim *sim);
+
 /* reload.c */
-void reload_push(struct sim *sim); /* if none is under way */
-void reload_taken(struct sim *sim);
-void reload_decided(struct sim *sim, struct model *model, const struct apply *apply);
-void reload_reported(struct sim *sim, enum err e);
+void reload_push(struct sim *sim); /* if nobody else changes rules or generations */
+void reload_answered(struct sim *sim);
+void reload_decided(struct sim *sim, struct model *model, int64_t time_ms);
+void reload_reported(struct sim *sim, const struct job *job, enum err e);
+const struct ruleset *reload_rules(const struct sim *sim, int number); /* NULL: none */
+
+/* care.c: the model goes along with what a batch shows, or says what is wrong with it. */
+void care_decided(struct sim *sim, struct model *model, const struct apply *apply,
+                  const struct slice *slice);
+
+/* rebuild.c */
+void rebuild_some(struct sim *sim);        /* a few steps */
+void rebuild_all(struct sim *sim);         /* until nothing is left to do */
+void rebuild_ask_some(struct sim *sim);    /* somebody asks for one */
+void rebuild_forget_some(struct sim *sim); /* an operator forgets a counter */
+void rebuild_delete_some(struct sim *sim); /* or removes one tenant's cells of it */
 
 /* compare.c */
 void compare_all(struct sim *sim);
@@ -250,5 +302,7 @@ bool step_turn(struct sim *sim);     /* false: nothing was waiting */
 bool step_turn_now(struct sim *sim); /* even if it would wait */
 bool step_sync(struct sim *sim);     /* false: nothing was under way */
 void step_tend(struct sim *sim);
+void step_wait(struct sim *sim, int64_t by_ms);
+void step_meanwhile(struct sim *sim); /* whatever may happen while somebody waits */
 
 #endif

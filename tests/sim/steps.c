@@ -2,6 +2,7 @@
  * something the outside world does to it. */
 #include "sim.h"
 
+#include "base/table.h"
 #include "store/memory.h"
 
 #define HOUR_MS (3600 * 1000)
@@ -22,6 +23,7 @@ bool step_turn_now(struct sim *sim)
     bool any = commit_turn(sim->commit);
     if (any != (sim->waiting > 0))
         sim_fail(sim, "a turn with %u waiting took nothing", sim->waiting);
+    traffic_check_depth(sim);
     return any;
 }
 
@@ -30,42 +32,57 @@ bool step_turn(struct sim *sim)
     return !turn_would_wait(sim) && step_turn_now(sim);
 }
 
+/* A store that fails and keeps what it was given all the same is one that cannot tell. New rules
+ * are then in its tables and not in force: so far no store is like that. */
+static void keep_no_rules(struct sim *sim)
+{
+    if (!sim->sync_breaks || !sim->break_keeps || !errands_change_rules(sim)) return;
+    sim->break_keeps = false;
+    memory_break_sync(sim->probe.real, false);
+}
+
 bool step_sync(struct sim *sim)
 {
     unsigned flying = sim->probe.batches_count;
+    keep_no_rules(sim);
     sim_say(sim, "sync, %u under way", flying);
     bool any = commit_sync_now(sim->commit);
     if (any != (flying > 0)) sim_fail(sim, "a sync of %u batches reported nothing", flying);
+    traffic_check_depth(sim);
     return any;
 }
 
-/* The sweep may have queued a job of its own. */
+/* The sweep and retention may have queued a job each. */
 void step_tend(struct sim *sim)
 {
     uint32_t depth = queue_depth(sim->queue);
     tend_round(sim->tend);
     uint32_t more = queue_depth(sim->queue) - depth;
-    sim_say(sim, "tend, %u swept", more);
-    sim->sweep_ops += more;
-    sim->sync_ops += more;
-    if (sim->sweep_ops > sim->plan.sweep_ops)
-        sim_fail(sim, "the sweep proposes %u cells at once, at most %u", sim->sweep_ops,
-                 sim->plan.sweep_ops);
+    sim_say(sim, "tend, %u proposed", more);
+    sim->tended_ops += more;
+    if (sim->tended_ops > sim->plan.sweep_ops + 1)
+        sim_fail(sim, "%u operations are proposed at once, at most %u", sim->tended_ops,
+                 sim->plan.sweep_ops + 1);
     if (life_writable(sim)) chain_lay_ghosts(&sim->chain);
     sim->state_faulty = false; /* if RocksDB was closed this has opened it again */
 }
 
 /* ---- the outside world ---- */
 
+void step_wait(struct sim *sim, int64_t by_ms)
+{
+    sim->mono_ns += by_ms * 1000000;
+    sim->wall_ms += by_ms;
+    if (sim->wall_ms > sim->wall_most_ms) sim->wall_most_ms = sim->wall_ms;
+}
+
 static void step_clock(struct sim *sim)
 {
     static const int64_t steps_ms[] = {1, 10, 1000, 30000, 600000};
     struct dice *dice = &sim->dice;
-    int64_t by_ms = dice_between(dice, 0, DICE_PICK(dice, steps_ms));
-    sim->mono_ns += by_ms * 1000000;
-    sim->wall_ms += by_ms;
     if (dice_chance(dice, 10)) sim->wall_ms += dice_between(dice, -HOUR_MS, HOUR_MS);
     if (dice_chance(dice, 3)) sim->wall_ms += dice_between(dice, HOUR_MS, 40 * HOUR_MS);
+    step_wait(sim, dice_between(dice, 0, DICE_PICK(dice, steps_ms)));
     if (dice_chance(dice, 30)) tend_confirm_clock(sim->tend);
     sim_say(sim, "the clock goes to %lld", (long long)sim->wall_ms);
 }
@@ -118,7 +135,11 @@ static void step_fault(struct sim *sim)
 
 static void busy_step(struct sim *sim)
 {
-    switch (dice_below(&sim->dice, 5)) {
+    switch (dice_below(&sim->dice, sim->plan.rebuild_weight ? 7 : 5)) {
+    case 5:
+    case 6:
+        rebuild_some(sim);
+        break;
     case 0:
     case 1:
         traffic_push(sim);
@@ -148,7 +169,7 @@ static void be_caught_syncing(struct sim *sim)
 static void be_caught_anywhere(struct sim *sim)
 {
     life_arm_picture(sim, 30, false);
-    for (unsigned i = 0; i < 12 && !sim->pictured; i++)
+    for (unsigned i = 0; i < 12 && !sim->pictured && !sim->probe.dead; i++)
         busy_step(sim);
 }
 
@@ -189,18 +210,51 @@ static void step_reload(struct sim *sim)
     reload_push(sim);
 }
 
-/* Retention: older history may go, ids and counters stay. */
-static void step_forget(struct sim *sim)
+/* Whoever waited was ended while waiting. */
+static void bury(struct sim *sim)
 {
-    struct store *store = &sim->probe.store;
-    const struct model_past *past = sim->chain.shown.events;
-    if (!past) return;
-    for (unsigned back = dice_below(&sim->dice, sim->chain.shown.events_count); back > 0; back--)
-        past = past->before;
-    int64_t before_ms = past->arrived_ms + dice_below(&sim->dice, 2); /* it stays, or just not */
-    if (before_ms > sim->forgotten_ms) sim->forgotten_ms = before_ms;
-    sim_say(sim, "history before %lld may go", (long long)before_ms);
-    store->ops->forget(store, before_ms);
+    if (sim->probe.dead) life_crash(sim);
+}
+
+static void step_rebuild(struct sim *sim)
+{
+    rebuild_some(sim);
+    bury(sim);
+}
+
+static void step_operator(struct sim *sim)
+{
+    switch (dice_below(&sim->dice, 6)) {
+    case 0:
+        rebuild_forget_some(sim);
+        break;
+    case 1:
+        rebuild_delete_some(sim);
+        break;
+    default:
+        rebuild_ask_some(sim);
+    }
+    bury(sim);
+}
+
+/* With several of them waiting inside one another the first has to wait for the last: a little of
+ * that will do. */
+void step_meanwhile(struct sim *sim)
+{
+    static void (*const steps[])(struct sim * sim) = {
+        traffic_push,  traffic_push, traffic_push, step_turn_any, step_turn_any,
+        step_sync_any, step_tend,    step_clock,   compare_some,  traffic_retry};
+    struct dice *dice = &sim->dice;
+    if (dice_chance(dice, sim->plan.crash_weight)) {
+        life_die(sim);
+    } else if (dice_chance(dice, sim->plan.fault_weight)) {
+        step_fault(sim);
+    } else if (sim->errands_depth == 1 && dice_chance(dice, 10)) {
+        dice_chance(dice, 50) ? rebuild_ask_some(sim) : reload_push(sim);
+    } else {
+        DICE_PICK(dice, steps)(sim);
+    }
+    if (!sim->probe.dead) traffic_check_depth(sim);
 }
 
 static void step_drain(struct sim *sim)
@@ -214,17 +268,19 @@ static const struct {
     unsigned weight; /* 0: the plan's */
     void (*run)(struct sim *sim);
 } steps[] = {
-    {"crash", 0, step_crash},    {"fault", 0, step_fault},    {"push", 90, traffic_push},
-    {"turn", 60, step_turn_any}, {"sync", 40, step_sync_any}, {"clock", 15, step_clock},
-    {"tend", 15, step_tend},     {"read", 20, compare_some},  {"retry", 10, traffic_retry},
-    {"heal", 6, step_heal},      {"drain", 3, step_drain},    {"restart", 1, step_restart},
-    {"reload", 5, step_reload},  {"forget", 3, step_forget},
+    {"crash", 0, step_crash},    {"fault", 0, step_fault},     {"push", 90, traffic_push},
+    {"turn", 60, step_turn_any}, {"sync", 40, step_sync_any},  {"clock", 15, step_clock},
+    {"tend", 15, step_tend},     {"read", 20, compare_some},   {"retry", 10, traffic_retry},
+    {"heal", 6, step_heal},      {"drain", 3, step_drain},     {"restart", 1, step_restart},
+    {"reload", 5, step_reload},  {"rebuild", 0, step_rebuild}, {"operator", 0, step_operator},
 };
 
 static unsigned weight_of(const struct sim *sim, unsigned index)
 {
     if (steps[index].run == step_crash) return sim->plan.crash_weight;
     if (steps[index].run == step_fault) return sim->plan.fault_weight;
+    if (steps[index].run == step_rebuild) return sim->plan.rebuild_weight;
+    if (steps[index].run == step_operator) return sim->plan.rebuild_weight / 2;
     return steps[index].weight;
 }
 
@@ -249,8 +305,7 @@ static void sweep_all(struct sim *sim)
     tend_confirm_clock(sim->tend);
     for (unsigned i = 0; i < 2000; i++) {
         if (!model_has_due(&sim->chain.shown, sim->wall_ms)) return;
-        sim->mono_ns += (sim->plan.sweep_ms + 1) * 1000000;
-        sim->wall_ms += sim->plan.sweep_ms + 1;
+        step_wait(sim, sim->plan.sweep_ms + 1);
         step_tend(sim);
         life_drain(sim);
     }
@@ -268,6 +323,9 @@ void steps_run(struct sim *sim)
         traffic_retry(sim);
         life_drain(sim);
     }
+    compare_all(sim);
+    sim->doing = "the last rebuild";
+    rebuild_all(sim);
     compare_all(sim);
     sweep_all(sim);
     traffic_ask_keys(sim);

@@ -202,13 +202,18 @@ static void free_flight(struct flight *flight)
     free(flight);
 }
 
+bool traffic_sync_room(const struct sim *sim, uint32_t count)
+{
+    uint32_t used = sim->sync_ops + sim->tended_ops;
+    return used == 0 || used + count <= sim->plan.queue.sync_ops_max;
+}
+
 /* What the queue has to say. */
 static enum err room_for(const struct sim *sim, const struct flight *flight)
 {
     const struct queue_limits *limits = &sim->plan.queue;
     uint32_t count = flight->job.count;
-    if (flight->job.lane == LANE_SYNC)
-        return sim->sync_ops && sim->sync_ops + count > limits->sync_ops_max ? ERR_BUSY : ERR_OK;
+    if (flight->job.lane == LANE_SYNC) return traffic_sync_room(sim, count) ? ERR_OK : ERR_BUSY;
     if (sim->queue_ops + count > limits->ops_max) return ERR_QUEUE_FULL;
     unsigned tenant = flight->request.asked.tenant;
     if (sim->tenant_ops[tenant] + count > limits->tenant_ops_max) return ERR_QUEUE_FULL;
@@ -510,14 +515,27 @@ static void check_weight(struct sim *sim, const struct apply *apply)
         sim_fail(sim, "a batch of weight %zu, at most %zu", weight, most);
 }
 
+/* New rules, what looks at everything before it, and what no batch has room for. */
+static bool goes_alone(const struct job *job)
+{
+    return job->rules || job->prepare || job->alone;
+}
+
+static void check_alone(struct sim *sim, const struct apply *apply)
+{
+    const struct errand *errand = errand_of(apply->slices[0].job);
+    if (apply->slices_count != 1) sim_fail(sim, "a job that goes alone came with others");
+    if (!errand) sim_fail(sim, "a request of a client goes alone");
+}
+
 void traffic_taken(struct sim *sim, const struct apply *apply)
 {
-    if (apply->slices[0].job->rules) {
-        if (apply->slices_count != 1) sim_fail(sim, "new rules came with other jobs");
-        reload_taken(sim);
+    errands_taken(sim);
+    check_weight(sim, apply);
+    if (goes_alone(apply->slices[0].job)) {
+        check_alone(sim, apply);
         return;
     }
-    check_weight(sim, apply);
     uint32_t ops = 0, sync_ops = 0, sync_slices = 0;
     bool waits = batched_waits(sim);
     uint32_t most = sim->plan.batch_ops_max;
@@ -538,53 +556,31 @@ void traffic_taken(struct sim *sim, const struct apply *apply)
         sim_fail(sim, "%u of %u operations from the sync lane while others wait", sync_ops, most);
 }
 
-/* The sweep's jobs are not ours; it has one at a time. */
-static void note_swept(struct sim *sim, uint32_t answered)
-{
-    sim->sweep_answered += answered;
-    if (sim->sweep_ops == 0 || sim->sweep_answered < sim->sweep_ops) return;
-    sim->sync_ops -= sim->sweep_ops;
-    sim->sweep_ops = sim->sweep_answered = 0;
-}
-
-void traffic_swept(struct sim *sim, const struct apply *apply)
-{
-    uint32_t answered = 0;
-    for (uint32_t s = 0; s < apply->slices_count; s++)
-        if (!traffic_flight(apply->slices[s].job) && !apply->slices[s].job->rules)
-            answered += apply->slices[s].count;
-    note_swept(sim, answered);
-}
-
-/* Only the queue knows what it gave; what it gave of no flight was the sweep's. */
+/* Only the queue knows what it gave. */
 void traffic_refused(struct sim *sim)
 {
-    uint32_t taken = sim->waiting - queue_waiting(sim->queue);
     for (struct flight *flight = sim->flights; flight; flight = flight->next) {
         if (flight->job.taken == flight->taken) continue;
         flight->failed = true;
-        taken -= flight->job.taken - flight->taken;
         flight->taken = flight->job.taken;
         flight->passed_over = 0;
     }
-    struct reload *reload = &sim->reload;
-    if (reload->busy && reload->enactment.job.taken != reload->taken) {
-        taken -= reload->count;
-        reload->failed = true;
-        reload_taken(sim);
-    }
-    note_swept(sim, taken);
+    errands_refused(sim);
 }
 
 bool traffic_idle(const struct sim *sim)
 {
-    return sim->queue_ops == 0 && sim->sync_ops == 0;
+    return sim->queue_ops == 0 && sim->sync_ops == 0 && sim->tended_ops == 0;
 }
 
+/* What is left of the depth is of those who tend, whose jobs are not ours: they are answered whole,
+ * and nobody but them adds any. */
 void traffic_check_depth(struct sim *sim)
 {
     uint32_t depth = queue_depth(sim->queue);
-    if (depth != sim->queue_ops + sim->sync_ops)
-        sim_fail(sim, "the queue says %u operations are unanswered, expected %u", depth,
-                 sim->queue_ops + sim->sync_ops);
+    uint32_t ours = sim->queue_ops + sim->sync_ops;
+    if (depth < ours || depth - ours > sim->tended_ops)
+        sim_fail(sim, "the queue says %u operations are unanswered, expected %u and up to %u",
+                 depth, ours, sim->tended_ops);
+    sim->tended_ops = depth - ours;
 }
