@@ -75,6 +75,9 @@ static void add_value(struct buf *line, const struct log_field *field)
     case LOG_TYPE_BOOL:
         buf_add(line, field->boolean ? BYTES("true") : BYTES("false"));
         break;
+    case LOG_TYPE_JSON:
+        buf_add(line, field->text);
+        break;
     default:
         unreachable_state(field->type);
     }

@@ -21,6 +21,7 @@ enum log_type {
     LOG_TYPE_UINT,
     LOG_TYPE_REAL,
     LOG_TYPE_BOOL,
+    LOG_TYPE_JSON, /* text that is JSON already */
 };
 
 struct log_field {
@@ -87,6 +88,11 @@ static inline struct log_field log_real(const char *key, double value)
 static inline struct log_field log_bool(const char *key, bool value)
 {
     return (struct log_field){.key = key, .type = LOG_TYPE_BOOL, .boolean = value};
+}
+/* An object or a list, made by the caller. */
+static inline struct log_field log_json(const char *key, struct bytes json)
+{
+    return (struct log_field){.key = key, .type = LOG_TYPE_JSON, .text = json};
 }
 
 /* Lets through `lines_max` lines a second and counts the rest, so that one noisy cause cannot fill

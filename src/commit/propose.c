@@ -70,6 +70,12 @@ struct op propose_object_if(struct arena *arena, const struct hash_secret *secre
     return op;
 }
 
+struct op propose_mark(struct bytes tenant, struct mark_change *change)
+{
+    return (struct op){
+        .kind = OP_MARK, .tenant = tenant, .mark = change, .weight = mark_weight(change)};
+}
+
 struct op propose_delete(struct arena *arena, const struct hash_secret *secret, struct bytes key)
 {
     struct bytes copy = arena_copy(arena, key);

@@ -6,6 +6,7 @@
 #define TALLY_COMMIT_PROPOSE_H
 
 #include "commit/queue.h"
+#include "core/mark.h"
 
 /* Returns the job's error, ERR_OK if it was decided; of a job that is not atomic each op has its
  * own. The job's `done` and `owner` are taken. */
@@ -23,6 +24,9 @@ struct op propose_object(struct arena *arena, const struct hash_secret *secret, 
                          struct bytes value);
 struct op propose_object_if(struct arena *arena, const struct hash_secret *secret, struct bytes key,
                             struct bytes expected, struct bytes value);
+
+/* An op that takes one step of reconciling an entity; the change stays the caller's. */
+struct op propose_mark(struct bytes tenant, struct mark_change *change);
 
 /* An op that removes one dimension set of a rule counter; its key (core/name.h) is copied. */
 struct op propose_delete(struct arena *arena, const struct hash_secret *secret, struct bytes key);

@@ -120,7 +120,7 @@ static bool has_keys(struct bytes json, const struct dimension_set *set)
         struct buf key = {.data = text, .capacity = sizeof text, .max = sizeof text};
         const struct dimension pair = {.key = set->sources[i].name, .value = BYTES("")};
         dimensions_write(&key, &pair, 1); /* {"key":""} */
-        size_t size = key.size - 4;       /* "key" */
+        size_t size = key.size - 5;       /* "key" */
         if (key.failed || (size_t)(end - at) < size + 2) return false;
         if (*at++ != (i == 0 ? '{' : ',') || memcmp(at, text + 1, size) != 0) return false;
         at += size;

@@ -1,0 +1,271 @@
+/* entity.c -- the steps of counting one entity anew. */
+#include "reconcile/entity.h"
+
+#include "core/event.h"
+#include "core/name.h"
+#include "core/object.h"
+
+#define ENTITY_CHUNK 4096
+#define SETTLE_TRIES 3
+
+/* -- What it is about -------------------------------------------------------------------------- */
+
+/* The values of the entity's keys, in the order of the query's parameters. */
+static bool read_values(struct entity *entity, struct json_parser *parser)
+{
+    const struct reconcile *reconcile = entity->reconcile;
+    struct bytes json = entity->query.entity_json;
+    char *text = arena_zalloc(&entity->arena, json.size + JSON_PADDING);
+    struct json_value root, found[RULES_DIMENSIONS_MAX];
+    struct bytes *values = arena_zalloc(&entity->arena, sizeof *values * RULES_DIMENSIONS_MAX);
+    memcpy(text, json.data, json.size);
+    if (!json_parse(parser, bytes_of(text, json.size), &root) || root.type != JSON_OBJECT)
+        return false;
+    json_pick(&root, reconcile->parameters, reconcile->entity.count, found);
+    for (unsigned i = 0; i < reconcile->entity.count; i++) {
+        if (found[i].type != JSON_STRING) return false;
+        values[i] = arena_copy(&entity->arena, found[i].string);
+    }
+    entity->query.values = values;
+    return true;
+}
+
+/* The cells as the rules in force name them. */
+static bool name_counters(struct entity *entity)
+{
+    const struct reconcile *reconcile = entity->reconcile;
+    struct mark_change *change = &entity->change;
+    change->adjustments =
+        arena_zalloc(&entity->arena, reconcile->counters_count * sizeof *change->adjustments);
+    for (unsigned i = 0; i < reconcile->counters_count; i++) {
+        struct adjustment *adjustment = &change->adjustments[change->adjustments_count++];
+        const struct definition *definition =
+            rules_find(entity->rules, reconcile->counters[i].name);
+        if (!definition || definition->frozen) return false;
+        adjustment->counter = definition->name;
+        adjustment->key = rule_key(&entity->arena, entity->query.tenant, definition->name,
+                                   definition->generation, entity->query.entity_json);
+        adjustment->print = fingerprint_of(&entity->config->store->secret, adjustment->key);
+    }
+    return true;
+}
+
+bool entity_init(struct entity *entity, const struct entity_config *config, struct rules *rules,
+                 const struct reconcile *reconcile, struct bytes tenant, struct bytes entity_json,
+                 struct json_parser *parser)
+{
+    *entity = (struct entity){.config = config, .rules = rules, .reconcile = reconcile};
+    arena_init(&entity->arena, ENTITY_CHUNK);
+    entity->query = (struct truth_query){.rules = rules,
+                                         .reconcile = reconcile,
+                                         .tenant = arena_copy(&entity->arena, tenant),
+                                         .entity_json = arena_copy(&entity->arena, entity_json)};
+    entity->change.recounted = reconcile->truth == TRUTH_EVENTS;
+    entity->change.place = mark_place_of(&entity->arena, &config->store->secret, reconcile->name,
+                                         entity->query.tenant, entity->query.entity_json);
+    return read_values(entity, parser) && name_counters(entity);
+}
+
+void entity_release(struct entity *entity)
+{
+    rules_release(entity->rules);
+    arena_release(&entity->arena);
+}
+
+/* -- As it stands ------------------------------------------------------------------------------ */
+
+struct beginning {
+    struct entity *entity;
+    struct buf row;
+    enum err err;
+};
+
+static enum err read_counter(struct entity *entity, struct adjustment *adjustment)
+{
+    struct store *store = entity->config->store;
+    const struct cell_ref ref = {adjustment->key, adjustment->print, 0};
+    struct cell cell;
+    enum err e = store->ops->get(store, &ref, 0, READ_ALL, &cell);
+    adjustment->then = e == ERR_OK ? cell_triple(&cell).net : 0;
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+/* May be run again from its start. */
+static void read_all(void *context)
+{
+    struct beginning *beginning = context;
+    struct entity *entity = beginning->entity;
+    struct store *store = entity->config->store;
+    buf_reset(&beginning->row);
+    enum err e = store->ops->object(store, entity->change.place.key, &beginning->row);
+    if (e == ERR_NOT_FOUND) e = ERR_OK;
+    for (uint32_t i = 0; i < entity->change.adjustments_count && e == ERR_OK; i++)
+        e = read_counter(entity, &entity->change.adjustments[i]);
+    beginning->err = e;
+}
+
+enum err entity_begin(struct entity *entity)
+{
+    struct store *store = entity->config->store;
+    struct beginning beginning = {.entity = entity};
+    buf_init(&beginning.row, 4 * MARK_SIZE);
+    store->ops->instant(store, read_all, &beginning);
+    if (beginning.err == ERR_OK && !mark_decode(buf_bytes(&beginning.row), &entity->mark))
+        beginning.err = ERR_CORRUPT;
+    entity->change.version = entity->mark.version;
+    buf_release(&beginning.row);
+    return beginning.err;
+}
+
+/* -- Putting it right -------------------------------------------------------------------------- */
+
+static enum err propose_change(struct entity *entity, enum mark_step step)
+{
+    const struct entity_config *config = entity->config;
+    entity->change.step = step;
+    struct op op = propose_mark(entity->query.tenant, &entity->change);
+    struct job job = {.ops = &op,
+                      .count = 1,
+                      .lane = LANE_SYNC,
+                      .whole = true,
+                      .weighty = true,
+                      .tenant = entity->query.tenant};
+    enum err e = config->propose(config->context, &job);
+    return e == ERR_OK ? op.err : e;
+}
+
+/* Makes the definitions say that events alone no longer explain their counters. Before they do no
+ * adjustment is let through, so no rebuild can undo one unawares (SPEC 7). */
+static enum err enact_adjusted(struct entity *entity, struct rules *rules)
+{
+    const struct entity_config *config = entity->config;
+    const struct reconcile *reconcile = entity->reconcile;
+    struct arena *arena = &entity->arena;
+    struct rules *next = rules_with_adjusted(rules, reconcile);
+    struct op ops[RECONCILE_COUNTERS_MAX];
+    uint32_t count = 0;
+    for (unsigned i = 0; i < reconcile->counters_count; i++) {
+        const struct definition *before = rules_find(rules, reconcile->counters[i].name);
+        const struct definition *after = rules_find(next, reconcile->counters[i].name);
+        if (!before || before->frozen || before->adjusted) continue;
+        ops[count++] = propose_object_if(
+            arena, &config->store->secret, object_key(arena, OBJECT_DEFINITION, before->name),
+            definition_bytes(arena, before), definition_bytes(arena, after));
+    }
+    struct job job = {.ops = ops,
+                      .count = count,
+                      .lane = LANE_SYNC,
+                      .atomic = true,
+                      .whole = true,
+                      .alone = true,
+                      .weighty = true,
+                      .rules = next};
+    enum err e = count ? config->propose(config->context, &job) : ERR_OK;
+    rules_release(next);
+    return e;
+}
+
+static enum err say_adjusted(struct entity *entity)
+{
+    pthread_mutex_lock(entity->config->enacting);
+    struct rules *rules = rulebook_hold(entity->config->rulebook);
+    enum err e = enact_adjusted(entity, rules);
+    rules_release(rules);
+    pthread_mutex_unlock(entity->config->enacting);
+    return e;
+}
+
+enum err entity_settle(struct entity *entity)
+{
+    enum err e = ERR_CONFLICT;
+    for (unsigned try = 0; try < SETTLE_TRIES; try++) {
+        entity->change.unadjusted = false;
+        e = propose_change(entity, MARK_PASS);
+        if (e != ERR_CONFLICT || !entity->change.unadjusted) return e;
+        e = say_adjusted(entity);
+        if (e != ERR_OK) return e;
+    }
+    return ERR_CONFLICT;
+}
+
+enum err entity_fail(struct entity *entity, int64_t retry_ms)
+{
+    uint32_t count = entity->change.adjustments_count;
+    entity->change.retry_ms = retry_ms;
+    entity->change.adjustments_count = 0;
+    enum err e = propose_change(entity, MARK_FAIL);
+    entity->change.adjustments_count = count;
+    return e;
+}
+
+/* -- Showing it -------------------------------------------------------------------------------- */
+
+void entity_show(struct buf *buf, const struct entity *entity)
+{
+    for (unsigned i = 0; i < entity->reconcile->entity.count; i++) {
+        if (i) buf_add_char(buf, '/');
+        buf_add(buf, entity->query.values[i]);
+    }
+}
+
+static __int128 number_of(const struct adjustment *adjustment, enum entity_number which)
+{
+    switch (which) {
+    case ENTITY_BEFORE:
+        return adjustment->before;
+    case ENTITY_AFTER:
+        return adjustment->after;
+    case ENTITY_DIFFERENCE:
+        return (__int128)adjustment->after - adjustment->before;
+    case ENTITY_THEN:
+        return adjustment->then;
+    case ENTITY_TRUTH:
+        return adjustment->truth;
+    }
+    unreachable_state(which);
+}
+
+void entity_write(struct buf *buf, const struct entity *entity, enum entity_number which)
+{
+    for (uint32_t i = 0; i < entity->change.adjustments_count; i++) {
+        const struct adjustment *adjustment = &entity->change.adjustments[i];
+        buf_add_char(buf, i ? ',' : '{');
+        buf_add_json(buf, adjustment->counter);
+        buf_add_char(buf, ':');
+        buf_add_i128(buf, number_of(adjustment, which));
+    }
+    buf_add_char(buf, '}');
+}
+
+/* Two 64-bit numbers differ by less than 2^64. */
+static uint64_t drift_of(const struct adjustment *adjustment)
+{
+    __int128 drift = number_of(adjustment, ENTITY_DIFFERENCE);
+    return (uint64_t)(drift < 0 ? -drift : drift);
+}
+
+uint64_t entity_drift(const struct entity *entity)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < entity->change.adjustments_count; i++) {
+        uint64_t drift = drift_of(&entity->change.adjustments[i]);
+        if (drift > most) most = drift;
+    }
+    return most;
+}
+
+uint64_t entity_drift_sum(const struct entity *entity)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < entity->change.adjustments_count; i++)
+        if (__builtin_add_overflow(sum, drift_of(&entity->change.adjustments[i]), &sum))
+            return UINT64_MAX;
+    return sum;
+}
+
+int64_t entity_size(struct entity *entity)
+{
+    if (entity->reconcile->size_by < 0) return 0;
+    struct adjustment *adjustment = &entity->change.adjustments[entity->reconcile->size_by];
+    return read_counter(entity, adjustment) == ERR_OK ? adjustment->then : 0;
+}

@@ -1,0 +1,58 @@
+/* reconciler_internal.h -- what reconciler.c, entries.c and ask.c share. */
+#ifndef TALLY_RECONCILE_RECONCILER_INTERNAL_H
+#define TALLY_RECONCILE_RECONCILER_INTERNAL_H
+
+#include "reconcile/flights.h"
+#include "reconcile/reconciler.h"
+
+/* What is remembered of an entry of the config as long as it stays as it is. Under the reconciler's
+ * lock, but for `name`, `check` and `truth`, which never change. */
+struct entry {
+    struct bytes name;
+    uint64_t check; /* of all that says where and how to count */
+    struct truth *truth;
+    unsigned users;             /* who hold it */
+    unsigned running;           /* passes under way */
+    int64_t scan_at_ns;         /* the next scan */
+    int64_t down_until_ns;      /* the source could not be asked: not before */
+    unsigned downs;             /* in a row */
+    char tenant[NAME_SIZE_MAX]; /* who had the last turn */
+    size_t tenant_size;
+    uint64_t pending; /* as of the last scan */
+    int64_t oldest_ms;
+    struct entry *next;
+};
+
+/* An entity taken up and waiting for a worker. */
+struct work {
+    struct entity entity;
+    struct entry *entry; /* held */
+    struct work *next;
+};
+
+struct reconciler {
+    struct reconciler_config config;
+    struct json_parser *parser; /* the scanner's */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* work came, or the end */
+    struct entry *entries;
+    struct flights flights;
+    struct work *first;
+    struct work **last;
+    int64_t useless_at_ns; /* when to look for useless rows */
+    bool stopped;
+};
+
+/* entries.c; the lock is held. */
+
+/* The entry as these rules have it, made if need be; to be given back. */
+struct entry *entry_hold(struct reconciler *reconciler, const struct reconcile *reconcile);
+void entry_give(struct entry *entry);
+/* Frees those that are not in the rules any more and that nobody holds. NULL: all. */
+void entries_trim(struct reconciler *reconciler, const struct rules *rules);
+
+/* The source could not be asked, or could: how long until it is asked again. */
+void entry_down(struct entry *entry, int64_t now_ns);
+void entry_up(struct entry *entry);
+
+#endif

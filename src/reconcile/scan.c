@@ -1,0 +1,201 @@
+/* scan.c -- chooses among the rows of the dirty queue.
+ *
+ * A scan walks all rows of its entry, which are those pending and those counted lately: some
+ * microseconds each. The thread that scans leaves ten times as long between two scans as one took
+ * (reconciler.c), so a queue of any length costs a tenth of a core at most. */
+#include "reconcile/scan.h"
+
+#include <stdlib.h>
+
+#include "core/object.h"
+
+/* The best rows of one tenant so far, the best first. Rows come grouped by tenant. */
+struct share {
+    struct bytes tenant;
+    struct scan_row *rows;
+    unsigned count;
+    unsigned capacity;
+    unsigned taken;
+};
+
+struct walk {
+    struct scan *scan;
+    struct share *shares;
+    unsigned count;
+    unsigned capacity;
+    bool corrupt;
+};
+
+/* -- Whose time has come ----------------------------------------------------------------------- */
+
+/* A time in the future is a clock that was set back since: it holds nobody up. */
+static bool is_within(int64_t time_ms, int64_t interval_ms, int64_t now_ms)
+{
+    return time_ms != TIME_NONE && time_ms <= now_ms && now_ms - time_ms < interval_ms;
+}
+
+#define RETRY_MS_MAX (10 * 60 * 1000) /* no back-off is longer */
+
+static bool is_due(const struct scan *scan, const struct mark *mark)
+{
+    int64_t now_ms = scan->now_ms;
+    bool held = mark->retry_ms != TIME_NONE && mark->retry_ms > now_ms &&
+                mark->retry_ms - now_ms <= RETRY_MS_MAX;
+    return !held && !is_within(mark->updated_ms, scan->reconcile->min_interval_ms, now_ms);
+}
+
+/* TIME_NONE is the smallest time there is, so never counted comes first by itself; among those the
+ * one that has waited longest. */
+static bool comes_before(const struct mark *a, const struct mark *b)
+{
+    if (a->updated_ms != b->updated_ms) return a->updated_ms < b->updated_ms;
+    return a->marked_ms < b->marked_ms;
+}
+
+/* -- The best of each tenant ------------------------------------------------------------------- */
+
+static void *grown(struct arena *arena, const void *items, unsigned count, unsigned capacity,
+                   size_t size)
+{
+    void *more = arena_alloc(arena, capacity * size);
+    if (count) memcpy(more, items, count * size);
+    return more;
+}
+
+static struct share *share_of(struct walk *walk, struct bytes tenant)
+{
+    struct arena *arena = walk->scan->arena;
+    if (walk->count && bytes_equal(walk->shares[walk->count - 1].tenant, tenant))
+        return &walk->shares[walk->count - 1];
+    if (walk->count == walk->capacity) {
+        walk->capacity = walk->capacity * 2 + 8;
+        walk->shares =
+            grown(arena, walk->shares, walk->count, walk->capacity, sizeof *walk->shares);
+    }
+    walk->shares[walk->count] = (struct share){.tenant = arena_copy(arena, tenant)};
+    return &walk->shares[walk->count++];
+}
+
+static void share_add(struct walk *walk, struct share *share, struct bytes entity_json,
+                      const struct mark *mark)
+{
+    struct arena *arena = walk->scan->arena;
+    unsigned most = (unsigned)walk->scan->reconcile->scan_limit;
+    if (share->count == most && !comes_before(mark, &share->rows[most - 1].mark)) return;
+    if (share->count == most) share->count--;
+    if (share->count == share->capacity) {
+        share->capacity = share->capacity * 2 + 4;
+        share->rows = grown(arena, share->rows, share->count, share->capacity, sizeof *share->rows);
+    }
+    unsigned at = share->count++;
+    for (; at > 0 && comes_before(mark, &share->rows[at - 1].mark); at--)
+        share->rows[at] = share->rows[at - 1];
+    share->rows[at] = (struct scan_row){share->tenant, arena_copy(arena, entity_json), *mark};
+}
+
+static bool see_row(void *context, struct bytes key, struct bytes value)
+{
+    struct walk *walk = context;
+    struct scan *scan = walk->scan;
+    struct bytes name, tenant, entity_json;
+    struct mark mark;
+    walk->corrupt =
+        !mark_key_split(key, &name, &tenant, &entity_json) || !mark_decode(value, &mark);
+    if (walk->corrupt) return false;
+    if (!mark.pending || !reconcile_has_tenant(scan->reconcile, tenant)) return true;
+    scan->pending++;
+    if (mark.marked_ms < scan->oldest_ms) scan->oldest_ms = mark.marked_ms;
+    if (is_due(scan, &mark)) share_add(walk, share_of(walk, tenant), entity_json, &mark);
+    return true;
+}
+
+/* -- Taking turns ------------------------------------------------------------------------------ */
+
+/* The first tenant after the one that was served last, in the order of their ids. */
+static unsigned first_turn(const struct walk *walk)
+{
+    for (unsigned i = 0; i < walk->count; i++)
+        if (bytes_compare(walk->shares[i].tenant, walk->scan->after_tenant) > 0) return i;
+    return 0;
+}
+
+static void take_turns(struct walk *walk)
+{
+    struct scan *scan = walk->scan;
+    unsigned most = (unsigned)scan->reconcile->scan_limit;
+    unsigned first = walk->count ? first_turn(walk) : 0;
+    bool any = true;
+    scan->rows = arena_alloc(scan->arena, most * sizeof *scan->rows);
+    while (any && scan->count < most) {
+        any = false;
+        for (unsigned i = 0; i < walk->count && scan->count < most; i++) {
+            struct share *share = &walk->shares[(first + i) % walk->count];
+            if (share->taken == share->count) continue;
+            scan->rows[scan->count++] = share->rows[share->taken++];
+            any = true;
+        }
+    }
+}
+
+enum err scan_run(struct scan *scan, struct store *store)
+{
+    struct walk walk = {.scan = scan};
+    struct bytes prefix = mark_prefix(scan->arena, scan->reconcile->name, BYTES_NONE);
+    scan->rows = NULL;
+    scan->count = 0;
+    scan->pending = 0;
+    scan->oldest_ms = INT64_MAX;
+    enum err e = store->ops->objects(store, prefix, BYTES_NONE, see_row, &walk);
+    if (e == ERR_OK && walk.corrupt) e = ERR_CORRUPT;
+    if (e == ERR_OK) take_turns(&walk);
+    return e;
+}
+
+/* -- Rows that are of no more use -------------------------------------------------------------- */
+
+struct useless {
+    struct store *store;
+    const struct rules *rules;
+    int64_t now_ms;
+    struct arena *arena;
+    struct mark_change *changes;
+    struct bytes *tenants;
+    unsigned count;
+    unsigned most;
+};
+
+static bool is_useless(const struct useless *useless, struct bytes name, struct bytes tenant,
+                       const struct mark *mark)
+{
+    const struct reconcile *reconcile = reconcile_find(useless->rules, name);
+    if (!reconcile || !reconcile_has_tenant(reconcile, tenant)) return true;
+    if (mark->pending) return false;
+    return !is_within(mark->updated_ms, reconcile->min_interval_ms, useless->now_ms);
+}
+
+static bool see_useless(void *context, struct bytes key, struct bytes value)
+{
+    struct useless *useless = context;
+    struct bytes name, tenant, entity_json;
+    struct mark mark;
+    if (!mark_key_split(key, &name, &tenant, &entity_json) || !mark_decode(value, &mark))
+        return true;
+    if (!is_useless(useless, name, tenant, &mark)) return true;
+    useless->tenants[useless->count] = arena_copy(useless->arena, tenant);
+    useless->changes[useless->count++] = (struct mark_change){
+        .step = MARK_FORGET,
+        .version = mark.version,
+        .place = mark_place_of(useless->arena, &useless->store->secret, name, tenant, entity_json)};
+    return useless->count < useless->most;
+}
+
+enum err scan_useless(struct store *store, const struct rules *rules, int64_t now_ms,
+                      struct arena *arena, struct mark_change *changes, struct bytes *tenants,
+                      unsigned most, unsigned *count_out)
+{
+    struct useless useless = {store, rules, now_ms, arena, changes, tenants, 0, most};
+    enum err e = store->ops->objects(store, object_key(arena, OBJECT_MARK, BYTES_NONE), BYTES_NONE,
+                                     see_useless, &useless);
+    *count_out = useless.count;
+    return e;
+}

@@ -1,0 +1,41 @@
+/* scan.h -- which entities are next: a walk through an entry's rows of the dirty queue.
+ *
+ * Nothing is remembered between two scans but whose turn it is: what is pending stands in the
+ * store, so a server that was killed goes on where it was, and nothing can be stuck. */
+#ifndef TALLY_RECONCILE_SCAN_H
+#define TALLY_RECONCILE_SCAN_H
+
+#include "core/mark.h"
+#include "core/reconcile.h"
+#include "store/store.h"
+
+struct scan_row {
+    struct bytes tenant;
+    struct bytes entity_json;
+    struct mark mark;
+};
+
+struct scan {
+    struct arena *arena; /* of everything found */
+    const struct reconcile *reconcile;
+    int64_t now_ms;
+    struct bytes after_tenant; /* whose turn it was last; size 0: nobody's */
+
+    /* out */
+    struct scan_row *rows; /* in the order they are to be taken up */
+    unsigned count;        /* reconcile->scan_limit at most */
+    uint64_t pending;      /* all there are, whether their time has come or not */
+    int64_t oldest_ms;     /* since when the oldest of them is; INT64_MAX: none */
+};
+
+/* Pending rows whose time has come: never counted before, then counted longest ago; of several
+ * tenants one each in turn. */
+MUST_USE enum err scan_run(struct scan *scan, struct store *store);
+
+/* Rows that are no longer of use, up to `most` of them, as ops of MARK_FORGET: counted so long ago
+ * that nothing asks when, or of an entry or a tenant that is not in the rules any more. */
+MUST_USE enum err scan_useless(struct store *store, const struct rules *rules, int64_t now_ms,
+                               struct arena *arena, struct mark_change *changes,
+                               struct bytes *tenants, unsigned most, unsigned *count_out);
+
+#endif
