@@ -207,6 +207,7 @@ function postgresBin() {
 export class Postgres extends Peer {
   name = 'postgres';
   bin = postgresBin();
+  settings = {}; // of the server, beside where it listens
 
   /** PostgreSQL refuses to run as root; then it runs as the user its package made. */
   asOwner(program, args) {
@@ -223,9 +224,21 @@ export class Postgres extends Peer {
     const options = { cwd: this.directory, env: { ...process.env, LC_ALL: 'C' } };
     await command(...this.asOwner(path.join(this.bin, 'initdb'),
       ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8']), options);
+    await this.startServer();
+  }
+
+  /** On the data that is there. */
+  async startServer() {
+    const data = path.join(this.directory, 'data');
+    const options = { cwd: this.directory, env: { ...process.env, LC_ALL: 'C' } };
     await this.spawn(...this.asOwner(path.join(this.bin, 'postgres'),
-      ['-D', data, '-k', this.directory, '-c', 'listen_addresses=']), { ready: /ready to accept connections/, ...options });
+      ['-D', data, '-k', this.directory, ...this.#settings()]), { ready: /ready to accept (read-only )?connections/, ...options });
     await until('PostgreSQL answering', 10000, () => this.sql('SELECT 1'));
+  }
+
+  #settings() {
+    const all = { listen_addresses: '', ...this.settings };
+    return Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   }
 
   sql(text, seconds = 120) {

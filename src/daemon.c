@@ -19,6 +19,9 @@
 #include "base/listen.h"
 #include "base/metrics.h"
 #include "commit/commit.h"
+#include "reconcile/ask.h"
+#include "reconcile/truth_events.h"
+#include "reconcile/truth_postgres.h"
 #include "store/embedded/embedded.h"
 #include "reload.h"
 #include "store/memory.h"
@@ -29,6 +32,7 @@
 #define BATCHES_IN_FLIGHT 4u /* being decided, written or answered at the same time */
 #define INLINE_OPS 512u      /* smaller batches are synced by the thread that decided them */
 #define SWEEP_OPS 1000u
+#define RECONCILE_WORKERS 4u /* entities counted at the same time, over all entries */
 #define ARCHIVE_MS_MIN 500
 #define ARCHIVE_MS_MAX (24 * 3600 * 1000)
 #define OUTPUT_BYTES_MAX (8u << 20)
@@ -48,6 +52,7 @@ struct daemon {
     struct wire *wire;
     struct tend *tend;
     struct rebuilds *rebuilds;
+    struct reconciler *reconciler;
 };
 
 struct loop_thread {
@@ -88,6 +93,29 @@ static void wake_wire(void *context)
 {
     struct daemon *daemon = context;
     wire_wake(daemon->wire);
+}
+
+static struct truth *open_truth(void *context, const struct reconcile *reconcile)
+{
+    struct daemon *daemon = context;
+    return reconcile->truth == TRUTH_EVENTS ? truth_events_open(daemon->store)
+                                            : truth_postgres_open(reconcile);
+}
+
+static void make_reconciler(struct daemon *daemon)
+{
+    const struct reconciler_config config = {
+        .entity = {.store = daemon->store,
+                   .rulebook = daemon->rulebook,
+                   .enacting = &daemon->enacting,
+                   .propose = propose_and_wait,
+                   .context = daemon->queue},
+        .clock = &clock_system,
+        .batch_ops = (uint32_t)daemon->config->limits_batch_ops,
+        .open = open_truth,
+        .open_context = daemon,
+    };
+    daemon->reconciler = reconciler_new(&config);
 }
 
 static void make_commit(struct daemon *daemon)
@@ -138,6 +166,7 @@ static void make_commit(struct daemon *daemon)
                                            .propose = propose_and_wait,
                                            .context = daemon->queue};
     daemon->rebuilds = rebuilds_new(&rebuild);
+    make_reconciler(daemon);
 }
 
 static void make_reloader(struct daemon *daemon)
@@ -180,6 +209,7 @@ static void update_gauges(void *context)
     metric_set(METRIC_QUEUE_DEPTH, (double)depth);
     metric_set(METRIC_PROJECTION_LAG, depth ? (double)commit_lag_ns(daemon->commit) * 1e-9 : 0);
     metric_set(METRIC_CLOCK_SUSPECT, tend_clock_suspect(daemon->tend));
+    reconciler_gauges(daemon->reconciler);
     metric_set(METRIC_CONNECTIONS, (double)wire.connections_open);
     metric_set(METRIC_CONNECTIONS_TOTAL, (double)wire.connections_total);
 }
@@ -205,6 +235,25 @@ static enum err describe_job(void *context, struct bytes id, struct buf *json_ou
     return rebuild_describe(context, id, json_out);
 }
 
+static enum err reconcile_run(void *context, struct bytes name, struct bytes tenant,
+                              struct bytes entity_json, struct buf *json_out)
+{
+    return reconcile_now(context, name, tenant, entity_json, json_out);
+}
+
+static enum err list_drift(void *context, struct bytes name, struct bytes tenant,
+                           struct bytes after, int64_t limit, struct buf *json_out,
+                           struct buf *after_out)
+{
+    return reconcile_drift(context, name, tenant, after, limit, json_out, after_out);
+}
+
+static enum err describe_reconcile(void *context, struct bytes name, struct bytes tenant,
+                                   struct buf *json_out)
+{
+    return reconcile_status(context, name, tenant, json_out);
+}
+
 static enum err open_wire(struct daemon *daemon, char *error, size_t error_size)
 {
     const struct config *config = daemon->config;
@@ -219,6 +268,10 @@ static enum err open_wire(struct daemon *daemon, char *error, size_t error_size)
                                    .forget = forget_counter,
                                    .job = describe_job,
                                    .jobs_context = daemon->rebuilds,
+                                   .reconcile = {.run = reconcile_run,
+                                                 .drift = list_drift,
+                                                 .status = describe_reconcile,
+                                                 .context = daemon->reconciler},
                                    .help = help_commit,
                                    .help_context = daemon,
                                    .clock = &clock_system,
@@ -284,6 +337,20 @@ static void *rebuild_main(void *context)
     return NULL;
 }
 
+static void *scan_main(void *context)
+{
+    struct daemon *daemon = context;
+    reconciler_run(daemon->reconciler);
+    return NULL;
+}
+
+static void *reconcile_main(void *context)
+{
+    struct daemon *daemon = context;
+    reconciler_work(daemon->reconciler);
+    return NULL;
+}
+
 static void start_thread(pthread_t *thread, const char *name, void *(*main)(void *), void *context)
 {
     int failed = pthread_create(thread, NULL, main, context);
@@ -332,6 +399,26 @@ static void stop_committing(struct daemon *daemon, struct committing *threads)
     pthread_join(threads->sync, NULL);
 }
 
+/* Once the rules are in force: what they do not name is forgotten. */
+struct reconciling {
+    pthread_t scan;
+    pthread_t work[RECONCILE_WORKERS];
+};
+
+static void start_reconciling(struct daemon *daemon, struct reconciling *threads)
+{
+    start_thread(&threads->scan, "scan", scan_main, daemon);
+    for (unsigned i = 0; i < RECONCILE_WORKERS; i++)
+        start_thread(&threads->work[i], "reconcile", reconcile_main, daemon);
+}
+
+static void stop_reconciling(struct reconciling *threads)
+{
+    pthread_join(threads->scan, NULL);
+    for (unsigned i = 0; i < RECONCILE_WORKERS; i++)
+        pthread_join(threads->work[i], NULL);
+}
+
 static void serve(struct daemon *daemon, const sigset_t *signals)
 {
     unsigned count = (unsigned)daemon->config->threads;
@@ -340,6 +427,8 @@ static void serve(struct daemon *daemon, const sigset_t *signals)
     pthread_t rebuild;
     start_thread(&tend, "tend", tend_main, daemon);
     start_thread(&rebuild, "rebuild", rebuild_main, daemon);
+    struct reconciling reconciling;
+    start_reconciling(daemon, &reconciling);
     for (unsigned i = 0; i < count; i++) {
         loops[i] = (struct loop_thread){.daemon = daemon, .index = i};
         start_thread(&loops[i].thread, "net", loop_main, &loops[i]);
@@ -351,9 +440,11 @@ static void serve(struct daemon *daemon, const sigset_t *signals)
     log_line(LOG_INFO, "stopping");
     api_set_ready(daemon->api, false);
     wire_stop(daemon->wire, daemon->config->timeouts_shutdown);
+    reconciler_stop(daemon->reconciler); /* queries that requests wait for come back, too */
     for (unsigned i = 0; i < count; i++)
         pthread_join(loops[i].thread, NULL);
     api_stop(daemon->api);
+    stop_reconciling(&reconciling);
     rebuilds_stop(daemon->rebuilds);
     pthread_join(rebuild, NULL);
     tend_stop(daemon->tend);
@@ -375,6 +466,7 @@ static void release(struct daemon *daemon)
 {
     if (daemon->wire) wire_free(daemon->wire); /* what was posted late is completed by the API */
     if (daemon->api) api_free(daemon->api);
+    if (daemon->reconciler) reconciler_free(daemon->reconciler);
     if (daemon->rebuilds) rebuilds_free(daemon->rebuilds);
     if (daemon->tend) tend_free(daemon->tend);
     if (daemon->commit) commit_free(daemon->commit);

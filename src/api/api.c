@@ -16,6 +16,10 @@
 #include "core/name.h"
 #include "base/json.h"
 
+/* Two: so many connections to a source are theirs, beside those of the passes. */
+#define COUNTING_THREADS 2u
+#define COUNTING_TASKS 64u
+
 static bool decode_segment(struct call *call, struct bytes raw, struct bytes *out)
 {
     char *text = arena_alloc(&call->exchange->arena, raw.size + 1);
@@ -183,6 +187,7 @@ struct api *api_new(const struct api_config *config)
     }
     api->readers = readers_new((unsigned)config->config->limits_readers,
                                (unsigned)config->config->limits_read_queue);
+    api->counters = readers_new(COUNTING_THREADS, COUNTING_TASKS);
     api->shares = shares_new((unsigned)config->config->limits_tenant_connections,
                              (unsigned)config->config->limits_tenant_streams,
                              (size_t)config->config->limits_inflight_bytes);
@@ -196,6 +201,7 @@ void api_stop(struct api *api)
 {
     streams_stop(api->streams);
     readers_free(api->readers);
+    readers_free(api->counters);
     api->readers = NULL;
 }
 

@@ -36,6 +36,17 @@ struct api_config {
     enum err (*forget)(void *context, struct bytes counter);
     enum err (*job)(void *context, struct bytes id, struct buf *json_out);
     void *jobs_context;
+    /* Reconciling (reconcile/ask.h): one entity now, a page of what is wrong, how things stand.
+     * They ask somebody's database and may take seconds. */
+    struct api_reconcile {
+        enum err (*run)(void *context, struct bytes name, struct bytes tenant,
+                        struct bytes entity_json, struct buf *json_out);
+        enum err (*drift)(void *context, struct bytes name, struct bytes tenant, struct bytes after,
+                          int64_t limit, struct buf *json_out, struct buf *after_out);
+        enum err (*status)(void *context, struct bytes name, struct bytes tenant,
+                           struct buf *json_out);
+        void *context;
+    } reconcile;
     void (*help)(void *context); /* after jobs were pushed: commit them or wake who does */
     void *help_context;
 };

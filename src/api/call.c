@@ -90,12 +90,23 @@ static void read_run(void *context)
     api->config.wake(api->config.wake_context);
 }
 
-enum request_verdict call_read(struct call *call, void (*read)(struct call *call))
+static enum request_verdict read_on(struct call *call, struct readers *readers,
+                                    void (*read)(struct call *call))
 {
     call->read = read;
     call->task = (struct read_task){.tenant = call->tenant, .run = read_run, .context = call};
-    enum err e = readers_push(call->api->readers, &call->task);
+    enum err e = readers_push(readers, &call->task);
     return e == ERR_OK ? REQUEST_KEPT : call_refuse(call, e, NULL);
+}
+
+enum request_verdict call_read(struct call *call, void (*read)(struct call *call))
+{
+    return read_on(call, call->api->readers, read);
+}
+
+enum request_verdict call_count(struct call *call, void (*read)(struct call *call))
+{
+    return read_on(call, call->api->counters, read);
 }
 
 void call_address(struct call *call, struct op *op, struct bytes name, int32_t duration,

@@ -20,6 +20,7 @@ struct api {
     struct api_config config;
     struct loop_state *loops;
     struct readers *readers;
+    struct readers *counters; /* who ask the sources of the truth */
     struct shares *shares;
     struct activity *activity;
     struct streams *streams;
@@ -91,6 +92,9 @@ void call_prepare(struct call *call, void (*finish)(struct call *call));
 
 /* Lets `read` run on a reader thread. */
 enum request_verdict call_read(struct call *call, void (*read)(struct call *call));
+
+/* The same on a thread that may ask somebody else's database. */
+enum request_verdict call_count(struct call *call, void (*read)(struct call *call));
 
 /* Fills everything of an op that names its cell. The key's bytes are copied into the arena. */
 void call_address(struct call *call, struct op *op, struct bytes name, int32_t duration,

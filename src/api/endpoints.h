@@ -66,6 +66,12 @@ enum request_verdict page_asset(struct call *call);
 /* streams.c */
 enum request_verdict stream_get(struct call *call);
 
+/* reconcile.c */
+enum request_verdict reconcile_post_request(struct call *call);
+enum request_verdict reconcile_post_run(struct call *call);
+enum request_verdict reconcile_get_drift(struct call *call);
+enum request_verdict reconcile_get_status(struct call *call);
+
 /* jobs.c */
 enum request_verdict jobs_rebuild(struct call *call);
 enum request_verdict jobs_get(struct call *call);

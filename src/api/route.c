@@ -9,6 +9,7 @@
 
 #define COUNTERS "/api/counters/{tenant}"
 #define ONE COUNTERS "/{name}"
+#define RECONCILE "/api/reconcile/{tenant}/{name}"
 #define EVENTS "/api/events/{tenant}"
 
 static const struct route routes[] = {
@@ -45,6 +46,13 @@ static const struct route routes[] = {
     {"usageHealth", HTTP_GET, "/api/usage/{tenant}/health", SCOPE_READ, ROUTE_READ, usage_health,
      0},
     {"stream", HTTP_GET, "/api/stream/{tenant}", SCOPE_READ, ROUTE_READ, stream_get, 0},
+    {"reconcileRequest", HTTP_POST, RECONCILE "/request", SCOPE_WRITE, 0, reconcile_post_request,
+     0},
+    {"reconcileRun", HTTP_POST, RECONCILE "/run", SCOPE_WRITE, 0, reconcile_post_run, 0},
+    {"reconcileDrift", HTTP_GET, RECONCILE "/drift", SCOPE_READ, ROUTE_READ, reconcile_get_drift,
+     0},
+    {"reconcileStatus", HTTP_GET, RECONCILE "/status", SCOPE_READ, ROUTE_READ, reconcile_get_status,
+     0},
     {"tenants", HTTP_GET, "/api/admin/tenants", SCOPE_ADMIN, ROUTE_READ, admin_tenants, 0},
     {"reload", HTTP_POST, "/api/admin/reload", SCOPE_ADMIN, 0, admin_reload, 0},
     {"rebuild", HTTP_POST, "/api/admin/counters/{name}/rebuild", SCOPE_ADMIN, 0, jobs_rebuild, 0},

@@ -132,6 +132,11 @@ static bool has_keys(struct bytes json, const struct dimension_set *set)
     return end - at == 1 && *at == '}';
 }
 
+bool mark_is_entity(struct bytes dimensions_json, const struct reconcile *reconcile)
+{
+    return has_keys(dimensions_json, &reconcile->entity);
+}
+
 struct mark_place *mark_of_set(struct arena *arena, const struct hash_secret *secret,
                                const struct definition *definition, struct bytes tenant,
                                struct bytes dimensions_json)

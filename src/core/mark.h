@@ -54,6 +54,9 @@ struct mark_place mark_place_of(struct arena *arena, const struct hash_secret *s
                                 struct bytes reconcile, struct bytes tenant,
                                 struct bytes entity_json);
 
+/* Whether canonical JSON is about an entity of this entry. */
+bool mark_is_entity(struct bytes dimensions_json, const struct reconcile *reconcile);
+
 /* The row that a change of this dimension set of the counter marks, or NULL: nobody reconciles it.
  */
 struct mark_place *mark_of_set(struct arena *arena, const struct hash_secret *secret,

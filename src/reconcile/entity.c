@@ -221,20 +221,35 @@ static __int128 number_of(const struct adjustment *adjustment, enum entity_numbe
         return adjustment->then;
     case ENTITY_TRUTH:
         return adjustment->truth;
+    case ENTITY_DRIFT:
+        return (__int128)adjustment->then - adjustment->truth;
     }
     unreachable_state(which);
 }
 
-void entity_write(struct buf *buf, const struct entity *entity, enum entity_number which)
+static void write_numbers(struct buf *buf, const struct entity *entity, enum entity_number which,
+                          struct bytes quote)
 {
     for (uint32_t i = 0; i < entity->change.adjustments_count; i++) {
         const struct adjustment *adjustment = &entity->change.adjustments[i];
         buf_add_char(buf, i ? ',' : '{');
         buf_add_json(buf, adjustment->counter);
         buf_add_char(buf, ':');
+        buf_add(buf, quote);
         buf_add_i128(buf, number_of(adjustment, which));
+        buf_add(buf, quote);
     }
     buf_add_char(buf, '}');
+}
+
+void entity_write(struct buf *buf, const struct entity *entity, enum entity_number which)
+{
+    write_numbers(buf, entity, which, BYTES(""));
+}
+
+void entity_write_text(struct buf *buf, const struct entity *entity, enum entity_number which)
+{
+    write_numbers(buf, entity, which, BYTES("\""));
 }
 
 /* Two 64-bit numbers differ by less than 2^64. */

@@ -62,9 +62,17 @@ MUST_USE enum err entity_fail(struct entity *entity, int64_t retry_ms);
 /* The entity as people know it: its values, as written in the config, with '/' between them. */
 void entity_show(struct buf *buf, const struct entity *entity);
 
-/* {"a":1,"b":2} of one number for each counter. */
-enum entity_number { ENTITY_BEFORE, ENTITY_AFTER, ENTITY_DIFFERENCE, ENTITY_THEN, ENTITY_TRUTH };
+enum entity_number {
+    ENTITY_BEFORE, /* of a settled one: right before the record, right after it, and between */
+    ENTITY_AFTER,
+    ENTITY_DIFFERENCE,
+    ENTITY_THEN, /* of a counted one: as stored, as it should be, and how much is too much */
+    ENTITY_TRUTH,
+    ENTITY_DRIFT,
+};
+/* {"a":1,"b":2} of one number for each counter; for replies, as text: {"a":"1","b":"2"}. */
 void entity_write(struct buf *buf, const struct entity *entity, enum entity_number which);
+void entity_write_text(struct buf *buf, const struct entity *entity, enum entity_number which);
 
 /* Of a settled one: the largest difference, whatever its sign; 0: nothing was wrong. */
 uint64_t entity_drift(const struct entity *entity);

@@ -51,6 +51,16 @@ bool flights_take(struct flights *flights, struct bytes key, int64_t now_ns, int
     return true;
 }
 
+bool flights_seize(struct flights *flights, struct bytes key, int64_t now_ns)
+{
+    struct flight *flight = find(flights, key);
+    if (flight && flight->running) return false;
+    if (!flight) flight = make(flights, key);
+    flight->running = true;
+    if (flight->until_ns < now_ns) flight->until_ns = now_ns;
+    return true;
+}
+
 void flights_land(struct flights *flights, struct bytes key, int64_t began_ns, int64_t rest_ns)
 {
     struct flight *flight = find(flights, key);

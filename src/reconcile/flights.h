@@ -18,6 +18,8 @@ void flights_release(struct flights *flights);
 /* Takes `key` up, for `flight_ns` from now and as long as its job lasts. False: it is in flight. */
 MUST_USE bool flights_take(struct flights *flights, struct bytes key, int64_t now_ns,
                            int64_t flight_ns);
+/* The same, whenever it was taken up last. False: its job is not over. */
+MUST_USE bool flights_seize(struct flights *flights, struct bytes key, int64_t now_ns);
 /* Its job, which began at `began_ns`, is over; it is left alone until `rest_ns` after that. */
 void flights_land(struct flights *flights, struct bytes key, int64_t began_ns, int64_t rest_ns);
 /* Forgets whom nothing holds back any more. */

@@ -117,7 +117,7 @@ static void work_push(struct reconciler *reconciler, struct work *work)
 {
     *reconciler->last = work;
     reconciler->last = &work->next;
-    pthread_cond_signal(&reconciler->changed);
+    pthread_cond_broadcast(&reconciler->changed); /* some of those who wait are no workers */
 }
 
 static bool take_up(struct reconciler *reconciler, struct entry *entry, struct work *work)

@@ -36,8 +36,11 @@ counters:
     group: usage
     limit: 10
     rules: [{ on: page.viewed, op: increment }]
+  - { counterName: views_by_page, dimensions: [page], rules: [{ on: page.viewed, op: increment }] }
 statuses:
   Provisioned: active
+reconcile:
+  - { name: by_page, tenants: all, entity: [page], source: { events: true }, counters: [views_by_page] }
 `;
 const RETIRED = `
   - counterName: retired
@@ -158,6 +161,13 @@ const PROVOKED = [
     [400, 'windows', { target: `/api/windows/${TENANT}?dim.nobody=1` }],
     [400, 'stream', { target: `/api/stream/${TENANT}?dim.a=%zz` }],
     [404, 'asset', { parameters: { name: 'nothing.js' } }],
+    [400, 'reconcileRequest', { body: { page: null } }],
+    [404, 'reconcileRequest', { parameters: { name: 'nothing' } }],
+    [400, 'reconcileRun', { body: [] }],
+    [404, 'reconcileRun', { parameters: { name: 'nothing' } }],
+    [400, 'reconcileDrift', { target: `/api/reconcile/${TENANT}/by_page/drift?limit=0` }],
+    [404, 'reconcileDrift', { parameters: { name: 'nothing' } }],
+    [404, 'reconcileStatus', { parameters: { name: 'nothing' } }],
     [400, 'tenants', { target: '/api/admin/tenants?limit=0' }],
     [400, 'rebuild', { body: [] }],
     [404, 'rebuild', { parameters: { name: 'nothing' } }],
@@ -170,6 +180,9 @@ const PROVOKED = [
 /** Documented, and tried elsewhere: [call, status, where]. */
 const ELSEWHERE = [
     ['readyz', 503, 'disk-full.test.mjs'],
+    ['reconcileRequest', 409, 'unit/test_reconcile.c: a tenant has so many marks and no more'],
+    ['reconcileRun', 409, 'reconcile.test.mjs: once retention has dropped events'],
+    ['reconcileDrift', 409, 'reconcile.test.mjs: once retention has dropped events'],
     ['rebuild', 409, 'retention.test.mjs: what was counted must be older than the retention'],
 ];
 
