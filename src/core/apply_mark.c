@@ -110,6 +110,7 @@ static enum err adjust(struct apply *apply, struct mark_change *change, bool sam
     const struct definition *definition;
     enum err e = check_definition(apply, change, adjustment, &definition);
     if (e != ERR_OK) return e;
+    adjustment->unadjusted = false;
     struct cell before = cell_now(apply, adjustment->cell_index);
     adjustment->before = cell_triple(&before).net;
     e = adjusted_net(adjustment, same, adjustment->before, definition->floor_at_zero,
@@ -117,8 +118,9 @@ static enum err adjust(struct apply *apply, struct mark_change *change, bool sam
     if (e != ERR_OK || adjustment->after == adjustment->before) return e;
     /* Whoever rebuilds the counter must know that events alone no longer explain it, before it is
      * so: the proposer says it first and comes again. */
-    change->unadjusted = !change->recounted && !definition->adjusted;
-    if (change->unadjusted) return ERR_CONFLICT;
+    adjustment->unadjusted = !change->recounted && !definition->adjusted;
+    change->unadjusted |= adjustment->unadjusted;
+    if (adjustment->unadjusted) return ERR_OK;
     struct cell after = before;
     e = move_cell(&after, adjustment->before, adjustment->after);
     return e == ERR_OK ? cell_put(apply, adjustment->cell_index, &before, after) : e;
@@ -128,10 +130,12 @@ static enum err decide_pass(struct apply *apply, struct mark_change *change)
 {
     struct mark mark = row_now(apply, &change->place);
     bool same = mark.version == change->version;
+    change->unadjusted = false;
     for (uint32_t i = 0; i < change->adjustments_count; i++) {
         enum err e = adjust(apply, change, same, &change->adjustments[i]);
         if (e != ERR_OK) return e;
     }
+    if (change->unadjusted) return ERR_CONFLICT;
     change->cleared = same;
     if (mark.version == 0) {
         /* Counted without having been marked: the row only remembers when. */

@@ -72,6 +72,7 @@ struct adjustment {
     int64_t truth;  /* as counted; never below 0 */
     int64_t before; /* out: its net right before and right after the record */
     int64_t after;
+    bool unadjusted;        /* out, see mark_change */
     uint32_t counter_index; /* apply's own */
     uint32_t cell_index;
 };
@@ -93,7 +94,7 @@ struct mark_change {
     bool recounted;   /* of a pass: the truth is the retained events, so they still explain it */
     int64_t retry_ms; /* of a failure: how long to wait */
     bool cleared;     /* out, of a pass: nothing came meanwhile */
-    bool unadjusted;  /* out, with ERR_CONFLICT: the definitions must first say `adjusted` */
+    bool unadjusted;  /* out, with ERR_CONFLICT: some definitions must first say `adjusted` */
 };
 
 /* What an OP_MARK may add to a journal block. */

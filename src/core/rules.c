@@ -241,12 +241,12 @@ struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint
     return copy;
 }
 
-struct rules *rules_with_adjusted(struct rules *rules, const struct reconcile *reconcile)
+struct rules *rules_with_adjusted(struct rules *rules, const struct bytes *names, unsigned count)
 {
     struct rules *copy = rules_copy(rules);
     for (unsigned i = 0; i < copy->definitions_count; i++)
-        for (unsigned j = 0; j < reconcile->counters_count; j++)
-            if (bytes_equal(copy->definitions[i].name, reconcile->counters[j].name))
+        for (unsigned j = 0; j < count; j++)
+            if (bytes_equal(copy->definitions[i].name, names[j]))
                 copy->definitions[i].adjusted = true;
     lookups_build(copy);
     return copy;

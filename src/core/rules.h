@@ -135,9 +135,8 @@ void rules_seal(struct rules *rules);
  * nothing else. */
 struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation,
                                     uint64_t since);
-/* The same rules with counters that history alone no longer makes (`adjusted`): those listed by an
- * entry of `reconcile:`. */
-struct rules *rules_with_adjusted(struct rules *rules, const struct reconcile *reconcile);
+/* The same rules with counters that history alone no longer makes (`adjusted`). */
+struct rules *rules_with_adjusted(struct rules *rules, const struct bytes *names, unsigned count);
 /* The same rules without one counter. */
 struct rules *rules_without(struct rules *rules, struct bytes name);
 struct rules *rules_hold(struct rules *rules);

@@ -134,19 +134,30 @@ static enum err propose_change(struct entity *entity, enum mark_step step)
     return e == ERR_OK ? op.err : e;
 }
 
-/* Makes the definitions say that events alone no longer explain their counters. Before they do no
+/* The counters that are about to be adjusted for the first time. */
+static unsigned unadjusted(const struct entity *entity, struct bytes *names)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < entity->change.adjustments_count; i++)
+        if (entity->change.adjustments[i].unadjusted)
+            names[count++] = entity->change.adjustments[i].counter;
+    return count;
+}
+
+/* Makes their definitions say that events alone no longer explain them. Before they do no
  * adjustment is let through, so no rebuild can undo one unawares (SPEC 7). */
 static enum err enact_adjusted(struct entity *entity, struct rules *rules)
 {
     const struct entity_config *config = entity->config;
-    const struct reconcile *reconcile = entity->reconcile;
     struct arena *arena = &entity->arena;
-    struct rules *next = rules_with_adjusted(rules, reconcile);
+    struct bytes names[RECONCILE_COUNTERS_MAX] = {{0}};
     struct op ops[RECONCILE_COUNTERS_MAX];
+    unsigned names_count = unadjusted(entity, names);
+    struct rules *next = rules_with_adjusted(rules, names, names_count);
     uint32_t count = 0;
-    for (unsigned i = 0; i < reconcile->counters_count; i++) {
-        const struct definition *before = rules_find(rules, reconcile->counters[i].name);
-        const struct definition *after = rules_find(next, reconcile->counters[i].name);
+    for (unsigned i = 0; i < names_count; i++) {
+        const struct definition *before = rules_find(rules, names[i]);
+        const struct definition *after = rules_find(next, names[i]);
         if (!before || before->frozen || before->adjusted) continue;
         ops[count++] = propose_object_if(
             arena, &config->store->secret, object_key(arena, OBJECT_DEFINITION, before->name),
@@ -179,7 +190,6 @@ enum err entity_settle(struct entity *entity)
 {
     enum err e = ERR_CONFLICT;
     for (unsigned try = 0; try < SETTLE_TRIES; try++) {
-        entity->change.unadjusted = false;
         e = propose_change(entity, MARK_PASS);
         if (e != ERR_CONFLICT || !entity->change.unadjusted) return e;
         e = say_adjusted(entity);

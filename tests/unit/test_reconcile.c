@@ -424,6 +424,7 @@ static void adjusted_counters_say_so(void **state)
     expect_right("c1");
     rules = rulebook_hold(heart->rulebook);
     assert_true(rules_find(rules, BYTES("votes"))->adjusted);
+    assert_false(rules_find(rules, BYTES("opinions"))->adjusted); /* nothing was wrong with these */
     rules_release(rules);
 }
 
