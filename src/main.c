@@ -23,6 +23,7 @@ const struct cli_command cli_commands[] = {
     {"", NULL, "Operating"},
     {"top", cli_top, "watch a server at work"},
     {"rebuild", cli_rebuild, "recount a counter from the retained events"},
+    {"reconcile", cli_reconcile, "compare counters with the records they count"},
     {"bench", cli_bench, "load a running server and say how fast it is"},
     {"completion", cli_completion, "a script that completes commands in your shell"},
 };

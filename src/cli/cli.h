@@ -50,6 +50,7 @@ int cli_event(int argc, char **argv);
 int cli_ingest(int argc, char **argv);
 int cli_top(int argc, char **argv);
 int cli_rebuild(int argc, char **argv);
+int cli_reconcile(int argc, char **argv);
 
 /* `tally help`: topics "errors", "settings" and "openapi", or a command's name. */
 int cli_help_errors(void);
