@@ -95,7 +95,7 @@ VERSION    := $(shell sed -n 's/^.define TALLY_VERSION "\(.*\)"/\1/p' src/base/v
 ##@ Prove it
 
 test: ## units, simulation, end to end, crashes, sanitizers, a short fuzz; prints one total
-	@scripts/deps build test fuzz
+	@scripts/deps build test browser fuzz
 	@tests/run
 
 unit: ## unit tests (VARIANT=asan and so on works here and below)
@@ -104,6 +104,9 @@ sim: ## the model simulation (SIM_SEEDS=200)
 	@tests/run sim:$(VARIANT)
 e2e: ## the real server, spoken to over HTTP
 	@tests/run e2e:$(VARIANT)
+browser: ## the dashboard in Chromium
+	@scripts/deps build browser
+	@tests/run browser:$(VARIANT)
 crash: ## kill -9 under load, restart, compare
 	@tests/run crash:$(VARIANT)
 powercut: ## the same on a disk that forgets what was not synced
@@ -133,6 +136,9 @@ format: ## lay out every C file by .clang-format
 docs: all ## write docs/openapi.json and docs/http.md anew from the route table
 	build/tally help openapi > docs/openapi.json
 	scripts/http-reference < docs/openapi.json > docs/http.md
+screenshots: all tests/browser/node_modules/.installed ## take the pictures of the dashboard in docs/images
+	@scripts/deps browser
+	@TALLY_BIN=build/tally node tests/browser/screenshots.mjs docs/images
 compile_commands.json: $(SRC) ## for editors and clang tools
 	@for f in $^; do printf '{"directory":"%s","file":"%s","command":"cc -Isrc -D_GNU_SOURCE -std=gnu17 -c %s"}\n' \
 	    "$(CURDIR)" $$f $$f; done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > $@
@@ -147,6 +153,7 @@ help: ## this list
 build-unit: $(UNIT)
 build-sim: $(SIM)
 build-e2e: $(OUT)/tally $(OUT)/libtally.so tests/e2e/node_modules/.package-lock.json
+build-browser: $(OUT)/tally tests/browser/node_modules/.installed
 build-crash: $(OUT)/tally
 build-powercut: $(OUT)/tally $(FORGET)
 build-fuzz: $(FUZZ)
@@ -207,6 +214,9 @@ $(OUT)/fuzz/%: $(OUT)/obj/tests/fuzz/%.o $(SUPPORT) $(LIB) $(CLIENT)
 tests/e2e/node_modules/.package-lock.json: tests/e2e/package.json tests/e2e/package-lock.json
 	@echo "  npm $(@D)"
 	$(Q)cd tests/e2e && npm ci --silent --no-fund --no-audit && touch node_modules/.package-lock.json
+tests/browser/node_modules/.installed: tests/browser/package.json tests/browser/package-lock.json
+	@echo "  npm ci (tests/browser)"
+	$(Q)cd tests/browser && npm ci --ignore-scripts --silent && touch node_modules/.installed
 build/bench/%: bench/%.c Makefile
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
 	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE $(CWARN) -O2 -g -o $@ $<
@@ -214,7 +224,7 @@ build/bench/%: bench/%.c Makefile
 can-build:
 	@scripts/deps --check build
 
-.PHONY: all run deps docs install deb test unit sim e2e crash powercut asan tsan small fuzz bench check format \
+.PHONY: all browser build-browser screenshots run deps docs install deb test unit sim e2e crash powercut asan tsan small fuzz bench check format \
     clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)

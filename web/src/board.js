@@ -3,7 +3,7 @@
 // The stream brings what changes all the time. What is larger (a plot, a table) is fetched when the stream
 // says that something happened, at most once a second, one round at a time.
 
-import { Api } from './api.js';
+import { Api, dimQuery } from './api.js';
 import { Duplicates } from './panels/duplicates.js';
 import { Explorer } from './panels/explorer.js';
 import { Health } from './panels/health.js';
@@ -11,7 +11,6 @@ import { Live } from './panels/live.js';
 import { Top } from './panels/top.js';
 import { Usage } from './panels/usage.js';
 import { Windows } from './panels/windows.js';
-import { dimQuery } from './api.js';
 import { Stream } from './stream.js';
 
 const REFRESH_MS = 1000;
@@ -32,10 +31,10 @@ export class Board {
         this.panels = [
             new Live(),
             new Windows((dimensions) => this.#listen(dimQuery(dimensions))),
+            new Usage(this.api),
             explorer,
             new Top(this.api, (name, dimensions) => explorer.open(name, dimensions)),
             new Duplicates(this.api),
-            new Usage(this.api),
             new Health(),
         ];
         root.replaceChildren(...this.panels.map(({ element }) => element));

@@ -3,7 +3,7 @@
 
 import uPlot from 'uplot';
 
-import { short } from './format.js';
+import { axisTimes, short } from './format.js';
 
 const dark = matchMedia('(prefers-color-scheme: dark)');
 
@@ -23,7 +23,7 @@ function axes() {
         font: '12px system-ui, sans-serif',
     };
     return [
-        { ...common, grid: { show: false }, space: 70 },
+        { ...common, grid: { show: false }, space: 66, size: 30, values: (_, splits, axis, space, step) => axisTimes(splits, step) },
         { ...common, size: 48, space: 36, values: (_, splits) => splits.map((split) => (split === null ? '' : short(split))) },
     ];
 }
@@ -35,6 +35,13 @@ function rangeWithZero(_, low, high) {
     const bottom = Math.min(low, 0);
     const room = (top - bottom) * 0.08;
     return top === bottom ? [0, 1] : [bottom < 0 ? bottom - room : 0, top > 0 ? top + room : 0];
+}
+
+/** Half a bar more at both ends, so that none is cut. */
+function rangeWithBars(plot, low, high) {
+    const times = plot.data[0];
+    const half = times.length > 1 ? (times[1] - times[0]) / 2 : 0;
+    return [low - half, high + half];
 }
 
 export class Chart {
@@ -71,9 +78,10 @@ export class Chart {
         this.#plot = new uPlot({
             width,
             height: this.height,
+            padding: [10, 22, 0, 0],
             legend: { show: false },
             cursor: { drag: { x: false, y: false }, y: false, points: { show: !this.series[0].bars } },
-            scales: { x: { time: true }, y: { range: rangeWithZero } },
+            scales: { x: { time: true, range: this.series[0].bars ? rangeWithBars : undefined }, y: { range: rangeWithZero } },
             axes: axes(),
             series: [{}, ...lines],
             hooks: { setCursor: [(plot) => this.cursor?.(plot.cursor.idx ?? null)] },

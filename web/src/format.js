@@ -54,13 +54,27 @@ export function duration(seconds) {
     return rest ? `${whole} ${name} ${rest} ${next[0]}` : `${whole} ${name}`;
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
-const dateClock = new Intl.DateTimeFormat(undefined, {
-    month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit',
-});
+const format = (options) => new Intl.DateTimeFormat(undefined, { hourCycle: 'h23', ...options });
+const minutes = format({ hour: '2-digit', minute: '2-digit' });
+const clock = format({ hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const day = format({ month: 'short', day: 'numeric' });
+const dateClock = format({ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit' });
 
 /** A moment in the reader's zone, with the date unless it is today. */
 export function moment(time) {
     const date = new Date(time);
     return (date.toDateString() === new Date().toDateString() ? clock : dateClock).format(date);
+}
+
+/** Labels of a time axis, in seconds: clock times, and the day where it changes. */
+export function axisTimes(times, step) {
+    let last = '';
+    return times.map((time) => {
+        const date = new Date(time * 1000);
+        const today = day.format(date);
+        const first = today !== last && last !== '';
+        last = today;
+        if (step >= 86400 || first) return today;
+        return (step < 60 ? clock : minutes).format(date);
+    });
 }

@@ -84,7 +84,7 @@ page['sign-in-form'].addEventListener('submit', (event) => {
     }
     page.token.value = '';
     begin(next);
-    byId('main').focus();
+    byId('main').focus({ preventScroll: true });
 });
 
 page['tenant-form'].addEventListener('submit', (event) => {

@@ -4,6 +4,7 @@ import { card, el, emptyState, show } from '../dom.js';
 import { moment } from '../format.js';
 
 const SHOWN = 8;
+const COLUMNS = [['Event id', 'name'], ['Type', 'name'], ['Seen again', 'when'], ['First seen', 'when roomy']];
 const PAGES_MAX = 5;
 const BACK_MS = 24 * 3600 * 1000;
 
@@ -14,9 +15,10 @@ export class Duplicates {
         this.seen = null;
         this.body = el('tbody');
         this.table = el('table', {},
-            el('thead', {}, el('tr', {}, ...['Event id', 'Type', 'Seen again', 'First seen'].map((text) => el('th', { scope: 'col', textContent: text })))), this.body);
+            el('thead', {}, el('tr', {}, ...COLUMNS.map(([text, kind]) => el('th', { scope: 'col', class: kind, textContent: text })))), this.body);
         this.empty = emptyState('No duplicates in the last 24 hours. An event sent twice is counted once and listed here.');
         this.element = card('Recent duplicates', {}, el('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'Recent duplicates' }, this.table), this.empty);
+        this.element.classList.add('listing');
         show(this.table, false);
     }
 
@@ -49,6 +51,6 @@ export class Duplicates {
             el('td', { class: 'name', textContent: row.event_id, title: row.event_id }),
             el('td', { class: 'name', textContent: row.event_type }),
             el('td', { class: 'when', textContent: moment(row.duplicate_seen_at) }),
-            el('td', { class: 'when', textContent: row.first_seen_at ? moment(row.first_seen_at) : '\u2013' }))));
+            el('td', { class: 'when roomy', textContent: row.first_seen_at ? moment(row.first_seen_at) : '\u2013' }))));
     }
 }

@@ -15,13 +15,20 @@ function directCounter({ name, granularities }) {
     return { name, mode: 'direct', granularities, sets: [[]] };
 }
 
+/** Values may hold what an input cannot, such as a line's end: those it was given are kept until it is edited. */
+function valueInput(key, given) {
+    const input = el('input', { name: key, value: given ?? '', exact: given, autocomplete: 'off', spellcheck: false });
+    input.addEventListener('input', () => delete input.exact);
+    return input;
+}
+
 export class Explorer {
     constructor(api) {
         this.api = api;
         this.ruled = new Map();
         this.listed = new Map();
         this.counter = null;
-        this.wanted = null; // {name, dimensions} to be opened as soon as it is known
+        this.found = []; // names that the listing brought last
         this.buckets = [];
         this.#build();
     }
@@ -38,11 +45,14 @@ export class Explorer {
         this.granularityField = field('Granularity', this.granularity);
         this.rangeField = field('Range', this.range);
         this.setField = field('Per', this.set);
-        this.form = el('form', { class: 'fields', 'aria-label': 'What to plot' }, field('Counter', this.name), this.names,
-            this.setField, this.values, this.granularityField, this.rangeField, field('Show', this.measure));
+        this.nameField = field('Counter', this.name);
+        this.nameField.classList.add('large');
+        this.measureField = field('Show', this.measure);
+        this.form = el('form', { class: 'fields', 'aria-label': 'What to plot' }, this.nameField, this.names,
+            this.setField, this.values, this.granularityField, this.rangeField, this.measureField);
         this.#listen();
 
-        this.number = el('output', { class: 'number', textContent: '\u2013' });
+        this.number = el('span', { class: 'number', textContent: '\u2013' });
         this.caption = el('div', { class: 'foot muted', textContent: '\u00a0' });
         this.readout = el('div', { class: 'readout muted', textContent: '\u00a0' });
         this.place = el('div', { class: 'chart', role: 'img', 'aria-label': 'Plot of the counter; the table below has its numbers.' });
@@ -54,12 +64,22 @@ export class Explorer {
         this.plot = el('div', { class: 'plot' }, this.place, this.readout, this.details);
         this.flat = el('p', { class: 'muted foot', textContent: 'This counter has no time buckets to plot: it keeps one value.' });
         this.empty = emptyState('Nothing counted yet. With the token in TALLY_TOKEN:', this.#curl());
-        this.shown = el('div', {}, el('div', { class: 'headline' }, this.number, this.caption), this.problem, this.flat, this.plot);
+        this.shown = el('div', { class: 'shown' }, el('div', { class: 'headline' }, this.number, this.caption), this.problem, this.flat, this.plot);
         this.element = card('Counter', { wide: true }, this.form, this.empty, this.shown);
-        show(this.problem, false);
+        for (const part of [this.problem, this.flat, this.values]) show(part, false);
+        this.#hold(false);
         show(this.empty, false);
-        show(this.flat, false);
+        this.element.classList.add('waiting');
         this.chart = new Chart(this.place, { height: 240, series: this.#series(60), cursor: (index) => this.#point(index) });
+    }
+
+    /** There is a counter to show, or not yet. */
+    #hold(any) {
+        this.element.classList.remove('waiting');
+        show(this.empty, !any);
+        show(this.shown, any);
+        show(this.measureField, any);
+        if (!any) for (const part of [this.setField, this.granularityField, this.rangeField]) show(part, false);
     }
 
     #curl() {
@@ -104,7 +124,8 @@ export class Explorer {
     async #search(options) {
         const { counters } = await this.api.counters({ prefix: this.name.value || undefined, limit: NAMES_MAX }, options);
         for (const counter of counters) if (!this.ruled.has(counter.name)) this.listed.set(counter.name, directCounter(counter));
-        this.#offer(counters.map(({ name }) => name));
+        this.found = counters.map(({ name }) => name);
+        this.#offer(this.found);
     }
 
     #offer(found = []) {
@@ -135,6 +156,7 @@ export class Explorer {
 
     #take(counter) {
         const same = this.counter?.name === counter.name;
+        this.#hold(true);
         this.counter = counter;
         setOptions(this.set, counter.sets.map((keys) => ({ value: JSON.stringify(keys), label: keys.join(', ') || 'whole tenant' })),
             same ? this.set.value : JSON.stringify(counter.sets.find((keys) => keys.length === 0) ?? counter.sets[0]));
@@ -154,12 +176,12 @@ export class Explorer {
 
     #askValues(given = {}) {
         const keys = JSON.parse(this.set.value || '[]');
-        this.values.replaceChildren(...keys.map((key) => field(key, el('input', { name: key, value: given[key] ?? '', autocomplete: 'off', spellcheck: false }))));
+        this.values.replaceChildren(...keys.map((key) => field(key, valueInput(key, given[key]))));
         show(this.values, keys.length > 0);
     }
 
     get #dimensions() {
-        return Object.fromEntries([...this.values.querySelectorAll('input')].map(({ name, value }) => [name, value]));
+        return Object.fromEntries([...this.values.querySelectorAll('input')].map(({ name, value, exact }) => [name, exact ?? value]));
     }
 
     /** At once, because somebody asked. */
@@ -184,12 +206,12 @@ export class Explorer {
         }
     }
 
-    /** Without a choice the first counter there is. */
+    /** Without a choice the first counter that can be plotted, or else the first. */
     async #first(options) {
         await this.#search(options);
-        const name = this.name.value || [...this.listed.keys()][0] || [...this.ruled.values()].find(({ mode }) => mode !== 'windowed')?.name;
-        show(this.empty, !name);
-        show(this.shown, Boolean(name));
+        const plotted = this.found.find((name) => this.#known(name)?.granularities.some((seconds) => seconds > 0));
+        const name = this.name.value || (plotted ?? this.found[0]);
+        this.#hold(Boolean(name));
         if (!name || !this.#known(name)) return;
         this.name.value = name;
         this.#take(this.#known(name));

@@ -24,7 +24,7 @@ export class Health {
             return { title, text, good, value, element: el('div', { class: 'row' }, el('dt', { textContent: title }), value) };
         });
         this.hidden = el('p', { class: 'muted foot', textContent: 'Figures of the whole server are shown to administrators (metrics.public is off).' });
-        this.element = card('Health', {}, el('dl', { class: 'rows' }, ...this.rows.map(({ element }) => element)), this.hidden);
+        this.element = card('Health', { wide: true }, el('dl', { class: 'rows columns' }, ...this.rows.map(({ element }) => element)), this.hidden);
         show(this.hidden, false);
     }
 

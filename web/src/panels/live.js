@@ -16,7 +16,7 @@ const KINDS = {
 };
 
 function tile(title, { colour, about } = {}) {
-    const number = el('output', { class: 'number', textContent: '0' });
+    const number = el('span', { class: 'number', textContent: '0' });
     const unit = el('span', { class: 'unit' });
     const foot = el('div', { class: 'foot muted', textContent: '\u00a0' });
     const head = el('div', { class: 'tile-title', title: about ?? '' }, title);
@@ -34,7 +34,8 @@ export class Live {
         this.write = tile('Write latency', { about: 'from the first byte of a request until its reply is out, last 10 s' });
         this.commit = tile('Commit latency', { about: 'from taking a batch off the queue until it is durable, last 10 s' });
         const place = el('div', { class: 'chart live-chart', role: 'img', 'aria-label': 'Rates over the last three minutes; the numbers above say the same of now.' });
-        this.element = card('Now', { wide: true },
+        this.since = el('span', { class: 'muted foot' });
+        this.element = card('Now', { wide: true, note: this.since },
             el('div', { class: 'tiles' }, ...[...this.tiles, this.write, this.commit].map(({ element }) => element)), place);
         this.chart = new Chart(place, {
             height: 160,
@@ -48,7 +49,8 @@ export class Live {
         this.offset = time - Date.now();
         this.history.add(time, activity);
         this.commits.add(time, { since: activity.since, writeSeconds: server?.commitSeconds });
-        FIGURES.forEach((name, i) => setText(this.tiles[i].foot, `${grouped(activity[name])} since ${moment(activity.since)}`));
+        FIGURES.forEach((name, i) => setText(this.tiles[i].foot, `${grouped(activity[name])} in all`));
+        setText(this.since, `counted since ${moment(activity.since)}`);
         this.commit.element.hidden = !server;
         this.draw();
     }

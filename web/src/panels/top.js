@@ -24,6 +24,7 @@ export class Top {
         this.none = el('p', { class: 'muted foot', textContent: 'Nothing counted under any dimensions yet.' });
         this.form = el('div', { class: 'fields' }, field('Counter', this.select));
         this.element = card('Top dimension sets', { note: this.form }, this.list, this.empty, this.none);
+        this.element.classList.add('listing');
         show(this.none, false);
     }
 
@@ -54,7 +55,7 @@ export class Top {
         const button = el('button', { type: 'button', class: 'link name', textContent: dimensionText(dimensions) });
         button.addEventListener('click', () => this.open(name, dimensions));
         return el('li', { class: 'bar' },
-            el('div', { class: 'bar-head' }, button, el('output', { class: 'value', textContent: grouped(net) })),
+            el('div', { class: 'bar-head' }, button, el('span', { class: 'value', textContent: grouped(net) })),
             el('meter', { min: 0, max: 100, value: Math.max(0, share), 'aria-hidden': 'true', class: 'plain' }));
     }
 }

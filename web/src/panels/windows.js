@@ -31,7 +31,7 @@ export class Windows {
             event.preventDefault();
             this.#choose();
         });
-        this.element = card('Windows', { wide: true, note: this.form }, this.grid, this.empty, this.none);
+        this.element = card('Windows', { note: this.form }, this.grid, this.empty, this.none);
         show(this.none, false);
         show(this.form, false);
         this.timer = setInterval(() => this.last && this.#foot(this.last), 1000);
@@ -60,7 +60,7 @@ export class Windows {
     }
 
     #tile(name) {
-        const number = el('output', { class: 'number', textContent: '0' });
+        const number = el('span', { class: 'number', textContent: '0' });
         const foot = el('div', { class: 'foot muted', textContent: '\u00a0' });
         const trailing = el('div', { class: 'foot', textContent: '\u00a0' });
         const element = el('div', { class: 'tile' }, el('div', { class: 'tile-title name', textContent: name }), el('div', {}, number), trailing, foot);
