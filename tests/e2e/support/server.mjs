@@ -20,7 +20,7 @@ export const TALLY_BIN = path.resolve(ROOT, process.env.TALLY_BIN ?? 'build/tall
 
 /* The small-world build makes every limit tiny. Those that clients see are given back their documented
  * size, for the tests speak of them; what is inside (commits, segments, caches) stays tiny. */
-const SEEN_LIMITS = { 'limits.queueOps': 500000, 'limits.connections': 20000, 'limits.readQueue': 1024 };
+const SEEN_LIMITS = { 'limits.queueOps': 500000, 'limits.connections': 20000, 'limits.readQueue': 1024, 'limits.tenantStreams': 32 };
 /* Two loops also where the machine's cores would give one: connections meet each other. */
 const BUILD_SETTINGS = { threads: 2, ...(process.env.TALLY_VARIANT === 'small' ? SEEN_LIMITS : {}) };
 
