@@ -240,6 +240,8 @@ static struct truth *truth_open(void *context, const struct reconcile *reconcile
     return truth;
 }
 
+static truth_open_fn *opener = truth_open;
+
 static void note_done(struct job *job)
 {
     *(bool *)job->owner = true;
@@ -269,7 +271,7 @@ static inline void start_reconciler(void)
                                                         .propose = propose_here},
                                              .clock = &heart->time->clock,
                                              .batch_ops = 100,
-                                             .open = truth_open};
+                                             .open = opener};
     reconciler = reconciler_new(&config);
 }
 
@@ -280,9 +282,7 @@ static inline void use(const char *text)
     bool done = false;
     struct rules *rules = rules_of_text(text, 0);
     buf_init(&why, 1000);
-    assert_int_equal(
-        enact_plan(&enactment, heart->store, heart->time->wall_ms, rules, bytes_str(text), &why),
-        ERR_OK);
+    assert_int_equal(enact_plan(&enactment, heart->store, rules, bytes_str(text), &why), ERR_OK);
     enactment.job.done = note_done;
     enactment.job.owner = &done;
     assert_int_equal(queue_push(heart->queue, &enactment.job), ERR_OK);
