@@ -78,6 +78,7 @@ void conn_reap(struct conn *conn)
     const struct wire_handler *handler = &conn->worker->wire->handler;
     if (conn->slot && handler->closed) handler->closed(handler->context, conn->slot);
     conn->worker->conns_count--;
+    free(conn->habit);
     conn->magic = 0;
     free(conn);
 }
@@ -137,7 +138,7 @@ static enum step conn_next(struct conn *conn, size_t request_size)
     bool last = conn->head.close || conn->closing || conn->worker->stopping;
     conn->input.at += request_size;
     must(conn->input.at <= conn->input.size);
-    conn->head = (struct http_head){0};
+    conn->head = (struct http_head){.habit = conn->habit};
     conn->current = NULL;
     conn->request_ns = 0;
     if (last) return conn_finish_reading(conn);
@@ -187,6 +188,7 @@ static enum step conn_head_done(struct conn *conn, struct bytes here)
     ticket->head_only = conn->head.method == HTTP_HEAD;
     ticket->keep_alive_named = conn->head.minor_zero && conn->head.keep_alive;
     http_head_request(&conn->head, here.data, &ticket->exchange.request);
+    if (!conn->head.recalled) habit_learn(&conn->habit, &conn->head, here.data);
     stat_add(&conn->worker->stats.requests_total, 1);
 
     if (wire->handler.head(wire->handler.context, &ticket->exchange) == HEAD_REPLY)

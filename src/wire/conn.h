@@ -15,6 +15,7 @@
 #define TALLY_WIRE_CONN_H
 
 #include "wire/chunks.h"
+#include "wire/habit.h"
 #include "wire/worker.h"
 
 #define CONN_MAGIC 0x7a11c044u
@@ -60,6 +61,7 @@ struct conn {
     bool last_is_out; /* a reply that says "close" was rendered */
     struct input input;
     struct http_head head;
+    struct habit *habit; /* the header lines of the request before; NULL: this is the first */
     struct chunks chunks;
     size_t body_size;       /* decoded so far, if chunked */
     size_t request_size;    /* raw bytes of the request, once READY */

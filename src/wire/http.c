@@ -4,6 +4,8 @@
  * line's CR: so finding the end of a line and refusing what must not be in it is the same work. */
 #include "wire/http.h"
 
+#include "wire/habit.h"
+
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -116,15 +118,26 @@ static enum fault read_version(struct http_head *head, struct bytes text)
     return other ? FAULT_VERSION : FAULT_REQUEST_LINE;
 }
 
-/* Visible ASCII without '#': a fragment is never sent. No early way out, so it vectorizes. */
+/* Visible ASCII without '#': a fragment is never sent. */
 static bool target_is_clean(struct bytes target)
 {
-    unsigned bad = 0;
-    for (size_t i = 0; i < target.size; i++) {
-        unsigned char byte = (unsigned char)target.data[i];
-        bad |= (unsigned)(byte < 0x21) | (unsigned)(byte > 0x7e) | (unsigned)(byte == '#');
+    size_t at = 0;
+#ifdef __SSE2__
+    const __m128i low = _mm_set1_epi8(0x21);
+    const __m128i del = _mm_set1_epi8(0x7f);
+    const __m128i hash = _mm_set1_epi8('#');
+    for (; at + 16 <= target.size; at += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(target.data + at));
+        __m128i bad = _mm_cmplt_epi8(bytes, low); /* signed: all above 0x7f too */
+        bad = _mm_or_si128(bad, _mm_cmpeq_epi8(bytes, del));
+        if (_mm_movemask_epi8(_mm_or_si128(bad, _mm_cmpeq_epi8(bytes, hash)))) return false;
     }
-    return !bad;
+#endif
+    for (; at < target.size; at++) {
+        unsigned char byte = (unsigned char)target.data[at];
+        if (byte < 0x21 || byte > 0x7e || byte == '#') return false;
+    }
+    return true;
 }
 
 /* Cuts the scheme and authority off an absolute-form target. False: it is not one. */
@@ -338,6 +351,14 @@ static enum http_progress head_refuse(struct http_head *head, enum fault fault)
     return HTTP_FAULT;
 }
 
+/* True once, after the request line. */
+static bool fields_begin(struct http_head *head)
+{
+    if (!head->request_line_done || head->fields_at) return false;
+    head->fields_at = head->line;
+    return true;
+}
+
 enum http_progress http_head_read(struct http_head *head, const char *data, size_t size)
 {
     must(head->fault == FAULT_NONE && head->size == 0);
@@ -355,6 +376,8 @@ enum http_progress http_head_read(struct http_head *head, const char *data, size
             read_line(head, data, bytes_of(data + head->line, end - head->line), &done);
         if (fault) return head_refuse(head, fault);
         head->line = head->scan = (uint32_t)end + 2;
+        if (fields_begin(head) && head->habit && habit_recall(head->habit, head, data, limit))
+            return HTTP_DONE;
         if (done) {
             head->size = head->line;
             return HTTP_DONE;

@@ -31,10 +31,15 @@ struct http_view {
     uint32_t size;
 };
 
-struct http_head { /* all zero: nothing read yet */
-    uint32_t line; /* where the line being read begins */
-    uint32_t scan; /* up to here the line has no end and nothing forbidden */
-    uint32_t seen; /* which fields were there, one bit each */
+struct habit; /* wire/habit.h */
+
+struct http_head {             /* all zero, but for `habit`: nothing read yet */
+    const struct habit *habit; /* what this client said last time, or NULL */
+    uint32_t fields_at;        /* where the header lines begin, once the request line is read */
+    bool recalled;             /* they were the habit */
+    uint32_t line;             /* where the line being read begins */
+    uint32_t scan;             /* up to here the line has no end and nothing forbidden */
+    uint32_t seen;             /* which fields were there, one bit each */
     bool blank_skipped;
     bool request_line_done;
 

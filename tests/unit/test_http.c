@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "wire/chunks.h"
-#include "wire/http.h"
+#include "wire/habit.h"
 
 #define GET "GET / HTTP/1.1\r\n"
 #define HOST "Host: a\r\n"
@@ -42,9 +42,34 @@ static void assert_same(const struct http_head *a, const struct http_head *b)
     assert_memory_equal(a, b, sizeof *a);
 }
 
-/* In two pieces, cut anywhere, and byte by byte. */
+/* With a habit learned from `before`, which changes how it is read and nothing else. */
+static void assert_same_by_habit(struct bytes text, struct bytes before)
+{
+    struct http_head whole = read_whole(text), first = read_whole(before);
+    struct habit *habit = NULL;
+    if (first.fault || !first.size) return;
+    habit_learn(&habit, &first, before.data);
+    for (size_t cut = 1; cut <= text.size; cut++) {
+        struct http_head head = {.habit = habit};
+        if (read_upto(&head, text, cut) == HTTP_MORE) (void)read_upto(&head, text, text.size);
+        head.recalled = false;
+        head.habit = NULL;
+        assert_same(&whole, &head);
+    }
+    free(habit);
+}
+
+/* In two pieces, cut anywhere, and byte by byte; by its own habit and by that of the last one. */
 static struct http_head read_every_way(struct bytes text)
 {
+    static char last[2 * HTTP_HEAD_BYTES_MAX];
+    static size_t last_size;
+    if (text.size < 400) { /* every cut of a long one takes long */
+        assert_same_by_habit(text, text);
+        assert_same_by_habit(text, bytes_of(last, last_size));
+        memcpy(last, text.data, text.size);
+        last_size = text.size;
+    }
     struct http_head whole = read_whole(text);
     struct http_head slow = {0};
     for (size_t cut = 1; cut <= text.size; cut++) {
@@ -527,9 +552,43 @@ static void random_cuts_make_no_difference(void **unused)
     }
 }
 
+static void the_same_lines_are_recalled_behind_another_request_line(void **state)
+{
+    static const struct bytes first = BYTES("POST /a HTTP/1.1\r\nHost: a\r\nAuthorization: b\r\n"
+                                            "Content-Length: 7\r\n\r\n");
+    static const struct bytes second = BYTES("PUT /longer?q=1 HTTP/1.1\r\nHost: a\r\n"
+                                             "Authorization: b\r\nContent-Length: 7\r\n\r\n");
+    struct habit *habit = NULL;
+    struct http_head head = read_whole(first);
+    habit_learn(&habit, &head, first.data);
+    struct http_head plain = read_whole(second), again = {.habit = habit};
+    assert_int_equal(read_upto(&again, second, second.size), HTTP_DONE);
+    assert_true(again.recalled);
+    again.recalled = false, again.habit = NULL;
+    assert_same(&plain, &again);
+    free(habit);
+}
+
+/* 1.0 knows no chunks: the same lines are a fault there. */
+static void lines_of_another_version_are_not_recalled(void **state)
+{
+    static const struct bytes first =
+        BYTES("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n");
+    static const struct bytes second =
+        BYTES("POST / HTTP/1.0\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n");
+    struct habit *habit = NULL;
+    struct http_head head = read_whole(first);
+    habit_learn(&habit, &head, first.data);
+    struct http_head again = {.habit = habit};
+    assert_int_equal(read_upto(&again, second, second.size), HTTP_FAULT);
+    free(habit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_lines_are_recalled_behind_another_request_line),
+        cmocka_unit_test(lines_of_another_version_are_not_recalled),
         cmocka_unit_test(an_ordinary_request_is_understood),
         cmocka_unit_test(absent_and_empty_fields_differ),
         cmocka_unit_test(methods_are_tokens),
