@@ -3,6 +3,7 @@
 #include "api/change.h"
 #include "api/endpoints.h"
 #include "api/frozen.h"
+#include "base/json_flat.h"
 #include "base/metrics.h"
 
 enum { DURATION, TIMESTAMP, EXPIRES, AMOUNT, TARGET, CAP, FIELDS };
@@ -110,18 +111,25 @@ static enum request_verdict send_one(struct call *call, enum lane lane,
     return call_change(call, finish);
 }
 
+static bool pick_values(struct call *call, struct json_value *values)
+{
+    struct json_value body;
+    struct bytes text = call->exchange->request.body;
+    if (json_flat_pick(text, change_names, FIELDS, values)) return true;
+    if (!json_parse(call_loop(call)->parser, text, &body)) return false;
+    json_pick(&body, change_names, FIELDS, values);
+    return body.type == JSON_OBJECT;
+}
+
 enum request_verdict change_one(struct call *call)
 {
     enum request_verdict verdict;
-    struct json_value body;
     struct json_value values[FIELDS];
     struct sentence why;
     int change = call->route->detail;
     if (!call_name(call, &verdict)) return verdict;
-    if (!json_parse(call_loop(call)->parser, call->exchange->request.body, &body) ||
-        body.type != JSON_OBJECT)
+    if (!pick_values(call, values))
         return call_refuse(call, ERR_INVALID, "The body must be one JSON object.");
-    json_pick(&body, change_names, FIELDS, values);
     enum err e = change_fill(call, changes[change].kind, call->name, values, &call->op, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
     if (call_definition(call, call->name)) return call_refuse(call, ERR_MANAGED, NULL);
