@@ -8,6 +8,9 @@
 
 #define DATE_LINE_SIZE 37 /* "Date: Sun, 06 Nov 1994 08:49:37 GMT" and CRLF */
 
+#define USUAL_STATUS "HTTP/1.1 200 OK\r\n"
+#define USUAL_CONTENT "Content-Type: application/json\r\nContent-Length: "
+
 /* By hand, because strftime would follow the locale. */
 void reply_date_update(struct reply_date *date, int64_t mono_ns)
 {
@@ -23,6 +26,9 @@ void reply_date_update(struct reply_date *date, int64_t mono_ns)
                  days + 3 * tm.tm_wday, tm.tm_mday, months + 3 * tm.tm_mon,
                  (tm.tm_year + 1900) % 10000, tm.tm_hour, tm.tm_min, tm.tm_sec);
     must(size == DATE_LINE_SIZE);
+    size = snprintf(date->usual, sizeof date->usual, USUAL_STATUS "%s" USUAL_CONTENT, date->line);
+    must(size > 0 && (size_t)size < sizeof date->usual);
+    date->usual_size = (size_t)size;
     date->until_ns = mono_ns + (1000 - wall_ms % 1000) * 1000000;
 }
 
@@ -63,10 +69,6 @@ static const char *reason_of(int status)
 
 static void render_status(struct buf *out, int status)
 {
-    if (status == 200) { /* the usual one, without the detours */
-        buf_add(out, BYTES("HTTP/1.1 200 OK\r\n"));
-        return;
-    }
     buf_add(out, BYTES("HTTP/1.1 "));
     buf_add_i64(out, status);
     buf_add_char(out, ' ');
@@ -86,7 +88,7 @@ static void render_content(struct buf *out, const struct reply *reply)
         }
         buf_add(out, BYTES("\r\nContent-Length: "));
     } else {
-        buf_add(out, BYTES("Content-Type: application/json\r\nContent-Length: "));
+        buf_add(out, BYTES(USUAL_CONTENT));
     }
     buf_add_u64(out, reply->body.size);
     buf_add(out, BYTES("\r\n"));
@@ -97,9 +99,15 @@ void reply_render(struct buf *out, const struct reply *reply, const struct reply
 {
     must(reply->status >= 200 && reply->status <= 599);
     must(!reply->headers.failed && !reply->body.failed);
-    render_status(out, reply->status);
-    buf_add(out, bytes_of(date->line, DATE_LINE_SIZE));
-    render_content(out, reply);
+    if (reply->status == 200 && !reply->content_type) {
+        buf_add(out, bytes_of(date->usual, date->usual_size));
+        buf_add_u64(out, reply->body.size);
+        buf_add(out, BYTES("\r\n"));
+    } else {
+        render_status(out, reply->status);
+        buf_add(out, bytes_of(date->line, DATE_LINE_SIZE));
+        render_content(out, reply);
+    }
     buf_add(out, buf_bytes(&reply->headers));
     if (connection == REPLY_CLOSES) buf_add(out, BYTES("Connection: close\r\n"));
     if (connection == REPLY_STAYS_SAYING_SO) buf_add(out, BYTES("Connection: keep-alive\r\n"));

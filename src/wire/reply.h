@@ -10,10 +10,13 @@ enum reply_connection {
     REPLY_CLOSES,
 };
 
-/* The line `Date: ...` of the current second, made once a second and used by every reply. */
+/* What does not change within a second, made once a second and used by every reply: the line
+ * `Date: ...`, and the beginning of the usual reply, 200 with JSON, up to its length. */
 struct reply_date {
     int64_t until_ns; /* by the monotonic clock; 0: never made */
     char line[40];
+    char usual[128];
+    size_t usual_size;
 };
 
 void reply_date_update(struct reply_date *date, int64_t mono_ns);
