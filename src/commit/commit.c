@@ -133,16 +133,14 @@ static void batch_give(struct commit *commit, struct batch *batch)
 }
 
 /* A large job's slices may be answered by several threads: whoever had the turn answers what it
- * could not submit. Whoever answers the last op finishes the job. */
-static void answer_slice(struct commit *commit, const struct slice *slice, enum err e)
+ * could not submit. True for whoever answers the last op, and so finishes the job. */
+static bool answer_slice(const struct slice *slice, enum err e)
 {
     struct job *job = slice->job;
     if (e != ERR_OK) __atomic_store_n(&job->err, e, __ATOMIC_RELAXED);
     uint32_t answered = __atomic_add_fetch(&job->answered, slice->count, __ATOMIC_ACQ_REL);
     must(answered <= job->count);
-    if (answered < job->count) return;
-    queue_done(commit->config.queue, job);
-    job->done(job);
+    return answered == job->count;
 }
 
 /* New rules come into force for everybody with the batch that carried them. */
@@ -157,8 +155,20 @@ static void settle_rules(struct commit *commit, const struct batch *batch, enum 
 
 static void answer_batch(struct commit *commit, struct batch *batch, enum err e)
 {
-    for (uint32_t s = 0; s < batch->apply.slices_count; s++)
-        answer_slice(commit, &batch->slices[s], e);
+    struct job *finished = NULL;
+    struct job **end = &finished;
+    for (uint32_t s = 0; s < batch->apply.slices_count; s++) {
+        if (!answer_slice(&batch->slices[s], e)) continue;
+        *end = batch->slices[s].job;
+        end = &batch->slices[s].job->next;
+    }
+    *end = NULL;
+    if (finished) queue_done_all(commit->config.queue, finished);
+    while (finished) {
+        struct job *job = finished;
+        finished = job->next; /* its owner may be gone once it is told */
+        job->done(job);
+    }
 }
 
 /* Jobs of caretakers have no time of arrival. */

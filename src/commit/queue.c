@@ -381,9 +381,8 @@ static void release_tenant(struct queue *queue, struct job *job)
     free(tenant);
 }
 
-void queue_done(struct queue *queue, struct job *job)
+static void release_places(struct queue *queue, struct job *job)
 {
-    pthread_mutex_lock(&queue->lock);
     queue->bytes -= job->bytes;
     if (job->lane == LANE_SYNC) {
         queue->sync_ops -= job->prepare ? 1 : job->count; /* which it may have changed */
@@ -391,6 +390,20 @@ void queue_done(struct queue *queue, struct job *job)
         queue->ops -= job->count;
         release_tenant(queue, job);
     }
+}
+
+void queue_done(struct queue *queue, struct job *job)
+{
+    pthread_mutex_lock(&queue->lock);
+    release_places(queue, job);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void queue_done_all(struct queue *queue, struct job *jobs)
+{
+    pthread_mutex_lock(&queue->lock);
+    for (; jobs; jobs = jobs->next)
+        release_places(queue, jobs);
     pthread_mutex_unlock(&queue->lock);
 }
 

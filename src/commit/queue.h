@@ -42,6 +42,8 @@ uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max)
 
 /* The job is answered: gives its places back. */
 void queue_done(struct queue *queue, struct job *job);
+/* All of a list, linked by `next`, under one lock. */
+void queue_done_all(struct queue *queue, struct job *jobs);
 
 /* Waits until something can be taken (true) or the queue is stopped and empty (false). */
 bool queue_wait(struct queue *queue);
