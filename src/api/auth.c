@@ -195,7 +195,14 @@ static bool is_space(char c)
     return c == ' ' || c == '\t';
 }
 
-/* `Bearer`, white space, one token of visible characters, and nothing after it. */
+static bool token_is_visible(struct bytes token)
+{
+    for (size_t i = 0; i < token.size; i++)
+        if (token.data[i] <= ' ' || token.data[i] > '~') return false;
+    return true;
+}
+
+/* `Bearer`, white space, and a token. */
 static bool bearer_token(struct bytes header, struct bytes *token_out)
 {
     static const struct bytes scheme = {"Bearer", 6};
@@ -211,8 +218,6 @@ static bool bearer_token(struct bytes header, struct bytes *token_out)
     while (at < rest.size && is_space(rest.data[at]))
         at++;
     *token_out = bytes_of(rest.data + at, rest.size - at);
-    for (size_t i = 0; i < token_out->size; i++)
-        if (token_out->data[i] <= ' ' || token_out->data[i] > '~') return false;
     return token_out->size > 0 && token_out->size <= BEARER_SIZE_MAX;
 }
 
@@ -227,6 +232,7 @@ enum err auth_check(struct auth *auth, struct auth_cache *cache, struct bytes au
         *identity_out = entry->identity;
         return ERR_OK;
     }
+    if (!token_is_visible(token)) return ERR_UNAUTHORIZED; /* those in the cache are */
     struct identity identity = {0};
     pthread_rwlock_rdlock(&auth->lock);
     uint64_t generation = atomic_load(&auth->generation);

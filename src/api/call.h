@@ -33,7 +33,9 @@ struct loop_state {
     struct auth_cache *tokens;
     struct job *collected; /* batched jobs of this turn, pushed together at its end */
     struct job **collected_end;
-    bool pushed; /* sync jobs, in this turn */
+    bool pushed;     /* sync jobs, in this turn */
+    int64_t wall_ns; /* of which turn */
+    int64_t wall_ms; /* the time of day is known */
 };
 
 struct call {

@@ -24,6 +24,7 @@ struct ticket *conn_ticket_new(struct conn *conn)
     ticket->conn = conn;
     ticket->exchange.loop_index = worker->index;
     ticket->exchange.started_ns = conn->request_ns ? conn->request_ns : worker->now_ns;
+    ticket->exchange.turn_ns = worker->now_ns;
     ticket->exchange.connection = &conn->slot;
     if (conn->last)
         conn->last->next = ticket;
@@ -39,6 +40,7 @@ static void ticket_end(struct ticket *ticket)
 {
     struct conn *conn = ticket->conn;
     const struct wire_handler *handler = &conn->worker->wire->handler;
+    ticket->exchange.ended_ns = conn->worker->sent_ns;
     if (ticket->seen && handler->ended) handler->ended(handler->context, &ticket->exchange);
     ticket_give(&conn->worker->tickets, ticket);
     conn->tickets--;

@@ -36,7 +36,8 @@ struct worker {
     struct wire *wire;
     unsigned index;
     int epoll_fd;
-    int64_t now_ns; /* the turn's time */
+    int64_t now_ns;  /* the turn's time */
+    int64_t sent_ns; /* when it began to write replies */
     int64_t sweep_ns;
     int64_t retry_ns;
     unsigned kept;      /* exchanges that somebody else has now */
