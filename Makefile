@@ -45,7 +45,7 @@ UNIT    := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*
 SIM     := $(if $(wildcard tests/sim/sim.c),$(OUT)/tests/sim)
 FORGET  := $(OUT)/tests/forget.so
 FUZZ    := $(patsubst tests/fuzz/%.c,$(OUT)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-BENCH   := build/bench/limit build/bench/bulk
+BENCH   := build/bench/limit build/bench/bulk build/bench/load
 
 .DEFAULT_GOAL := all
 # V=1 shows whole commands.
@@ -116,12 +116,12 @@ asan tsan small: ## units, a short simulation and end-to-end tests in that varia
 fuzz: ## every fuzzer for FUZZ_SECONDS (30)
 	@scripts/deps build fuzz
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),30) tests/run fuzz:fuzz
-bench: ## against Redis, PostgreSQL and the bare limit (QUICK=1: under 5 minutes)
+bench: ## against Redis, PostgreSQL and the bare limit (QUICK=1: under 5 minutes; ONLY=row)
 	@scripts/deps build bench
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(BENCH)
 	@QUICK=$(QUICK) node bench/run.mjs
 
-bench-growth: ## how cost grows: ids, clients, ranges, restarts, memory, ten steady minutes (QUICK=1)
+bench-growth: ## how cost grows, one curve each (ONLY=ids, BUDGET=seconds, QUICK=1)
 	@scripts/deps build bench
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(BENCH)
 	@QUICK=$(QUICK) node bench/growth.mjs

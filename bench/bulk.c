@@ -1,11 +1,12 @@
 /* bulk.c -- sends NDJSON batches of increments, or of events, as fast as the server takes them.
  *
- *     bulk HOST PORT PATH TOKEN CONNECTIONS OPS KEYS SECONDS
+ *     bulk HOST PORT PATH TOKEN CONNECTIONS OPS KEYS SECONDS [RATE]
  *
  * A PATH below /api/events/ gets events, each with a fresh random UUID; any other gets increments.
  * Every request is formatted before the clock starts, so that the client costs next to nothing; of
  * events only the ids are written anew for each sending.
- * Each connection has one request under way. Prints one JSON line:
+ * Each connection has one request under way; with a RATE, of operations a second over all, it is
+ * sent no sooner than that rate allows. Prints one JSON line:
  *     {"ops":..,"seconds":..,"requests":..,"failed":..,"p50Ms":..,"p99Ms":..}
  * A reply counts as failed if it is not 200 or reports any refused operation. */
 #include <arpa/inet.h>
@@ -45,7 +46,8 @@ struct conn {
 struct bulk {
     const char *host, *port, *path, *token;
     unsigned connections, ops, keys;
-    int64_t end_ns;
+    int64_t started_ns, end_ns;
+    double rate; /* 0: as fast as it goes */
     struct request requests[REQUESTS];
     struct conn conns[CONNECTIONS_MAX];
     uint64_t done, failed, next;
@@ -164,8 +166,19 @@ static int connect_to(const struct bulk *bulk)
     return fd;
 }
 
+/* Waits until the rate allows one more request. */
+static void pace(const struct bulk *bulk)
+{
+    if (bulk->rate <= 0) return;
+    double due_ns = (double)bulk->done * bulk->ops / bulk->rate * 1e9;
+    int64_t early_ns = bulk->started_ns + (int64_t)due_ns - now_ns();
+    struct timespec pause = {early_ns / 1000000000, early_ns % 1000000000};
+    if (early_ns > 0) nanosleep(&pause, NULL);
+}
+
 static void send_next(struct bulk *bulk, struct conn *conn)
 {
+    pace(bulk);
     /* A connection has an event request of its own: nobody else is sending it. */
     size_t index = sends_events(bulk) ? (size_t)(conn - bulk->conns) : bulk->next++ % REQUESTS;
     if (sends_events(bulk)) renew_ids(bulk, &bulk->requests[index]);
@@ -249,8 +262,8 @@ static void report(struct bulk *bulk, double seconds)
 int main(int argc, char **argv)
 {
     static struct bulk bulk;
-    if (argc != 9) {
-        fprintf(stderr, "usage: bulk HOST PORT PATH TOKEN CONNECTIONS OPS KEYS SECONDS\n");
+    if (argc != 9 && argc != 10) {
+        fprintf(stderr, "usage: bulk HOST PORT PATH TOKEN CONNECTIONS OPS KEYS SECONDS [RATE]\n");
         return 2;
     }
     bulk.host = argv[1], bulk.port = argv[2], bulk.path = argv[3], bulk.token = argv[4];
@@ -268,12 +281,13 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < bulk.connections; i++)
         bulk.conns[i].fd = connect_to(&bulk);
 
-    int64_t started_ns = now_ns();
-    bulk.end_ns = started_ns + (int64_t)(strtod(argv[8], NULL) * 1e9);
+    bulk.rate = argc > 9 ? strtod(argv[9], NULL) : 0;
+    bulk.started_ns = now_ns();
+    bulk.end_ns = bulk.started_ns + (int64_t)(strtod(argv[8], NULL) * 1e9);
     for (unsigned i = 0; i < bulk.connections; i++)
         send_next(&bulk, &bulk.conns[i]);
     while (step(&bulk))
         continue;
-    report(&bulk, (double)(now_ns() - started_ns) / 1e9);
+    report(&bulk, (double)(now_ns() - bulk.started_ns) / 1e9);
     return bulk.failed ? 1 : 0;
 }

@@ -1,44 +1,108 @@
 // growth.mjs -- `make bench-growth`: how tally's cost grows, one curve each.
 //
-//   ids        events/s against event ids remembered
-//   clients    rate and latency against connections
-//   ranges     time of a sumRange against the length of its range
-//   restart    time from kill -9 to ready against cells, and against the journal's tail
-//   memory     resident memory against cells
-//   steady     ten minutes of increments and events at half the highest rate: the worst latency
+//   ids        events/s against event ids remembered, 1 to 50 million         (about 5 minutes)
+//   clients    latency and rate against connections, 1 to 1024                (1 minute)
+//   ranges     time of a sumRange against the length of its range             (1 minute)
+//   restart    time from kill -9 to ready against cells, up to 10 million     (5 minutes)
+//   tail       time from kill -9 to ready against the journal written         (2 minutes)
+//   memory     resident memory against cells, up to 10 million                (3 minutes)
+//   steady     ten minutes at half the highest rates: the worst stall         (10 minutes)
 //
-// Writes bench/results/growth.json and one SVG a curve. QUICK=1 goes a tenth of the way; ONLY=ids,clients
-// does some. Figures are this machine's and this hour's: look at the shape, not the numbers.
+// Each writes bench/results/growth-NAME.json and .svg after every point, and docs/performance.md
+// says what came out. ONLY=ids,clients does some. A curve that was stopped, by Ctrl-C or because
+// BUDGET seconds were over, goes on at the next call where it was; FRESH=1 starts anew. QUICK=1 goes
+// a tenth of the way and writes growth-quick-NAME. BENCH_DIR=DIR is where the data goes (/var/tmp).
+// Figures are this machine's and this hour's: look at the shape, not the numbers.
 
 import { execFile } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 
 import { BATCH, events } from './loads.mjs';
 import { ROOT, Tally } from './peers.mjs';
 import { curve } from './plot.mjs';
+import { intoDocs } from './tell.mjs';
 
-const QUICK = ['1', 'true', 'yes'].includes(process.env.QUICK);
+const on = (name) => ['1', 'true', 'yes'].includes(process.env[name]);
+const QUICK = on('QUICK');
+const FRESH = on('FRESH');
 const ONLY = process.env.ONLY ? process.env.ONLY.split(',') : [];
+const DEADLINE = process.env.BUDGET ? Date.now() + process.env.BUDGET * 1000 : Infinity;
+const BASE = process.env.BENCH_DIR ?? '/var/tmp';
+const RESULTS = path.join(ROOT, 'bench/results');
 const run = promisify(execFile);
-const directory = mkdtempSync(path.join(process.env.BENCH_DIR ?? '/var/tmp', 'tally-growth-'));
-chmodSync(directory, 0o755);
-const say = (text) => console.log(text);
+const say = (text) => console.log(`  ${text}`);
+const number = (n) => Math.round(n).toLocaleString('en');
+const million = (n) => +(n / 1e6).toPrecision(3);
 
-let servers = 0;
+// ---- a curve: its points so far, and where its server keeps its data ----
 
-/** A fresh server, stopped and its data gone when `use` is done. */
-async function withServer(use) {
-  const tally = new Tally(path.join(directory, `tally-${servers++}`));
-  try {
-    await tally.start();
-    return await use(tally);
-  } finally {
-    await tally.stop();
-    rmSync(tally.directory, { recursive: true, force: true });
+class Curve {
+  constructor(name, about) {
+    this.name = name;
+    this.file = path.join(RESULTS, `growth-${QUICK ? 'quick-' : ''}${name}`);
+    this.directory = path.join(BASE, `tally-growth-${QUICK ? 'quick-' : ''}${name}`);
+    const before = FRESH || !existsSync(`${this.file}.json`) ? {} : JSON.parse(readFileSync(`${this.file}.json`, 'utf8'));
+    const goOn = before.done === false && existsSync(this.directory);
+    if (!goOn) rmSync(this.directory, { recursive: true, force: true });
+    Object.assign(this, { report: { ...about, done: false, points: goOn ? before.points : [], kept: goOn ? before.kept : {} } });
+    mkdirSync(this.directory, { recursive: true });
+    chmodSync(this.directory, 0o755);
+  }
+
+  get points() {
+    return this.report.points;
+  }
+
+  has(x) {
+    return this.points.some((point) => point.at === x);
+  }
+
+  add(point, text) {
+    this.points.push(point);
+    say(text);
+    this.write();
+  }
+
+  write() {
+    mkdirSync(RESULTS, { recursive: true });
+    writeFileSync(`${this.file}.json`, `${JSON.stringify(this.report, null, 2)}\n`);
+    if (this.points.length > 1) writeFileSync(`${this.file}.svg`, curve(this.report));
+  }
+
+  /** True: there is no time left for another point. */
+  over() {
+    if (Date.now() < DEADLINE) return false;
+    say('the budget is used up: run it again to go on');
+    return true;
+  }
+
+  finish(verdict) {
+    Object.assign(this.report, verdict, { done: true, finishedAt: new Date().toISOString() });
+    this.write();
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  /** A server on this curve's data; `anew`: on none. Stopped when `use` is done. */
+  async server(use, anew = false) {
+    const directory = path.join(this.directory, 'tally');
+    if (anew) rmSync(directory, { recursive: true, force: true });
+    const tally = new Tally(directory);
+    running.add(tally);
+    try {
+      await tally.start();
+      return await use(tally);
+    } finally {
+      await tally.stop();
+      running.delete(tally);
+    }
   }
 }
+
+const running = new Set();
+
+// ---- doing things to a server ----
 
 async function bench(tally, options) {
   const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
@@ -53,6 +117,7 @@ async function metric(tally, name) {
 }
 
 const resident = (tally) => Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${tally.child.pid}/status`, 'utf8'))[1]) * 1024;
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** `count` cells of one counter, a minute each, from `first` on. */
 async function makeCells(tally, name, first, count) {
@@ -71,138 +136,177 @@ async function restartSeconds(tally) {
   return (performance.now() - began) / 1000;
 }
 
+// ---- the curves ----
+
 const CURVES = {
   async ids() {
+    const c = new Curve('ids', { title: 'events a second against ids remembered', x: 'million ids', y: 'events/s' });
     const goal = QUICK ? 5e6 : 50e6;
-    return withServer(async (tally) => {
-      const points = [];
-      for (let ids = 0; ids < goal;) {
-        const { ops, seconds } = await events(tally, { connections: 4, seconds: QUICK ? 2 : 5 });
+    await c.server(async (tally) => {
+      let ids = c.points.at(-1)?.ids ?? 0;
+      while (ids < goal && !c.over()) {
+        const { ops, seconds } = await events(tally, { connections: 4, seconds: QUICK ? 2 : 4 });
         ids += ops;
-        points.push({ x: ids / 1e6, y: ops / seconds });
-        say(`  ${(ids / 1e6).toFixed(1)} million ids: ${Math.round(ops / seconds).toLocaleString('en')} events/s`);
+        c.add({ x: ids / 1e6, y: ops / seconds, ids }, `${(ids / 1e6).toFixed(1)} million ids: ${number(ops / seconds)} events/s`);
       }
-      const early = points.find((point) => point.x >= 1) ?? points[0];
-      return { title: 'events a second against ids remembered', x: 'million ids', y: 'events/s', points,
-        ratio: points.at(-1).y / early.y, must: 'at 50 million at least 0.7 of 1 million',
-        memoryPerId: (await metric(tally, 'tally_registry_filter_bytes')) / (await metric(tally, 'tally_registry_ids')) };
+      if (ids < goal) return;
+      const rate = (points) => points.reduce((sum, point) => sum + point.y, 0) / points.length;
+      const first = c.points.filter((point) => point.ids <= goal / 10);
+      const ratio = rate(c.points.slice(-3)) / rate(first.length ? first : c.points.slice(0, 1));
+      const filter = (await metric(tally, 'tally_registry_filter_bytes')) / (await metric(tally, 'tally_registry_ids'));
+      c.finish({ result: `the last three steps run at ${ratio.toFixed(2)} of the first tenth; filters take ${filter.toFixed(1)} bytes of memory an id`,
+        ratio, must: 'at 50 million at least 0.7 of 1 million', met: ratio >= 0.7 });
     });
   },
 
   async clients() {
-    return withServer(async (tally) => {
-      const points = [];
+    const c = new Curve('clients', { title: 'latency of an increment against connections', x: 'connections', y: 'ms', log: true,
+      lines: [{ key: 'y', label: 'p50' }, { key: 'p99Ms', label: 'p99' }] });
+    await c.server(async (tally) => {
       for (const connections of [1, 16, 64, 256, 1024]) {
+        if (c.has(connections)) continue;
+        if (c.over()) return;
         const r = await bench(tally, { connections, seconds: QUICK ? 2 : 8 });
-        points.push({ x: connections, y: r.rate, p50Ms: r.p50Ms, p99Ms: r.p99Ms, p999Ms: r.p999Ms });
-        say(`  ${connections} connections: ${Math.round(r.rate).toLocaleString('en')}/s, p50 ${r.p50Ms} ms, p99 ${r.p99Ms} ms`);
+        c.add({ at: connections, x: connections, y: r.p50Ms, p99Ms: r.p99Ms, p999Ms: r.p999Ms, rate: r.rate },
+          `${connections} connections: ${number(r.rate)}/s, p50 ${r.p50Ms} ms, p99 ${r.p99Ms} ms`);
       }
-      const at = (x) => points.find((point) => point.x === x).y;
-      return { title: 'increments a second against connections', x: 'connections', y: 'increments/s', log: true, points,
-        ratio: at(1024) / at(64), must: 'at 1024 at least as many as at 64' };
+      const rate = (x) => c.points.find((point) => point.x === x).rate;
+      const ratio = rate(1024) / rate(64);
+      c.finish({ result: `${c.points.map((point) => `${point.x}: ${number(point.rate)}/s`).join(', ')}; 1024 connections reach ${ratio.toFixed(2)} of 64`,
+        ratio, must: 'at 1024 at least as many as at 64', met: ratio >= 1 });
     });
   },
 
   async ranges() {
+    const c = new Curve('ranges', { title: 'time of a sumRange against the length of its range', x: 'buckets', y: 'ms', log: true });
     const cells = QUICK ? 52560 : 525600;
-    return withServer(async (tally) => {
-      await makeCells(tally, 'year', 0, cells);
-      const points = [];
-      for (let length = 60; ; length = Math.min(length * 8, cells)) {
-        const query = `/year/sumRange?durationSeconds=60&startTime=0&endTime=${(length - 1) * 60}`;
+    await c.server(async (tally) => {
+      if (!c.points.length) await makeCells(tally, 'year', 0, cells);
+      for (let length = 60; length < cells * 8; length *= 8) {
+        const size = Math.min(length, cells);
+        if (c.has(size)) continue;
+        if (c.over()) return;
+        const query = `/year/sumRange?durationSeconds=60&startTime=0&endTime=${(size - 1) * 60}`;
         await tally.get(query);
-        await new Promise((resolve) => setTimeout(resolve, 3000)); // what a first large sum asks for is made meanwhile
+        await pause(3000); // what a first large sum asks for is made meanwhile
         const times = [];
         for (let i = 0; i < 21; i++) {
           const began = performance.now();
           const { net } = await tally.get(query);
           times.push(performance.now() - began);
-          if (net !== String(length)) throw new Error(`the sum over ${length} minutes is ${net}`);
+          if (net !== String(size)) throw new Error(`the sum over ${size} minutes is ${net}`);
         }
-        points.push({ x: length, y: times.sort((a, b) => a - b)[10] });
-        say(`  ${length} buckets: ${points.at(-1).y.toFixed(2)} ms`);
-        if (length === cells) break;
+        c.add({ at: size, x: size, y: times.sort((a, b) => a - b)[10] }, `${number(size)} buckets: ${times[10].toFixed(2)} ms`);
       }
-      return { title: 'time of a sumRange against the length of its range', x: 'buckets', y: 'ms', log: true, points };
-    });
+      c.finish({ result: `${number(cells)} buckets in ${c.points.at(-1).y.toFixed(2)} ms` });
+    }, !c.points.length);
   },
 
   async restart() {
-    const points = [];
+    const c = new Curve('restart', { title: 'restart after kill -9 against cells', x: 'million cells', y: 'seconds' });
     for (const cells of QUICK ? [1e5, 5e5] : [1e6, 3e6, 10e6]) {
-      points.push(await withServer(async (tally) => {
+      if (c.has(cells)) continue;
+      if (c.over()) return;
+      await c.server(async (tally) => {
         await makeCells(tally, 'c', 0, cells);
         const seconds = await restartSeconds(tally);
-        say(`  ${cells.toLocaleString('en')} cells: ready ${seconds.toFixed(2)} s after kill -9`);
-        return { x: cells / 1e6, y: seconds };
-      }));
+        c.add({ at: cells, x: cells / 1e6, y: seconds }, `${number(cells)} cells: ready ${seconds.toFixed(2)} s after kill -9`);
+      }, true);
     }
-    return { title: 'restart after kill -9 against cells', x: 'million cells', y: 'seconds', points, must: '10 million below 5 s' };
+    c.finish({ result: `${million(c.points.at(-1).at)} million cells: ready after ${c.points.at(-1).y.toFixed(2)} s`,
+      must: '10 million below 5 s', met: c.points.at(-1).y < 5 });
   },
 
   async tail() {
-    const points = [];
-    for (const million of QUICK ? [0.1, 0.5] : [0.2, 0.5, 1, 2]) {
-      points.push(await withServer(async (tally) => {
-        for (let sent = 0; sent < million * 1e6; sent += BATCH) {
+    const c = new Curve('tail', { title: 'restart after kill -9 against the journal written', x: 'MiB', y: 'seconds' });
+    for (const ops of QUICK ? [1e5, 5e5] : [2e5, 5e5, 1e6, 2e6]) {
+      if (c.has(ops)) continue;
+      if (c.over()) return;
+      await c.server(async (tally) => {
+        for (let sent = 0; sent < ops; sent += BATCH) {
           await tally.batch(Array.from({ length: BATCH }, (_, i) => ({ op: 'increment', name: `k${i}`, durationSeconds: 0, timestamp: 0 })));
         }
         const bytes = await metric(tally, 'tally_journal_appended_bytes_total');
         const seconds = await restartSeconds(tally);
-        say(`  ${(bytes / 2 ** 20).toFixed(0)} MiB of journal: ready after ${seconds.toFixed(2)} s`);
-        return { x: bytes / 2 ** 20, y: seconds };
-      }));
+        c.add({ at: ops, x: bytes / 2 ** 20, y: seconds }, `${(bytes / 2 ** 20).toFixed(0)} MiB of journal: ready after ${seconds.toFixed(2)} s`);
+      }, true);
     }
-    return { title: 'restart after kill -9 against the journal written', x: 'MiB', y: 'seconds', points };
+    c.finish({ result: `${c.points.at(-1).x.toFixed(0)} MiB: ready after ${c.points.at(-1).y.toFixed(2)} s` });
   },
 
   async memory() {
-    return withServer(async (tally) => {
-      const points = [{ x: 0, y: resident(tally) / 2 ** 20 }];
-      const step = QUICK ? 2e5 : 2e6;
-      for (let cells = 0; cells < 5 * step; cells += step) {
+    const c = new Curve('memory', { title: 'resident memory against cells (store.cacheBytes 512 MiB)', x: 'million cells', y: 'MiB' });
+    const step = QUICK ? 2e5 : 2e6;
+    await c.server(async (tally) => {
+      if (!c.points.length) c.add({ at: 0, x: 0, y: resident(tally) / 2 ** 20 }, 'no cells');
+      for (let cells = c.points.at(-1).at; cells < 5 * step && !c.over(); cells += step) {
         await makeCells(tally, 'm', cells, step);
-        points.push({ x: (cells + step) / 1e6, y: resident(tally) / 2 ** 20 });
-        say(`  ${((cells + step) / 1e6).toFixed(1)} million cells: ${points.at(-1).y.toFixed(0)} MiB`);
+        const mib = resident(tally) / 2 ** 20;
+        c.add({ at: cells + step, x: (cells + step) / 1e6, y: mib }, `${million(cells + step)} million cells: ${mib.toFixed(0)} MiB`);
       }
-      return { title: 'resident memory against cells (store.cacheBytes 512 MiB)', x: 'million cells', y: 'MiB', points };
-    });
+      if (c.points.at(-1).at < 5 * step) return;
+      c.finish({ result: `${million(5 * step)} million cells: ${c.points.at(-1).y.toFixed(0)} MiB` });
+    }, !c.points.length);
   },
 
+  // Half of what the machine can do: a quarter of the highest rate of increments, beside a quarter of
+  // the highest rate of events. The increments come at their times whether the last were answered or
+  // not (an open loop), so a stall is seen by every one that falls into it.
   async steady() {
-    const seconds = QUICK ? 60 : 600;
-    return withServer(async (tally) => {
-      const most = await bench(tally, { seconds: 5 });
-      const load = events(tally, { connections: 1, seconds });
-      const half = await bench(tally, { seconds, rate: Math.round(most.rate / 2) });
-      const { ops } = await load;
-      say(`  ${Math.round(half.rate).toLocaleString('en')} increments/s of ${Math.round(most.rate).toLocaleString('en')} for ${seconds} s beside `
-        + `${Math.round(ops / seconds).toLocaleString('en')} events/s: p50 ${half.p50Ms} ms, p99 ${half.p99Ms} ms, p99.9 ${half.p999Ms} ms, worst ${half.maxMs} ms`);
-      return { title: 'steady', points: [], half, most, must: 'no stall above 250 ms' };
+    const c = new Curve('steady', { title: 'worst latency of an increment in each ten seconds, at half the highest rates', x: 'seconds', y: 'ms',
+      lines: [{ key: 'y', label: 'worst' }, { key: 'p99Ms', label: 'p99' }] });
+    const total = QUICK ? 60 : 600;
+    await c.server(async (tally) => {
+      if (!c.points.length) {
+        const most = { increments: (await bench(tally, { seconds: 5 })).rate };
+        const { ops, seconds } = await events(tally, { connections: 4, seconds: 5 });
+        c.report.kept = { ...most, events: ops / seconds };
+      }
+      const { increments: most, events: mostEvents } = c.report.kept;
+      const done = c.points.at(-1)?.x ?? 0;
+      const beside = events(tally, { connections: 1, seconds: total - done, rate: mostEvents / 4 });
+      beside.catch(() => {});
+      for (let at = done; at < total; at += 10) {
+        const r = await bench(tally, { seconds: 10, rate: Math.round(most / 4) });
+        c.add({ x: at + 10, y: r.maxMs, p50Ms: r.p50Ms, p99Ms: r.p99Ms, p999Ms: r.p999Ms, rate: r.rate },
+          `${at + 10} s: ${number(r.rate)} increments/s, p50 ${r.p50Ms} ms, p99 ${r.p99Ms} ms, worst ${r.maxMs} ms`);
+      }
+      const { ops, seconds } = await beside;
+      const worst = Math.max(...c.points.map((point) => point.y));
+      c.finish({ result: `${total} s of ${number(most / 4)} increments/s beside ${number(ops / seconds)} events/s: the worst took ${worst.toFixed(1)} ms`,
+        must: 'no stall above 250 ms', met: worst <= 250 });
     });
   },
 };
 
-async function main() {
-  const results = path.join(ROOT, 'bench/results');
-  mkdirSync(results, { recursive: true });
-  const report = {};
-  for (const [name, draw] of Object.entries(CURVES)) {
-    if (ONLY.length && !ONLY.includes(name)) continue;
-    say(`${name}:`);
-    report[name] = await draw();
-    if (report[name].points.length) writeFileSync(path.join(results, `growth-${name}.svg`), curve(report[name]));
-  }
-  const file = path.join(results, QUICK ? 'growth-quick.json' : 'growth.json');
-  let before = {};
-  try {
-    before = JSON.parse(readFileSync(file, 'utf8'));
-  } catch { /* the first time */ }
-  writeFileSync(file, `${JSON.stringify({ ...before, ...report }, null, 2)}\n`);
+// ---- all of it ----
+
+/** What every curve has come to, those of earlier calls too. */
+function summary() {
+  const files = readdirSync(RESULTS).filter((file) => /^growth-(?!quick-)\w+\.json$/.test(file)).sort();
+  const reports = files.map((file) => ({ file, ...JSON.parse(readFileSync(path.join(RESULTS, file), 'utf8')) }));
+  const lines = reports.map(({ file, title, result, must, met, done, finishedAt }) => [
+    `[${title}](../bench/results/${file.replace('.json', '.svg')})`, done ? result : 'not finished', must ? `${must}: ${met ? 'met' : 'NOT MET'}` : '',
+    finishedAt?.slice(0, 16).replace('T', ' ') ?? '']);
+  if (lines.length === 0) return 'No curve has been drawn yet: `make bench-growth`.';
+  return [['curve', 'result', 'must', 'when (UTC)'], ['---', '---', '---', '---'], ...lines].map((line) => `| ${line.join(' | ')} |`).join('\n');
 }
 
-try {
-  await main();
-} finally {
-  rmSync(directory, { recursive: true, force: true });
+async function main() {
+  const unknown = ONLY.filter((name) => !CURVES[name]);
+  if (unknown.length) throw new Error(`no curve is called ${unknown.join(', ')}; there are ${Object.keys(CURVES).join(', ')}`);
+  for (const [name, draw] of Object.entries(CURVES)) {
+    if (ONLY.length && !ONLY.includes(name)) continue;
+    console.log(`${name}:`);
+    await draw();
+    if (!QUICK) intoDocs('growth', summary());
+  }
 }
+
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.on(signal, () => Promise.allSettled([...running].map((tally) => tally.stop())).then(() => process.exit(1)));
+}
+await main().catch((error) => {
+  console.error(`bench-growth: ${error.message}`);
+  process.exitCode = 1;
+});

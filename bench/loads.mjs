@@ -1,7 +1,7 @@
 // loads.mjs -- the load generators, one call each: {ops, seconds, p50Ms, p99Ms, failed}.
 //
-// wrk and bench/bulk drive HTTP, redis-benchmark drives Redis, pgbench drives PostgreSQL; each is
-// the generator its own people use, with one thread, and every one picks among the same 10,000 keys.
+// bench/load drives tally, the bare limit and Redis with the same loop, bench/bulk sends large
+// batches, pgbench drives PostgreSQL. Each has one thread and picks among the same 10,000 keys.
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -11,47 +11,28 @@ import { command, ROOT } from './peers.mjs';
 export const KEYS = 10000;
 export const BATCH = 5000;
 export const MINUTES = 525600; // of a year
+export const YEAR = '/api/counters/bench/year/sumRange?durationSeconds=60&startTime=2025-01-01T00:00:00Z&endTime=2025-12-31T23:59:00Z';
 
-/** `mode` is increment, get or sum, as in load.lua. */
-export async function wrk(peer, { mode, connections, depth = 1, seconds }) {
-  const out = await command('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '10s',
-    '-s', path.join(ROOT, 'bench/load.lua'), peer.url, '--', mode, KEYS, depth, peer.token], { seconds: seconds + 30 });
-  return JSON.parse(out.trim().split('\n').at(-1));
+const built = (name) => process.env[`${name.toUpperCase()}_BIN`] ?? path.join(ROOT, 'build/bench', name);
+
+/** `what` is increment, get or a path to read; `depth` requests go out together. */
+export async function load(peer, { what, connections, depth = 1, seconds }) {
+  const { hostname, port } = peer.name === 'redis' ? { hostname: '127.0.0.1', port: peer.port } : new URL(peer.url);
+  return JSON.parse(await command(built('load'), [peer.name === 'redis' ? 'redis' : 'http', hostname, port, what,
+    peer.token ?? '-', connections, depth, KEYS, seconds], { seconds: seconds + 30 }));
 }
 
 export async function bulk(tally, { connections, seconds }) {
   const { hostname, port } = new URL(tally.url);
-  const program = process.env.BULK_BIN ?? path.join(ROOT, 'build/bench/bulk');
-  return JSON.parse(await command(program, [hostname, port, '/api/counters/bench/batch?results=errors', tally.token,
+  return JSON.parse(await command(built('bulk'), [hostname, port, '/api/counters/bench/batch?results=errors', tally.token,
     connections, BATCH, KEYS, seconds], { seconds: seconds + 30 }));
 }
 
 /** Events with fresh random UUIDs, batches as NDJSON. */
-export async function events(tally, { connections, seconds }) {
+export async function events(tally, { connections, seconds, rate = 0 }) {
   const { hostname, port } = new URL(tally.url);
-  const program = process.env.BULK_BIN ?? path.join(ROOT, 'build/bench/bulk');
-  return JSON.parse(await command(program, [hostname, port, '/api/events/bench?results=errors', tally.token,
-    connections, BATCH, KEYS, seconds], { seconds: seconds + 30 }));
-}
-
-/** redis-benchmark counts requests, not seconds: the last rate seen says how many fit. */
-const rates = new Map();
-
-export async function redisBenchmark(redis, { words, connections, depth = 1, seconds, guess }) {
-  const kind = `${words[0]} ${connections} ${depth}`;
-  if (!rates.has(kind)) rates.set(kind, (await redisOnce(redis, words, connections, depth, guess)).rate);
-  const result = await redisOnce(redis, words, connections, depth, Math.ceil(rates.get(kind) * seconds));
-  rates.set(kind, result.rate);
-  return result;
-}
-
-async function redisOnce(redis, words, connections, depth, requests) {
-  const out = await command('redis-benchmark', ['-p', redis.port, '-c', connections, '-P', depth, '-n', requests,
-    '-r', KEYS, '--csv', ...words], { seconds: 120 });
-  const [rate, , , p50Ms, , p99Ms] = out.trim().split('\n').at(-1).split(',').slice(1)
-    .map((field) => Number(field.replaceAll('"', '')));
-  if (!(rate > 0)) throw new Error(`redis-benchmark said: ${out.slice(0, 300)}`);
-  return { ops: requests, seconds: requests / rate, rate, p50Ms, p99Ms, failed: 0 };
+  return JSON.parse(await command(built('bulk'), [hostname, port, '/api/events/bench?results=errors', tally.token,
+    connections, BATCH, KEYS, seconds, rate], { seconds: seconds + 30 }));
 }
 
 /** `scripts` are SQL texts taken at random; each transaction counts as `each` operations. */

@@ -152,6 +152,15 @@ export class Tally extends Peer {
     return reply.json();
   }
 
+  async event(event) {
+    const reply = await fetch(`${this.url}/api/events/bench`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${this.token}`, 'content-type': 'application/json' },
+      body: JSON.stringify(event),
+    });
+    if (reply.status !== 200) throw new Error(`tally refused an event: ${reply.status} ${await reply.text()}`);
+  }
+
   /** Sends operations as NDJSON; every one of them has to be applied. */
   async batch(ops) {
     const reply = await fetch(`${this.url}/api/counters/bench/batch?results=errors`, {
@@ -181,13 +190,21 @@ export class Limit extends Peer {
 
 // ---- Redis ----
 
+/** `durability` is always, everysec or off: when what it answers is on disk. */
 export class Redis extends Peer {
+  constructor(directory, durability = 'always') {
+    super(directory);
+    this.durability = durability;
+    this.id = durability === 'always' ? 'redis' : `redis-${durability}`;
+  }
+
   name = 'redis';
 
   async start() {
     this.port = await freePort();
-    await this.spawn('redis-server', ['--port', this.port, '--bind', '127.0.0.1', '--dir', this.directory,
-      '--appendonly', 'yes', '--appendfsync', 'always', '--save', ''], { ready: /Ready to accept connections/ });
+    const log = this.durability === 'off' ? ['--appendonly', 'no'] : ['--appendonly', 'yes', '--appendfsync', this.durability];
+    await this.spawn('redis-server', ['--port', this.port, '--bind', '127.0.0.1', '--dir', this.directory, '--save', '', ...log],
+      { ready: /Ready to accept connections/ });
   }
 
   cli(...args) {
@@ -204,6 +221,7 @@ function postgresBin() {
   return path.join(root, versions[0], 'bin');
 }
 
+/** As it comes, which is durable, with room for its buffers and its log. */
 export class Postgres extends Peer {
   name = 'postgres';
   bin = postgresBin();
@@ -237,7 +255,7 @@ export class Postgres extends Peer {
   }
 
   #settings() {
-    const all = { listen_addresses: '', ...this.settings };
+    const all = { listen_addresses: '', shared_buffers: '1GB', max_wal_size: '4GB', ...this.settings };
     return Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   }
 

@@ -2,20 +2,23 @@
 //
 // Figures of one run are comparable with each other and with nothing else, so every judgement is a
 // ratio. Contestants take turns (A B C A B C ...), the median round counts and the spread is shown.
-// All keep what they acknowledge: Redis with appendfsync always, PostgreSQL as it comes, all on the
-// same disk. Writes bench/results/<full|quick>.json and bench/results/bench.svg.
+// Those that are compared with keep what they acknowledge: Redis with appendfsync always, PostgreSQL
+// as it comes, all on the same disk. Writes bench/results/<full|quick>.json and bench.svg, and puts
+// the tables into docs/performance.md.
 //
 //   QUICK=1         fewer, shorter rounds: under 5 minutes
-//   ONLY=single,get some rows only             SKIP=postgres  without that contestant
+//   ONLY=single,get some rows only             SKIP=postgres  without that contestant; neither writes
 //   BENCH_DIR=DIR   where the data goes (default: a new directory in /var/tmp)
 
 import { mkdirSync, mkdtempSync, chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
-import { BATCH, bulk, EVENT_TABLES, eventBatch, events, KEYS, MINUTES, pgbench, redisBenchmark, SUM, TABLE, UPSERT, upsertBatches, wrk } from './loads.mjs';
+import { EVENT_TABLES, KEYS, MINUTES, TABLE } from './loads.mjs';
 import { Limit, Postgres, Redis, ROOT, Tally } from './peers.mjs';
 import { plot } from './plot.mjs';
+import { NAMES, rows, UNSAFE } from './rows.mjs';
+import { asMarkdown, asText, intoDocs, verdictLine } from './tell.mjs';
 
 const QUICK = ['1', 'true', 'yes'].includes(process.env.QUICK);
 const ROUNDS = QUICK ? 3 : 5;
@@ -23,63 +26,8 @@ const SECONDS = QUICK ? 2 : 6;
 const words = (text) => (text ? text.split(',') : []);
 const ONLY = words(process.env.ONLY);
 const SKIP = words(process.env.SKIP);
-const INCR = ['INCR', 'key:__rand_int__'];
-const GET = ['GET', 'key:__rand_int__'];
 const HOUR = { durationSeconds: 3600, timestamp: '2026-01-01T00:00:00Z' };
-
-// Each row: who does the work, how, and what tally must reach (DESIGN: "How fast it has to be").
-const ROWS = [
-  {
-    id: 'single', title: 'single durable increments, 64 connections',
-    must: { redis: 1.0, postgres: 5, limit: 0.75 },
-    tally: (p) => wrk(p, { mode: 'increment', connections: 64, seconds: SECONDS }),
-    limit: (p) => wrk(p, { mode: 'increment', connections: 64, seconds: SECONDS }),
-    redis: (p) => redisBenchmark(p, { words: INCR, connections: 64, seconds: SECONDS, guess: 20000 }),
-    postgres: (p) => pgbench(p, { scripts: [UPSERT], connections: 64, seconds: SECONDS }),
-  },
-  {
-    id: 'pipelined', title: 'the same, 16-deep pipelining',
-    must: { redis: 1.0 },
-    tally: (p) => wrk(p, { mode: 'increment', connections: 64, depth: 16, seconds: SECONDS }),
-    limit: (p) => wrk(p, { mode: 'increment', connections: 64, depth: 16, seconds: SECONDS }),
-    redis: (p) => redisBenchmark(p, { words: INCR, connections: 64, depth: 16, seconds: SECONDS, guess: 100000 }),
-  },
-  {
-    id: 'alone', title: 'one connection, one increment at a time',
-    must: { postgres: 1.5 },
-    tally: (p) => wrk(p, { mode: 'increment', connections: 1, seconds: SECONDS }),
-    limit: (p) => wrk(p, { mode: 'increment', connections: 1, seconds: SECONDS }),
-    redis: (p) => redisBenchmark(p, { words: INCR, connections: 1, seconds: SECONDS, guess: 1000 }),
-    postgres: (p) => pgbench(p, { scripts: [UPSERT], connections: 1, seconds: SECONDS }),
-  },
-  {
-    id: 'bulk', title: `bulk increments, batches of ${BATCH}`,
-    must: { postgres: 10, redis: 3 },
-    tally: (p) => bulk(p, { connections: 4, seconds: SECONDS }),
-    redis: (p) => redisBenchmark(p, { words: INCR, connections: 64, depth: 16, seconds: SECONDS, guess: 100000 }),
-    postgres: (p) => pgbench(p, { scripts: BATCHES, connections: 2, seconds: SECONDS, each: BATCH }),
-  },
-  {
-    id: 'events', title: `exactly-once events, two counters each, batches of ${BATCH}`,
-    must: { postgres: 8 },
-    tally: (p) => events(p, { connections: 4, seconds: SECONDS }),
-    postgres: (p) => pgbench(p, { scripts: [eventBatch(BATCH)], connections: 2, seconds: SECONDS, each: BATCH }),
-  },
-  {
-    id: 'get', title: 'get, 64 connections',
-    must: { redis: 0.9 },
-    tally: (p) => wrk(p, { mode: 'get', connections: 64, seconds: SECONDS }),
-    redis: (p) => redisBenchmark(p, { words: GET, connections: 64, seconds: SECONDS, guess: 40000 }),
-  },
-  {
-    id: 'sum', title: `sumRange over ${MINUTES.toLocaleString('en')} minutes`,
-    must: { postgres: 20 },
-    tally: (p) => wrk(p, { mode: 'sum', connections: 1, seconds: SECONDS }),
-    postgres: (p) => pgbench(p, { scripts: [SUM], connections: 1, seconds: SECONDS }),
-  },
-];
-const BATCHES = upsertBatches(8);
-const NAMES = { tally: 'tally', limit: 'bare limit', redis: 'Redis (AOF always)', postgres: 'PostgreSQL' };
+const progress = (text) => process.stderr.isTTY && process.stderr.write(`\r\x1b[K${text}`);
 
 // ---- what every contestant holds before the clock starts: 10,000 keys and one year of minutes ----
 
@@ -97,6 +45,7 @@ const LOAD = {
     const range = 'durationSeconds=60&startTime=2025-01-01T00:00:00Z&endTime=2025-12-31T23:59:00Z';
     const { net } = await tally.get(`/year/sumRange?${range}`);
     if (net !== String(sum)) throw new Error(`tally says the year's sum is ${net}, it is ${sum}`);
+    await tally.event({ eventId: 'first', type: 'window.touched' });
   },
   async redis(redis) {
     const keys = Array.from({ length: KEYS }, (_, i) => [`key:${String(i).padStart(12, '0')}`, '1']);
@@ -112,16 +61,18 @@ const LOAD = {
 
 // ---- measuring ----
 
-async function measure(row, peer) {
+async function measure(row, contestant, peer) {
   peer.forgetPeak();
   const before = peer.usage();
-  const result = await row[peer.name](peer);
+  const result = await row.run[contestant](peer);
   const after = peer.usage();
-  if (result.failed) throw new Error(`${peer.name}: ${result.failed} of ${result.ops} failed in "${row.title}"`);
+  if (result.failed) throw new Error(`${contestant}: ${result.failed} of ${result.ops} failed in "${row.title}"`);
+  const ops = result.ops + (result.beside ?? 0) * result.seconds; // what else the server did meanwhile
   return {
-    rate: result.ops / result.seconds, p50Ms: result.p50Ms, p99Ms: result.p99Ms,
-    cpuUsPerOp: (after.cpuSeconds - before.cpuSeconds) / (result.ops / 1e6),
-    writtenBytesPerOp: (after.writtenBytes - before.writtenBytes) / result.ops,
+    rate: result.ops / result.seconds, p50Ms: result.p50Ms, p99Ms: result.p99Ms, beside: result.beside,
+    cpuSecondsPerMillion: (after.cpuSeconds - before.cpuSeconds) / (ops / 1e6),
+    clientCpuSecondsPerMillion: result.clientCpuSeconds && result.clientCpuSeconds / (result.ops / 1e6),
+    writtenBytesPerOp: (after.writtenBytes - before.writtenBytes) / ops,
     peakBytes: peer.name === 'postgres' ? null : peer.peakBytes(), // its processes share most of theirs
   };
 }
@@ -132,16 +83,20 @@ function summarise(rounds) {
   const rates = rounds.map((round) => round.rate);
   const rate = median(rates);
   const typical = rounds.find((round) => round.rate === rate);
-  return { ...typical, rates, spread: (Math.max(...rates) - Math.min(...rates)) / rate };
+  const p99Ms = rounds[0].p99Ms == null ? null : median(rounds.map((round) => round.p99Ms));
+  return { ...typical, p99Ms, rates, spread: (Math.max(...rates) - Math.min(...rates)) / rate };
 }
 
+/** tally-64 is tally once more, with another load. */
+const peerOf = (peers, contestant) => peers.find((peer) => (peer.id ?? peer.name) === contestant.replace(/^tally-.*/, 'tally'));
+
 async function runRow(row, peers) {
-  const contestants = peers.filter((peer) => row[peer.name]);
-  const rounds = Object.fromEntries(contestants.map((peer) => [peer.name, []]));
+  const contestants = Object.keys(row.run).filter((name) => peerOf(peers, name));
+  const rounds = Object.fromEntries(contestants.map((name) => [name, []]));
   for (let round = 0; round < ROUNDS; round++) {
-    for (const peer of contestants) {
-      progress(`${row.title}: round ${round + 1} of ${ROUNDS}, ${NAMES[peer.name]}`);
-      rounds[peer.name].push(await measure(row, peer));
+    for (const name of contestants) {
+      progress(`${row.title}: round ${round + 1} of ${ROUNDS}, ${NAMES[name]}`);
+      rounds[name].push(await measure(row, name, peerOf(peers, name)));
     }
   }
   const results = Object.fromEntries(Object.entries(rounds).map(([name, each]) => [name, summarise(each)]));
@@ -149,67 +104,34 @@ async function runRow(row, peers) {
 }
 
 function judge(row, results) {
-  return Object.entries(row.must).filter(([peer]) => results[peer] && results.tally).map(([peer, must]) => {
+  const verdicts = Object.entries(row.must).filter(([peer]) => results[peer] && results.tally).map(([peer, must]) => {
     const ratio = results.tally.rate / results[peer].rate;
     return { peer, ratio, must, met: ratio >= must };
   });
-}
-
-/** For information: what Redis does when it may lose the last second, or everything. */
-async function redisUnsafe(redis) {
-  const rates = {};
-  for (const [name, setting] of [['everysec', ['appendfsync', 'everysec']], ['off', ['appendonly', 'no']]]) {
-    progress(`for information: Redis, AOF ${name}`);
-    await redis.cli('CONFIG', 'SET', ...setting);
-    rates[name] = (await redisBenchmark(redis, { words: INCR, connections: 64, seconds: 2, guess: 50000 })).rate;
-  }
-  return rates;
+  if (row.p99MsBelow) verdicts.push({ p99Ms: results.tally.p99Ms, below: row.p99MsBelow, met: results.tally.p99Ms < row.p99MsBelow });
+  return verdicts;
 }
 
 // ---- telling ----
 
-const progress = (text) => process.stderr.isTTY && process.stderr.write(`\r\x1b[K${text}`);
-const count = (n) => (n >= 100 ? Math.round(n).toLocaleString('en') : n.toFixed(1));
-const times = (n) => `${n >= 10 ? n.toFixed(0) : n.toFixed(2)} x`;
-const bytes = (n) => (n >= 2 ** 20 ? `${(n / 2 ** 20).toFixed(0)} MiB` : `${Math.round(n)} B`);
-
-function table(head, lines) {
-  const widths = head.map((_, i) => Math.max(...[head, ...lines].map((line) => line[i].length)));
-  const show = (line) => line.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]) : cell.padStart(widths[i]))).join('  ');
-  return [show(head), widths.map((width) => '-'.repeat(width)).join('  '), ...lines.map(show)].join('\n');
-}
-
-function verdictText({ peer, ratio, must, met }) {
-  const gap = met ? 'met' : `NOT MET, ${((1 - ratio / must) * 100).toFixed(0)} % short`;
-  return `${times(ratio)} ${NAMES[peer]}, must ${must}: ${gap}`;
-}
-
-function tell(report) {
-  const lines = report.rows.flatMap((row) => Object.entries(row.results).map(([name, r], i) => [
-    i === 0 ? row.title : '', NAMES[name], `${count(r.rate)}/s`, `${(r.spread * 100).toFixed(0)} %`,
-    r.p50Ms ? `${r.p50Ms.toFixed(2)} ms` : '', r.p99Ms ? `${r.p99Ms.toFixed(2)} ms` : '',
-    count(r.cpuUsPerOp), `${Math.round(r.writtenBytesPerOp)}`, r.peakBytes ? bytes(r.peakBytes) : '',
-  ]));
-  console.log(table(['work', 'who', 'rate', 'spread', 'typical', 'p99', 'CPU us/op', 'bytes/op', 'memory'], lines));
-  console.log();
-  for (const row of report.rows) {
-    for (const verdict of row.verdicts) console.log(`${row.title}: ${verdictText(verdict)}`);
-  }
-  const unsafe = report.redisUnsafe;
-  if (unsafe) console.log(`\nFor information: Redis, single increments, AOF everysec ${count(unsafe.everysec)}/s, off ${count(unsafe.off)}/s`);
-}
-
-function machine() {
+function machine(directory) {
   const cpu = os.cpus();
-  return { cpu: cpu[0]?.model, cores: cpu.length, memoryGiB: Math.round(os.totalmem() / 2 ** 30), kernel: os.release() };
+  return { cpu: cpu[0]?.model.trim(), cores: cpu.length, memoryGiB: Math.round(os.totalmem() / 2 ** 30), kernel: os.release(), disk: diskOf(directory) };
+}
+
+function diskOf(directory) {
+  const mounts = readFileSync('/proc/mounts', 'utf8').split('\n').map((line) => line.split(' '));
+  const home = mounts.filter(([, at]) => at && `${directory}/`.startsWith(at === '/' ? '/' : `${at}/`)).sort((a, b) => b[1].length - a[1].length)[0];
+  return home?.[2];
 }
 
 function write(report) {
   const results = path.join(ROOT, 'bench/results');
   mkdirSync(results, { recursive: true });
   writeFileSync(path.join(results, `${report.name}.json`), `${JSON.stringify(report, null, 2)}\n`);
-  writeFileSync(path.join(results, 'bench.svg'), plot(report, NAMES));
-  console.log(`\nWritten: bench/results/${report.name}.json and bench/results/bench.svg`);
+  writeFileSync(path.join(results, 'bench.svg'), plot(report, NAMES, UNSAFE));
+  intoDocs('bench', asMarkdown(report));
+  console.log(`\nWritten: bench/results/${report.name}.json, bench/results/bench.svg and the tables in docs/performance.md`);
 }
 
 // ---- all of it ----
@@ -217,17 +139,19 @@ function write(report) {
 function dataDirectory() {
   const directory = mkdtempSync(path.join(process.env.BENCH_DIR ?? '/var/tmp', 'tally-bench-'));
   chmodSync(directory, 0o755); // PostgreSQL's user has to pass through
-  const mounts = readFileSync('/proc/mounts', 'utf8').split('\n').map((line) => line.split(' '));
-  const home = mounts.filter(([, at]) => at && `${directory}/`.startsWith(at === '/' ? '/' : `${at}/`))
-    .sort((a, b) => b[1].length - a[1].length)[0];
-  if (home?.[2] === 'tmpfs') console.log(`${directory} is in memory: a sync costs nothing there. Set BENCH_DIR to a disk.`);
+  if (diskOf(directory) === 'tmpfs') console.log(`${directory} is in memory: a sync costs nothing there. Set BENCH_DIR to a disk.`);
   return directory;
+}
+
+function contestants(directory) {
+  const at = (name) => path.join(directory, name);
+  return [new Tally(at('tally')), new Limit(at('limit')), new Redis(at('redis')), new Redis(at('redis-everysec'), 'everysec'),
+    new Redis(at('redis-off'), 'off'), new Postgres(at('postgres'))].filter((peer) => !SKIP.includes(peer.id ?? peer.name));
 }
 
 async function main() {
   const directory = dataDirectory();
-  const peers = [Tally, Limit, Redis, Postgres].map((Kind) => new Kind(path.join(directory, Kind.name.toLowerCase())))
-    .filter((peer) => !SKIP.includes(peer.name));
+  const peers = contestants(directory);
   const cleanUp = async () => {
     await Promise.allSettled(peers.map((peer) => peer.stop()));
     rmSync(directory, { recursive: true, force: true });
@@ -235,18 +159,17 @@ async function main() {
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => cleanUp().then(() => process.exit(1)));
   try {
     for (const peer of peers) {
-      progress(`starting ${NAMES[peer.name]}`);
+      progress(`starting ${NAMES[peer.id ?? peer.name]}`);
       await peer.start();
       await LOAD[peer.name](peer);
     }
-    const report = { name: QUICK ? 'quick' : 'full', rounds: ROUNDS, seconds: SECONDS, machine: machine(), rows: [] };
-    for (const row of ROWS.filter((each) => ONLY.length === 0 || ONLY.includes(each.id))) {
+    const report = { name: QUICK ? 'quick' : 'full', at: new Date().toISOString(), rounds: ROUNDS, seconds: SECONDS, machine: machine(directory), rows: [] };
+    for (const row of rows(SECONDS).filter((each) => ONLY.length === 0 || ONLY.includes(each.id))) {
       report.rows.push(await runRow(row, peers));
+      for (const verdict of report.rows.at(-1).verdicts) process.stderr.isTTY || console.error(verdictLine(report.rows.at(-1), verdict));
     }
-    const redis = peers.find((peer) => peer.name === 'redis');
-    if (redis && ONLY.length === 0) report.redisUnsafe = await redisUnsafe(redis);
     progress('');
-    tell(report);
+    console.log(asText(report));
     if (ONLY.length === 0 && SKIP.length === 0) write(report);
   } finally {
     await cleanUp();
