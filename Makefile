@@ -152,7 +152,7 @@ help: ## this list
 
 build-unit: $(UNIT)
 build-sim: $(SIM)
-build-e2e: $(OUT)/tally $(OUT)/libtally.so tests/e2e/node_modules/.package-lock.json
+build-e2e: $(OUT)/tally $(OUT)/libtally.so tests/e2e/node_modules/.package-lock.json $(OUT)/tests/libtally
 build-browser: $(OUT)/tally tests/browser/node_modules/.installed
 build-crash: $(OUT)/tally
 build-powercut: $(OUT)/tally $(FORGET)
@@ -177,6 +177,9 @@ $(OUT)/libtally.so: $(CLIENT_OBJ)
 	@echo "  link $@"
 	$(Q)$(CC) $(OPT_$(VARIANT)) -shared -Wl,-soname,libtally.so.0 -o $@ $^ -lcurl -ljansson
 	@ln -sf libtally.so $@.0
+$(OUT)/tests/libtally: clients/c/tests/scenarios.c $(CLIENT) Makefile
+	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
+	$(Q)$(CC) -D_GNU_SOURCE -Iclients/c $(CFLAGS) -o $@ $< $(CLIENT) -lcurl -ljansson
 $(OUT)/obj/clients/%.o: clients/%.c Makefile | can-build
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
 	$(Q)$(CC) -D_GNU_SOURCE -MMD -MP $(CFLAGS) -fPIC -c -o $@ $<

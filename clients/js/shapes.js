@@ -1,0 +1,56 @@
+// shapes.js -- what is sent and what comes back, as JavaScript values.
+
+import { invalid } from './transport.js';
+
+const crypto = globalThis.crypto ?? (await import('node:crypto')).webcrypto;
+
+/** A random idempotency key. */
+export const randomKey = () => crypto.randomUUID();
+
+/** 64-bit values travel as decimal strings. */
+function integer(value, what) {
+    if (typeof value === 'bigint') return value.toString();
+    if (Number.isSafeInteger(value)) return String(value);
+    throw invalid(`${what} must be a bigint or a safe integer`);
+}
+
+export function time(value) {
+    if (value === undefined) return new Date().toISOString();
+    if (value instanceof Date) {
+        if (Number.isNaN(value.getTime())) throw invalid('the date is not valid');
+        return value.toISOString();
+    }
+    if (typeof value === 'string') return value;
+    throw invalid('a time must be a Date or a string');
+}
+
+export const triple = ({ net, added, subbed }) => ({ net: BigInt(net), added: BigInt(added), subbed: BigInt(subbed) });
+
+/** A change as the body of its call. */
+export function changeBody(op, value, { durationSeconds = 0, at, expires, max } = {}) {
+    const body = { durationSeconds, timestamp: time(at) };
+    body[op === 'set' ? 'targetValue' : 'amount'] = integer(value, op === 'set' ? 'the value' : 'amount');
+    if (expires !== undefined) body.expiresAt = time(expires);
+    if (max !== undefined) body.max = integer(max, 'max');
+    return body;
+}
+
+export function eventBody({ id = randomKey(), type, at, dimensions, payload }) {
+    if (typeof type !== 'string' || !type) throw invalid('an event needs a type');
+    const body = { eventId: id, type };
+    if (at !== undefined) body.occurredAt = time(at);
+    if (dimensions !== undefined) body.dimensions = dimensions;
+    if (payload !== undefined) body.payload = payload;
+    return body;
+}
+
+/** What a change or an event came to, from its result. */
+export const readValue = (body, replayed) => ({ ...triple(body), replayed });
+export const readEvent = (body) => ({
+    id: body.id === undefined ? undefined : BigInt(body.id),
+    eventId: body.eventId,
+    duplicate: body.result === 'DROPPED_DUPLICATE',
+    conflict: body.conflict === true,
+    firstSeenAt: body.firstSeenAt === undefined ? undefined : new Date(body.firstSeenAt),
+    counters: body.counters ?? 0,
+});

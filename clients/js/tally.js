@@ -1,0 +1,149 @@
+// tally.js -- a client for tally: exactly once, though connections break and servers restart.
+//
+// See tally.d.ts for the manual and README.md for an example.
+
+import { Batcher } from './batcher.js';
+import { changeBody, eventBody, randomKey, readEvent, readValue, time, triple } from './shapes.js';
+import { invalid, refusal, TallyError, Transport } from './transport.js';
+
+export { Batcher, randomKey, TallyError };
+
+/** The `sub` of a JWT, taken on trust: the server is the one that checks. */
+function tokenTenant(token) {
+    try {
+        const claims = token.split('.')[1].replace(/-/g, '+').replace(/_/g, '/');
+        const bytes = Uint8Array.from(atob(claims), (c) => c.charCodeAt(0));
+        const { sub } = JSON.parse(new TextDecoder().decode(bytes));
+        return typeof sub === 'string' ? sub : undefined;
+    } catch {
+        return undefined;
+    }
+}
+
+/** Names like any other, but fetch resolves such parts of a path away, encoded or not. */
+const isDots = (name) => name === '.' || name === '..';
+
+export class Tally {
+    #transport;
+    #tenant;
+
+    constructor(options) {
+        this.#transport = new Transport(options);
+        this.#tenant = options.tenant ?? tokenTenant(options.token);
+    }
+
+    get tenant() {
+        return this.#tenant;
+    }
+
+    get address() {
+        return this.#transport.address;
+    }
+
+    /** /api/<kind>/<tenant>/..., each part percent-encoded. */
+    path(kind, ...parts) {
+        if (!this.#tenant) throw invalid('which tenant? The token does not say, so the options must');
+        return ['/api', ...[kind, this.#tenant, ...parts].map(encodeURIComponent)].join('/');
+    }
+
+    /** Any call of the HTTP interface, with this client's retries; resolves to the reply's body. */
+    async call(method, path, options) {
+        return (await this.#transport.call(method, path, options)).body;
+    }
+
+    // -- Direct counters --
+
+    increment(name, { amount = 1, ...options } = {}) {
+        return this.#change('increment', name, amount, options);
+    }
+
+    decrement(name, { amount = 1, ...options } = {}) {
+        return this.#change('decrement', name, amount, options);
+    }
+
+    set(name, value, options = {}) {
+        return this.#change('set', name, value, options);
+    }
+
+    async #change(op, name, value, { key = randomKey(), sync = false, signal, ...options }) {
+        if (isDots(name)) return this.#changeByBatch({ op, name, idempotencyKey: key, ...changeBody(op, value, options) }, signal);
+        const body = JSON.stringify(changeBody(op, value, options));
+        const call = sync && op !== 'set' ? `${op}Sync` : op;
+        const reply = await this.#transport.call(op === 'set' ? 'PUT' : 'POST', this.path('counters', name, call), { body, key, signal });
+        return readValue(reply.body, reply.headers.has('Idempotent-Replayed'));
+    }
+
+    async #changeByBatch(op, signal) {
+        const body = JSON.stringify({ ops: [op] });
+        const { results: [result] } = await this.call('POST', this.path('counters', 'batch'), { body, repeatable: true, signal });
+        if (result.status !== 200) throw refusal(result.status, result);
+        return readValue(result, result.replayed === true);
+    }
+
+    async delete(name, { key = randomKey(), signal } = {}) {
+        if (isDots(name)) throw invalid('fetch cannot name a counter called "." or ".." in a path');
+        await this.#transport.call('DELETE', this.path('counters', name), { key, signal });
+    }
+
+    // -- Reads --
+
+    async #read(name, call, { durationSeconds = 0, dimensions = {}, signal }, times) {
+        if (isDots(name)) return this.#readByQuery({ [call]: { name, durationSeconds, dimensions, ...times } }, signal);
+        const query = new URLSearchParams({ durationSeconds, ...times });
+        for (const [key, value] of Object.entries(dimensions)) query.set(`dim.${key}`, value);
+        return this.call('GET', `${this.path('counters', name, call)}?${query}`, { signal });
+    }
+
+    async #readByQuery(query, signal) {
+        const body = JSON.stringify({ queries: [query] });
+        const { results: [result] } = await this.call('POST', this.path('counters', 'query'), { body, repeatable: true, signal });
+        if (result.status !== 200) throw refusal(result.status, result);
+        return result;
+    }
+
+    async get(name, options = {}) {
+        try {
+            return triple(await this.#read(name, 'get', options, { timestamp: time(options.at) }));
+        } catch (error) {
+            if (error instanceof TallyError && error.code === 'not_found') return null;
+            throw error;
+        }
+    }
+
+    async sum(name, { from, to, ...options } = {}) {
+        if (from === undefined) throw invalid('a range needs its beginning');
+        return triple(await this.#read(name, 'sumRange', options, { startTime: time(from), endTime: time(to) }));
+    }
+
+    async series(name, { from, to, fill = false, limit, ...options } = {}) {
+        if (from === undefined) throw invalid('a range needs its beginning');
+        const times = { startTime: time(from), endTime: time(to) };
+        if (fill) times.fill = 'zero';
+        if (limit !== undefined) times.limit = limit;
+        const { buckets } = await this.#read(name, 'series', options, times);
+        return buckets.map((bucket) => ({ start: new Date(bucket.timeStart), ...triple(bucket) }));
+    }
+
+    async *list({ prefix, signal } = {}) {
+        let after;
+        do {
+            const query = new URLSearchParams({ ...(prefix !== undefined && { prefix }), ...(after && { after }) });
+            const page = await this.call('GET', `${this.path('counters')}?${query}`, { signal });
+            yield* page.counters;
+            after = page.next;
+        } while (after);
+    }
+
+    // -- Events --
+
+    async event(event, { signal } = {}) {
+        const body = JSON.stringify(eventBody(event));
+        return readEvent(await this.call('POST', this.path('events'), { body, repeatable: true, signal }));
+    }
+
+    // -- Many at once --
+
+    batcher(options) {
+        return new Batcher(this, options);
+    }
+}
