@@ -13,6 +13,13 @@ static void now_text(char out[TALLY_TIME_SIZE])
     tally_time((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, out);
 }
 
+/* The beginning of the bucket that it is now: a repeat with its key is then the same request. */
+static void bucket_now_text(uint32_t duration_seconds, char out[TALLY_TIME_SIZE])
+{
+    int64_t seconds = duration_seconds ? time(NULL) / duration_seconds * duration_seconds : 0;
+    tally_time(seconds * 1000, out);
+}
+
 /* -- Changes ----------------------------------------------------------------------------------- */
 
 static const char *const op_names[] = {"increment", "decrement", "set"};
@@ -25,17 +32,15 @@ static int64_t change_amount(const struct tally_change *change, enum change_kind
 json_t *change_json(const struct tally_change *change, enum change_kind kind,
                     struct tally_error *error)
 {
-    char time[TALLY_TIME_SIZE];
+    char start[TALLY_TIME_SIZE];
     if (!change->name || !change->name[0]) {
         fail_argument(error, "A change needs the counter's name.");
         return NULL;
     }
-    now_text(time);
-    /* One bucket for ever has no time. Said so, a repeat with its key is the same request. */
-    if (change->duration_seconds == 0) tally_time(0, time);
+    bucket_now_text(change->duration_seconds, start);
     json_t *body = json_pack(
         "{s:I,s:s,s:I,s:s*}", "durationSeconds", (json_int_t)change->duration_seconds, "timestamp",
-        change->at ? change->at : time, kind == CHANGE_SET ? "targetValue" : "amount",
+        change->at ? change->at : start, kind == CHANGE_SET ? "targetValue" : "amount",
         (json_int_t)change_amount(change, kind), "expiresAt", change->expires);
     bool good = body;
     if (good && change->max) good = !json_object_set_new(body, "max", json_integer(*change->max));

@@ -26,9 +26,16 @@ export function time(value) {
 
 export const triple = ({ net, added, subbed }) => ({ net: BigInt(net), added: BigInt(added), subbed: BigInt(subbed) });
 
+/** The beginning of the bucket that it is now: a repeat with its key is then the same request. */
+function bucketNow(durationSeconds) {
+    if (!Number.isInteger(durationSeconds) || durationSeconds < 0) throw invalid('durationSeconds must be a whole number');
+    const ms = durationSeconds * 1000;
+    return new Date(ms ? Math.floor(Date.now() / ms) * ms : 0).toISOString();
+}
+
 /** A change as the body of its call. */
 export function changeBody(op, value, { durationSeconds = 0, at, expires, max } = {}) {
-    const body = { durationSeconds, timestamp: time(at) };
+    const body = { durationSeconds, timestamp: at === undefined ? bucketNow(durationSeconds) : time(at) };
     body[op === 'set' ? 'targetValue' : 'amount'] = integer(value, op === 'set' ? 'the value' : 'amount');
     if (expires !== undefined) body.expiresAt = time(expires);
     if (max !== undefined) body.max = integer(max, 'max');

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/duration.h"
+#include "core/bucket.h"
 #include "core/name.h"
 #include "core/number.h"
 #include "core/timefmt.h"
@@ -32,17 +33,22 @@ static bool parse_before_now(struct bytes text, int64_t now_ms, int64_t *ms_out)
     return !__builtin_sub_overflow(now_ms, before_ms, ms_out) && *ms_out >= TIME_MS_MIN;
 }
 
-int argument_time(const char *command, const char *option, const char *text,
-                  char time_out[ARGUMENT_TIME_SIZE])
+static int parse_time(const char *command, const char *option, const char *text, int64_t *ms_out)
 {
-    int64_t now_ms = clock_wall_ms(&clock_system), ms = now_ms;
+    int64_t now_ms = clock_wall_ms(&clock_system);
     struct bytes given = bytes_str(text);
-    if (!bytes_equal(given, BYTES("now")) && !time_parse(given, &ms) &&
-        !parse_before_now(given, now_ms, &ms))
-        return cli_usage_error(command,
-                               "%s must be a time such as 2026-01-01T10:20:00Z, epoch seconds or "
-                               "milliseconds, now, or a duration before now such as -24h",
-                               option);
+    *ms_out = now_ms;
+    if (bytes_equal(given, BYTES("now")) || time_parse(given, ms_out) ||
+        parse_before_now(given, now_ms, ms_out))
+        return EXIT_GOOD;
+    return cli_usage_error(command,
+                           "%s must be a time such as 2026-01-01T10:20:00Z, epoch seconds or "
+                           "milliseconds, now, or a duration before now such as -24h",
+                           option);
+}
+
+static void format_time(int64_t ms, char time_out[ARGUMENT_TIME_SIZE])
+{
     struct buf formatted;
     buf_init(&formatted, ARGUMENT_TIME_SIZE);
     time_format(&formatted, ms);
@@ -50,6 +56,25 @@ int argument_time(const char *command, const char *option, const char *text,
     must(!formatted.failed);
     memcpy(time_out, formatted.data, formatted.size);
     buf_release(&formatted);
+}
+
+int argument_time(const char *command, const char *option, const char *text,
+                  char time_out[ARGUMENT_TIME_SIZE])
+{
+    int64_t ms;
+    int code = parse_time(command, option, text, &ms);
+    if (!code) format_time(ms, time_out);
+    return code;
+}
+
+int argument_bucket(const char *command, const char *option, const char *text, int64_t seconds,
+                    char time_out[ARGUMENT_TIME_SIZE])
+{
+    int64_t ms;
+    int code = parse_time(command, option, text, &ms);
+    if (code) return code;
+    int64_t start_ms = bucket_start(ms, (int32_t)seconds) * 1000;
+    format_time(start_ms < TIME_MS_MIN ? ms : start_ms, time_out);
     return EXIT_GOOD;
 }
 

@@ -16,6 +16,11 @@ MUST_USE int argument_seconds(const char *command, const char *option, const cha
 MUST_USE int argument_time(const char *command, const char *option, const char *text,
                            char time_out[ARGUMENT_TIME_SIZE]);
 
+/* The same, moved back to the beginning of its bucket of `seconds`: then a repeat of the command a
+ * moment later is the same request, as an idempotency key demands. */
+MUST_USE int argument_bucket(const char *command, const char *option, const char *text,
+                             int64_t seconds, char time_out[ARGUMENT_TIME_SIZE]);
+
 /* A 64-bit integer not below `least`. */
 MUST_USE int argument_integer(const char *command, const char *option, const char *text,
                               int64_t least, int64_t *number_out);

@@ -63,13 +63,11 @@ static int write_body(enum change_kind kind, const struct change_flags *flags, s
     char time[ARGUMENT_TIME_SIZE];
     int64_t seconds, amount = 1;
     int code = argument_seconds(command, "--duration", flags->duration, &seconds);
-    if (!code) code = argument_time(command, "--at", flags->at, time);
+    if (!code) code = argument_bucket(command, "--at", flags->at, seconds, time);
     if (!code && flags->arguments[1])
         code = argument_integer(command, kind == CHANGE_SET ? "VALUE" : "AMOUNT",
                                 flags->arguments[1], kind == CHANGE_SET ? 0 : 1, &amount);
     if (code) return code;
-    /* One bucket for ever has no time. Said so, a repeat with its key is the same request. */
-    if (seconds == 0) snprintf(time, sizeof time, "%s", "1970-01-01T00:00:00.000Z");
     buf_addf(body, "{\"durationSeconds\":%" PRId64 ",\"timestamp\":\"%s\",\"%s\":%" PRId64, seconds,
              time, words[kind].field, amount);
     if (flags->expires) code = argument_time(command, "--expires", flags->expires, time);

@@ -34,6 +34,8 @@ describe('tally inc, dec, set', () => {
         const { tally } = client();
         assert.equal(good(await tally('inc', 'a', '5', '--key', 'order 17')), '5  (added 5, subbed 0)\n');
         assert.match(good(await tally('inc', 'a', '5', '--key', 'order 17')), /^5 .*counted before/);
+        const day = ['inc', 'a', '--key', 'day', '--duration', '20000d'];
+        for (const said of [/^1 [^c]*$/, /^1 .*counted before/]) assert.match(good(await tally(...day)), said);
         const other = await tally('inc', 'a', '6', '--key', 'order 17');
         assert.equal(other.code, 1);
         assert.match(other.stderr, /idempotency_conflict/);

@@ -54,14 +54,14 @@ describe('the JavaScript client', () => {
 
     test('a key counts once; refusals say why and what that means', async () => {
         const { tally } = client();
-        const order = { amount: 5, key: 'order 17', at: '0' };
+        const order = { amount: 5, key: 'order 17' };
         assert.equal((await tally.increment('sales', order)).replayed, false);
         assert.deepEqual(await tally.increment('sales', order), { ...value(5), replayed: true });
         await fails(tally.increment('sales', { ...order, amount: 6 }), { code: 'idempotency_conflict', status: 422, outcome: 'refused' });
         await fails(tally.decrement('none'), { code: 'constraint_violation', status: 409, outcome: 'refused' });
         await fails(tally.increment('sales', { max: 5 }), { code: 'limit_exceeded', outcome: 'refused' });
         await fails(tally.increment('a/b'), { status: 400 });
-        for (const wrong of [{ amount: 1.5 }, { amount: 2 ** 53 }, { amount: '1' }, { key: '' }, { key: 'a\n' }, { at: new Date(NaN) }, { at: 5 }]) {
+        for (const wrong of [{ amount: 1.5 }, { amount: 2 ** 53 }, { amount: '1' }, { key: '' }, { key: 'a\n' }, { at: new Date(NaN) }, { at: 5 }, { durationSeconds: 1.5 }]) {
             await fails(tally.increment('a', wrong), { code: 'invalid_argument', outcome: 'invalid' });
         }
     });

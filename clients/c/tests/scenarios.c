@@ -64,7 +64,7 @@ static void refusals(struct tally *tally)
 static void keys(struct tally *tally)
 {
     struct tally_value value;
-    struct tally_change keyed = {.name = "sales", .amount = 5, .key = "order 17", .at = "0"};
+    struct tally_change keyed = {.name = "sales", .amount = 5, .key = "order 17"};
     CHECK(tally_increment(tally, &keyed, &value, &error) == TALLY_OK && !value.replayed);
     CHECK(tally_increment(tally, &keyed, &value, &error) == TALLY_OK && value.replayed);
     CHECK(is(value, 5, 5, 0));
