@@ -104,7 +104,7 @@ static void entry_release(struct entry *entry)
 
 static void print_buf(const struct buf *buf)
 {
-    fwrite(buf->data, 1, buf->size, stdout);
+    if (buf->size) fwrite(buf->data, 1, buf->size, stdout);
 }
 
 /* In single quotes for sh, zsh and fish alike; `also` are escaped with a backslash. */
