@@ -44,12 +44,10 @@ describe('libtally', () => {
         relay.lose(3);
         await eventually('replies to be lost', () => relay.lost === 3, { every: 5 });
         await server.restart({ hard: true });
-        await eventually('batches', async () => (await net('batched')) > 0, { every: 5 });
-        relay.lose(2);
+        relay.lose(3);
         relay.delay = 0;
         assert.equal((await counting).stdout, 'all holds\n');
         assert.deepEqual([await net('single'), await net('batched')], [count, count]);
-        assert.equal(relay.lost, 5);
     });
 
     test('the example of its README', { skip: process.env.TALLY_VARIANT !== 'release' && 'built once is enough' }, async () => {
