@@ -2,6 +2,7 @@
 #include "api/batch.h"
 #include "api/call.h"
 #include "api/events.h"
+#include "core/ahead.h"
 #include "core/timefmt.h"
 
 struct totals {
@@ -75,8 +76,10 @@ static void total_add(struct totals *totals, const struct op *op)
 static struct totals job_totals(const struct job *job)
 {
     struct totals totals = {0};
-    for (uint32_t i = 0; i < job->count; i++)
+    for (uint32_t i = 0; i < job->count; i++) {
+        ops_ahead(&job->ops[i], job->count - i);
         total_add(&totals, &job->ops[i]);
+    }
     return totals;
 }
 
@@ -115,6 +118,8 @@ void events_finish_many(struct call *call)
     buf_add(&reply->body, BYTES("]}"));
     if (job->count) reply_sequence(reply, job->sequence);
     int64_t now = now_ms(call);
-    for (uint32_t i = 0; i < job->count; i++)
+    for (uint32_t i = 0; i < job->count; i++) {
+        ops_ahead(&job->ops[i], job->count - i);
         events_count(&job->ops[i], now);
+    }
 }

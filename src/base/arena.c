@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define ARENA_ALIGN 16u
+#define ARENA_CHUNK_MAX (256u << 10)
 
 struct arena_chunk {
     struct arena_chunk *next;
@@ -35,24 +36,35 @@ void arena_release(struct arena *arena)
     arena->used = 0;
 }
 
-/* Keeps one chunk of the ordinary size; larger ones were for an unusual request and go. */
+/* Keeps the first chunk if it is of the ordinary size; larger ones were for an unusual request and
+ * go. */
 void arena_reset(struct arena *arena)
 {
-    struct arena_chunk *keep = arena->chunk;
-    if (keep && keep->size > arena->chunk_size) {
-        arena_release(arena);
-        return;
+    struct arena_chunk *first = NULL;
+    for (struct arena_chunk *chunk = arena->chunk, *next; chunk; chunk = next) {
+        next = chunk->next;
+        if (!next && chunk->size <= arena->chunk_size) {
+            first = chunk;
+            break;
+        }
+        arena->total -= chunk->size;
+        free(chunk);
     }
-    if (keep) {
-        arena_free_after(arena, keep->next);
-        keep->next = NULL;
-    }
+    arena->chunk = first;
     arena->used = 0;
+}
+
+/* Larger chunks for what has grown large: an eighth of it is held in vain at most. */
+static size_t arena_next_size(const struct arena *arena)
+{
+    size_t more = arena->total / 8 < ARENA_CHUNK_MAX ? arena->total / 8 : ARENA_CHUNK_MAX;
+    return more > arena->chunk_size ? more : arena->chunk_size;
 }
 
 static void arena_grow(struct arena *arena, size_t size)
 {
-    size_t want = size > arena->chunk_size ? size : arena->chunk_size;
+    size_t want = arena_next_size(arena);
+    if (want < size) want = size;
     struct arena_chunk *chunk = must_alloc(sizeof *chunk + want);
     chunk->next = arena->chunk;
     chunk->size = want;
