@@ -49,6 +49,25 @@ static struct read_cell read_of(uint64_t series, int64_t bucket)
     return (struct read_cell){.series = series, .bucket = bucket};
 }
 
+static bool load_cell(struct read_cell *read)
+{
+    read->handle = NULL;
+    cells_load(cells, read, 1, &arena);
+    return read->handle != NULL;
+}
+
+static void publish_cell(struct read_cell *read)
+{
+    cells_publish(cells, read, 1, &arena);
+}
+
+static bool load_counter(struct read_counter *read)
+{
+    read->handle = NULL;
+    counters_load(counters, read, 1, &arena);
+    return read->handle != NULL;
+}
+
 /* From disk into memory, with nobody holding it. */
 static void bring(uint64_t series, int64_t bucket, int64_t added)
 {
@@ -98,15 +117,15 @@ static size_t dirty_of(struct cache *cache)
 static void a_cell_is_loaded_from_memory_or_not_at_all(void **state)
 {
     struct read_cell read = read_of(1, 60);
-    assert_false(cells_load(cells, &read));
+    assert_false(load_cell(&read));
     bring(1, 60, 5);
-    assert_true(cells_load(cells, &read));
+    assert_true(load_cell(&read));
     assert_int_equal(read.value.added, 5);
     cells_drop(cells, &read);
     read = read_of(1, 120);
-    assert_false(cells_load(cells, &read));
+    assert_false(load_cell(&read));
     read = read_of(2, 60);
-    assert_false(cells_load(cells, &read));
+    assert_false(load_cell(&read));
 }
 
 static void a_cell_known_to_be_absent_is_known(void **state)
@@ -123,12 +142,12 @@ static void a_staged_value_is_seen_by_batches_and_not_by_readers(void **state)
     bring(1, 60, 5);
     struct read_cell first = read_of(1, 60);
     struct read_cell second = read_of(1, 60);
-    cells_load(cells, &first);
+    load_cell(&first);
     change(&first, 6);
-    assert_true(cells_load(cells, &second));
+    assert_true(load_cell(&second));
     assert_int_equal(second.value.added, 6);
     assert_int_equal(visible(1, 60), 5);
-    cells_publish(cells, &first);
+    publish_cell(&first);
     assert_int_equal(visible(1, 60), 6);
     assert_int_equal(dirty_of(cells_cache(cells)), 1);
     cells_drop(cells, &second);
@@ -140,16 +159,16 @@ static void two_batches_in_flight_are_published_in_order(void **state)
     struct read_cell first = read_of(1, 60);
     struct read_cell second = read_of(1, 60);
     struct read_cell third = read_of(1, 60);
-    cells_load(cells, &first);
+    load_cell(&first);
     change(&first, 6);
-    cells_load(cells, &second);
+    load_cell(&second);
     change(&second, 7);
-    cells_publish(cells, &first);
+    publish_cell(&first);
     assert_int_equal(visible(1, 60), 6); /* not the later batch's */
-    cells_load(cells, &third);
+    load_cell(&third);
     assert_int_equal(third.value.added, 7); /* not the earlier batch's */
-    cells_publish(cells, &second);
-    cells_publish(cells, &third);
+    publish_cell(&second);
+    publish_cell(&third);
     assert_int_equal(visible(1, 60), 7);
 }
 
@@ -160,15 +179,15 @@ static void a_drop_takes_back_its_own_value_only(void **state)
     struct read_cell first = read_of(1, 60);
     struct read_cell reader = read_of(1, 60);
     struct read_cell again = read_of(1, 60);
-    cells_load(cells, &first);
+    load_cell(&first);
     change(&first, 6);
-    cells_load(cells, &reader);
+    load_cell(&reader);
     cells_drop(cells, &reader);
-    cells_load(cells, &again);
+    load_cell(&again);
     assert_int_equal(again.value.added, 6);
     cells_drop(cells, &again);
     cells_drop(cells, &first);
-    cells_load(cells, &again);
+    load_cell(&again);
     assert_int_equal(again.value.added, 5);
     cells_drop(cells, &again);
     assert_int_equal(dirty_of(cells_cache(cells)), 0);
@@ -180,7 +199,7 @@ static void a_new_cell_is_made_by_staging_it(void **state)
     read.series = 9;
     change(&read, 1);
     assert_int_equal(visible(9, 60), -1); /* known, and not there yet */
-    cells_publish(cells, &read);
+    publish_cell(&read);
     assert_int_equal(visible(9, 60), 1);
 }
 
@@ -189,14 +208,14 @@ static void a_cell_of_a_new_series_does_not_touch_the_old_one(void **state)
 {
     bring(1, 60, 5);
     struct read_cell read = read_of(1, 60);
-    cells_load(cells, &read);
+    load_cell(&read);
     read.series = 2;
     change(&read, 1);
-    cells_publish(cells, &read);
+    publish_cell(&read);
     assert_int_equal(visible(1, 60), 5);
     assert_int_equal(visible(2, 60), 1);
     read = read_of(1, 60); /* both are unpinned: another may be dropped and nothing is left */
-    cells_load(cells, &read);
+    load_cell(&read);
     cells_drop(cells, &read);
 }
 
@@ -214,7 +233,7 @@ static void what_readers_bring_is_kept_unless_something_moved(void **state)
     struct cell absent = cell_absent();
     cells_insert(cells, &read, &absent);
     change(&read, 7);
-    cells_publish(cells, &read);
+    publish_cell(&read);
     cells_offer(cells, 1, 120, &from_disk, stamp);
     assert_int_equal(visible(1, 120), 7);
 }
@@ -269,7 +288,7 @@ static void nothing_staged_is_evicted(void **state)
     change(&read, 5);
     for (int64_t bucket = 1000; bucket < 1200; bucket++)
         bring(1, bucket, 1);
-    cells_publish(cells, &read);
+    publish_cell(&read);
     for (int64_t bucket = 1000; bucket < 1200; bucket++)
         bring(1, bucket, 1);
     assert_int_equal(visible(1, 60), 5); /* dirty */
@@ -305,22 +324,22 @@ static void counters_show_readers_what_is_durable(void **state)
 {
     struct read_counter first = counter_read("n");
     struct read_counter second = counter_read("n");
-    assert_false(counters_load(counters, &first, &arena));
+    assert_false(load_counter(&first));
     counters_insert(counters, &first, NULL, &arena);
     assert_null(first.value);
     assert_int_equal(visible_series("n"), 0); /* known not to be there */
     first.value = counter_of(7);
     first.changed = true;
     counters_stage(counters, &first);
-    assert_true(counters_load(counters, &second, &arena));
+    assert_true(load_counter(&second));
     assert_int_equal(counter_find(second.value, 60)->id, 7);
     assert_ptr_not_equal(second.value, first.value); /* a copy: its batch may change it */
     second.value = NULL;                             /* deletes it */
     second.changed = true;
     counters_stage(counters, &second);
-    counters_publish(counters, &first);
+    counters_publish(counters, &first, 1, &arena);
     assert_int_equal(visible_series("n"), 7);
-    counters_publish(counters, &second);
+    counters_publish(counters, &second, 1, &arena);
     assert_int_equal(visible_series("n"), 0);
     assert_int_equal(dirty_of(counters_cache(counters)), 1);
 }
@@ -333,13 +352,13 @@ static void a_dropped_counter_takes_back_its_own_value_only(void **state)
     first.value = counter_of(8);
     first.changed = true;
     counters_stage(counters, &first);
-    counters_load(counters, &reader, &arena);
+    load_counter(&reader);
     counters_drop(counters, &reader);
-    counters_load(counters, &reader, &arena);
+    load_counter(&reader);
     assert_int_equal(counter_find(reader.value, 60)->id, 8);
     counters_drop(counters, &reader);
     counters_drop(counters, &first);
-    counters_load(counters, &reader, &arena);
+    load_counter(&reader);
     assert_int_equal(counter_find(reader.value, 60)->id, 7);
     counters_drop(counters, &reader);
 }
@@ -379,7 +398,7 @@ static void counters_that_readers_bring_are_kept_unless_something_moved(void **s
     counters_offer(counters, other.print, other.key, counter_of(5), stamp);
     assert_int_equal(visible_series("m"), 8);
     read = counter_read("n"); /* one that is brought may be used by a batch at once */
-    assert_true(counters_load(counters, &read, &arena));
+    assert_true(load_counter(&read));
     counters_drop(counters, &read);
 }
 

@@ -45,6 +45,44 @@ void cache_unlock(struct cache_shard *shard)
     pthread_mutex_unlock(&shard->lock);
 }
 
+struct cache_items cache_items_new(struct arena *arena, uint32_t count_max)
+{
+    return (struct cache_items){
+        .items = arena_alloc(arena, (count_max + 1u) * sizeof(struct cache_item))};
+}
+
+void cache_items_sort(struct cache_items *items, struct arena *arena)
+{
+    uint32_t next[CACHE_SHARDS];
+    struct cache_item *sorted = arena_alloc(arena, (items->count + 1u) * sizeof *sorted);
+    memset(items->starts, 0, sizeof items->starts);
+    for (uint32_t i = 0; i < items->count; i++)
+        items->starts[cache_shard_number(items->items[i].hash) + 1]++;
+    for (unsigned s = 0; s < CACHE_SHARDS; s++) {
+        next[s] = items->starts[s];
+        items->starts[s + 1] += items->starts[s];
+    }
+    for (uint32_t i = 0; i < items->count; i++)
+        sorted[next[cache_shard_number(items->items[i].hash)]++] = items->items[i];
+    items->items = sorted;
+}
+
+struct cache_shard *cache_items_lock(struct cache *cache, const struct cache_items *items,
+                                     unsigned number)
+{
+    struct cache_shard *shard = &cache->shards[number];
+    const struct table *table = &shard->table;
+    pthread_mutex_lock(&shard->lock);
+    for (uint32_t i = items->starts[number]; i < items->starts[number + 1]; i++)
+        __builtin_prefetch(&table->buckets[items->items[i].hash & table->mask]);
+    for (uint32_t i = items->starts[number]; i < items->starts[number + 1]; i++) {
+        const char *entry = (const char *)table_first(table, items->items[i].hash);
+        __builtin_prefetch(entry, 1);
+        __builtin_prefetch(entry + 64, 1);
+    }
+    return shard;
+}
+
 static void list_add(struct cache_list *list, struct cache_entry *entry)
 {
     entry->next = NULL;

@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/arena.h"
 #include "base/table.h"
 
 #ifdef TALLY_SMALL_WORLD
@@ -65,9 +66,13 @@ void cache_init(struct cache *cache, size_t bytes_max,
                 void (*entry_free)(struct cache_entry *));
 void cache_release(struct cache *cache);
 
+static inline unsigned cache_shard_number(uint64_t hash)
+{
+    return (hash >> 48) % CACHE_SHARDS;
+}
 static inline struct cache_shard *cache_shard_of(struct cache *cache, uint64_t hash)
 {
-    return &cache->shards[(hash >> 48) % CACHE_SHARDS];
+    return &cache->shards[cache_shard_number(hash)];
 }
 struct cache_shard *cache_lock(struct cache *cache, uint64_t hash);
 void cache_unlock(struct cache_shard *shard);
@@ -87,6 +92,35 @@ static inline void cache_unpin(struct cache_entry *entry)
     must(entry->pins > 0);
     entry->pins--;
 }
+
+/* Many entries at once: dealt out by shard, so that each lock is taken once, and asked for before
+ * they are looked at. A batch of 5000 cells spends half of its time on locks and misses otherwise.
+ *
+ *     struct cache_items items = cache_items_new(arena, count);
+ *     ...cache_items_add(&items, hash, index)...
+ *     cache_items_sort(&items, arena);
+ *     for (unsigned s = 0; s < CACHE_SHARDS; s++) {
+ *         struct cache_shard *shard = cache_items_lock(cache, &items, s);
+ *         for (uint32_t i = items.starts[s]; i < items.starts[s + 1]; i++) ...items.items[i]...
+ *         cache_unlock(shard);
+ *     } */
+struct cache_item {
+    uint64_t hash;
+    uint32_t index; /* the caller's */
+};
+struct cache_items {
+    struct cache_item *items;
+    uint32_t count;
+    uint32_t starts[CACHE_SHARDS + 1];
+};
+struct cache_items cache_items_new(struct arena *arena, uint32_t count_max);
+static inline void cache_items_add(struct cache_items *items, uint64_t hash, uint32_t index)
+{
+    items->items[items->count++] = (struct cache_item){hash, index};
+}
+void cache_items_sort(struct cache_items *items, struct arena *arena);
+struct cache_shard *cache_items_lock(struct cache *cache, const struct cache_items *items,
+                                     unsigned shard);
 
 /* Moves up to `max` dirty entries of shard `index` to written and returns how many. `copy` is
  * called with the lock held and gives each one's value to the state. */

@@ -23,6 +23,7 @@ struct cells {
     struct cache cache;
 };
 
+#define PUBLISH_AHEAD 8u
 #define SLOT_OF(pointer) CONTAINER_OF(pointer, struct slot, entry)
 
 static size_t slot_size(const struct cache_entry *entry)
@@ -112,18 +113,29 @@ static struct slot *slot_find_or_make(struct cells *cells, struct cache_shard *s
     return slot ? slot : slot_make(cells, shard, hash, series, bucket);
 }
 
-bool cells_load(struct cells *cells, struct read_cell *read)
+static void slot_load(struct cache_shard *shard, uint64_t hash, struct read_cell *read)
 {
-    uint64_t hash = slot_hash(read->series, read->bucket);
-    struct cache_shard *shard = cache_lock(&cells->cache, hash);
     struct slot *slot = slot_find(shard, hash, read->series, read->bucket);
-    if (slot) {
-        cache_pin(&slot->entry);
-        read->value = slot->staged ? slot->staged->value : slot_visible(slot);
-        read->handle = slot;
+    if (!slot) return;
+    cache_pin(&slot->entry);
+    read->value = slot->staged ? slot->staged->value : slot_visible(slot);
+    read->handle = slot;
+}
+
+void cells_load(struct cells *cells, struct read_cell *reads, uint32_t count, struct arena *arena)
+{
+    struct cache_items items = cache_items_new(arena, count);
+    for (uint32_t i = 0; i < count; i++)
+        if (reads[i].series)
+            cache_items_add(&items, slot_hash(reads[i].series, reads[i].bucket), i);
+    cache_items_sort(&items, arena);
+    for (unsigned s = 0; s < CACHE_SHARDS; s++) {
+        if (items.starts[s] == items.starts[s + 1]) continue;
+        struct cache_shard *shard = cache_items_lock(&cells->cache, &items, s);
+        for (uint32_t i = items.starts[s]; i < items.starts[s + 1]; i++)
+            slot_load(shard, items.items[i].hash, &reads[items.items[i].index]);
+        cache_unlock(shard);
     }
-    cache_unlock(shard);
-    return slot != NULL;
 }
 
 void cells_insert(struct cells *cells, struct read_cell *read, const struct cell *from_disk)
@@ -169,18 +181,36 @@ void cells_stage(struct cells *cells, struct read_cell *read)
     cache_unlock(shard);
 }
 
-void cells_publish(struct cells *cells, struct read_cell *read)
+static void slot_publish(struct cache_shard *shard, struct read_cell *read)
 {
     struct slot *slot = read->handle;
-    if (!slot) return;
-    struct cache_shard *shard = cache_lock(&cells->cache, slot->entry.node.hash);
     if (read->changed && slot->series == read->series) {
         slot_show(slot, &read->value);
         if (slot->staged == read) slot->staged = NULL;
         cache_dirty(shard, &slot->entry);
     }
     cache_unpin(&slot->entry);
-    cache_unlock(shard);
+}
+
+/* By the slots' own hashes: one that was loaded for a series which its batch unmapped is not where
+ * the read says. */
+void cells_publish(struct cells *cells, struct read_cell *reads, uint32_t count,
+                   struct arena *arena)
+{
+    struct cache_items items = cache_items_new(arena, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i + PUBLISH_AHEAD < count) __builtin_prefetch(reads[i + PUBLISH_AHEAD].handle, 1);
+        const struct slot *slot = reads[i].handle;
+        if (slot) cache_items_add(&items, slot->entry.node.hash, i);
+    }
+    cache_items_sort(&items, arena);
+    for (unsigned s = 0; s < CACHE_SHARDS; s++) {
+        if (items.starts[s] == items.starts[s + 1]) continue;
+        struct cache_shard *shard = cache_items_lock(&cells->cache, &items, s);
+        for (uint32_t i = items.starts[s]; i < items.starts[s + 1]; i++)
+            slot_publish(shard, &reads[items.items[i].index]);
+        cache_unlock(shard);
+    }
 }
 
 void cells_drop(struct cells *cells, struct read_cell *read)

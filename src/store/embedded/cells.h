@@ -11,15 +11,17 @@ struct cells *cells_new(size_t bytes_max);
 void cells_free(struct cells *cells);
 struct cache *cells_cache(struct cells *cells);
 
-/* Commit thread. Load fills a read with the newest value, staged or not, and pins its entry; false:
- * not in memory. Insert does the same with what the disk had (not existing: known to be absent).
- * Stage makes a changed read the newest value, making an entry for a series that is new. */
-bool cells_load(struct cells *cells, struct read_cell *read);
+/* Commit thread. Load fills reads that have a series with the newest value, staged or not, and pins
+ * their entries; those not in memory have no handle then. Insert does the same with what the disk
+ * had (not existing: known to be absent). Stage makes a changed read the newest value, making an
+ * entry for a series that is new. */
+void cells_load(struct cells *cells, struct read_cell *reads, uint32_t count, struct arena *arena);
 void cells_insert(struct cells *cells, struct read_cell *read, const struct cell *from_disk);
 void cells_stage(struct cells *cells, struct read_cell *read);
 
 /* End of a read's life: published it is visible, dirty and unpinned; dropped it never was. */
-void cells_publish(struct cells *cells, struct read_cell *read);
+void cells_publish(struct cells *cells, struct read_cell *reads, uint32_t count,
+                   struct arena *arena);
 void cells_drop(struct cells *cells, struct read_cell *read);
 
 /* What recovery reads from the journal. */

@@ -87,17 +87,36 @@ static const struct counter *copy_of(const struct counter *counter, struct arena
     return counter ? counter_copy(arena, counter) : NULL;
 }
 
-bool counters_load(struct counters *counters, struct read_counter *read, struct arena *arena)
+static void named_load(struct cache_shard *shard, struct read_counter *read, struct arena *arena)
 {
-    struct cache_shard *shard = cache_lock(&counters->cache, read->print.low);
     struct named *named = named_find(shard, read->print);
-    if (named) {
-        cache_pin(&named->entry);
-        read->value = copy_of(named->staged ? named->staged->value : named->visible, arena);
-        read->handle = named;
+    if (!named) return;
+    cache_pin(&named->entry);
+    read->value = copy_of(named->staged ? named->staged->value : named->visible, arena);
+    read->handle = named;
+}
+
+static struct cache_items items_of(const struct read_counter *reads, uint32_t count,
+                                   struct arena *arena)
+{
+    struct cache_items items = cache_items_new(arena, count);
+    for (uint32_t i = 0; i < count; i++)
+        cache_items_add(&items, reads[i].print.low, i);
+    cache_items_sort(&items, arena);
+    return items;
+}
+
+void counters_load(struct counters *counters, struct read_counter *reads, uint32_t count,
+                   struct arena *arena)
+{
+    struct cache_items items = items_of(reads, count, arena);
+    for (unsigned s = 0; s < CACHE_SHARDS; s++) {
+        if (items.starts[s] == items.starts[s + 1]) continue;
+        struct cache_shard *shard = cache_items_lock(&counters->cache, &items, s);
+        for (uint32_t i = items.starts[s]; i < items.starts[s + 1]; i++)
+            named_load(shard, &reads[items.items[i].index], arena);
+        cache_unlock(shard);
     }
-    cache_unlock(shard);
-    return named != NULL;
 }
 
 void counters_insert(struct counters *counters, struct read_counter *read,
@@ -124,17 +143,28 @@ void counters_stage(struct counters *counters, struct read_counter *read)
     cache_unlock(shard);
 }
 
-void counters_publish(struct counters *counters, struct read_counter *read)
+static void named_publish(struct cache_shard *shard, struct read_counter *read)
 {
     struct named *named = read->handle;
-    struct cache_shard *shard = cache_lock(&counters->cache, read->print.low);
     if (read->changed) {
         named_show(named, read->value);
         if (named->staged == read) named->staged = NULL;
         cache_dirty(shard, &named->entry);
     }
     cache_unpin(&named->entry);
-    cache_unlock(shard);
+}
+
+void counters_publish(struct counters *counters, struct read_counter *reads, uint32_t count,
+                      struct arena *arena)
+{
+    struct cache_items items = items_of(reads, count, arena);
+    for (unsigned s = 0; s < CACHE_SHARDS; s++) {
+        if (items.starts[s] == items.starts[s + 1]) continue;
+        struct cache_shard *shard = cache_items_lock(&counters->cache, &items, s);
+        for (uint32_t i = items.starts[s]; i < items.starts[s + 1]; i++)
+            named_publish(shard, &reads[items.items[i].index]);
+        cache_unlock(shard);
+    }
 }
 
 void counters_drop(struct counters *counters, struct read_counter *read)

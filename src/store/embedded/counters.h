@@ -12,11 +12,13 @@ void counters_free(struct counters *counters);
 struct cache *counters_cache(struct counters *counters);
 
 /* As in cells.h. A read's `value` is a copy in `arena`. */
-bool counters_load(struct counters *counters, struct read_counter *read, struct arena *arena);
+void counters_load(struct counters *counters, struct read_counter *reads, uint32_t count,
+                   struct arena *arena);
 void counters_insert(struct counters *counters, struct read_counter *read,
                      const struct counter *from_disk, struct arena *arena);
 void counters_stage(struct counters *counters, struct read_counter *read);
-void counters_publish(struct counters *counters, struct read_counter *read);
+void counters_publish(struct counters *counters, struct read_counter *reads, uint32_t count,
+                      struct arena *arena);
 void counters_drop(struct counters *counters, struct read_counter *read);
 void counters_replay(struct counters *counters, struct fingerprint print, struct bytes key,
                      const struct counter *counter);

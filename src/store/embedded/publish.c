@@ -54,10 +54,8 @@ void embedded_bury(struct embedded *embedded, const uint64_t *series, size_t cou
 static void publish(struct embedded *embedded, struct write_set *writes)
 {
     struct read_set *reads = writes->reads;
-    for (uint32_t i = 0; i < reads->cells_count; i++)
-        cells_publish(embedded->cells, &reads->cells[i]);
-    for (uint32_t i = 0; i < reads->counters_count; i++)
-        counters_publish(embedded->counters, &reads->counters[i]);
+    cells_publish(embedded->cells, reads->cells, reads->cells_count, writes->arena);
+    counters_publish(embedded->counters, reads->counters, reads->counters_count, writes->arena);
     for (uint32_t i = 0; i < reads->tenants_count; i++)
         tenants_publish(embedded->tenants, &reads->tenants[i]);
     for (uint32_t i = 0; i < reads->objects_count; i++)

@@ -54,8 +54,11 @@ static enum err load_counters(struct embedded *embedded, struct read_set *reads,
                               struct arena *arena)
 {
     struct misses misses = misses_new(embedded, reads, arena);
-    for (uint32_t i = reads->loaded.counters; i < reads->counters_count; i++)
-        if (!counters_load(embedded->counters, &reads->counters[i], arena))
+    uint32_t known = reads->loaded.counters;
+    counters_load(embedded->counters, reads->counters + known, reads->counters_count - known,
+                  arena);
+    for (uint32_t i = known; i < reads->counters_count; i++)
+        if (!reads->counters[i].handle)
             misses_add(&misses, i, reads->counters[i].key, reads->counters_count);
     if (misses.count == 0) return ERR_OK;
     enum err e = state_get_many(embedded->state, STATE_COUNTERS, misses.keys, misses.count,
@@ -92,14 +95,17 @@ static void misses_add_cell(struct misses *misses, uint32_t index)
 static enum err load_cells(struct embedded *embedded, struct read_set *reads, struct arena *arena)
 {
     struct misses misses = misses_new(embedded, reads, arena);
-    for (uint32_t i = reads->loaded.cells; i < reads->cells_count; i++) {
+    uint32_t known = reads->loaded.cells;
+    for (uint32_t i = known; i < reads->cells_count; i++) {
         struct read_cell *read = &reads->cells[i];
         const struct series *series =
             counter_find(reads->counters[read->counter_index].value, read->duration);
         read->value = cell_absent();
         read->series = series ? series->id : 0;
-        if (series && !cells_load(embedded->cells, read)) misses_add_cell(&misses, i);
     }
+    cells_load(embedded->cells, reads->cells + known, reads->cells_count - known, arena);
+    for (uint32_t i = known; i < reads->cells_count; i++)
+        if (reads->cells[i].series && !reads->cells[i].handle) misses_add_cell(&misses, i);
     if (misses.count == 0) return ERR_OK;
     enum err e = state_get_many(embedded->state, STATE_CELLS, misses.keys, misses.count, cell_found,
                                 &misses);
