@@ -3,6 +3,7 @@
 
 #include "api/call.h"
 #include "api/windows.h"
+#include "core/reconcile.h"
 #include "core/timefmt.h"
 
 static void add_count(struct buf *body, const char *label, uint64_t count)
@@ -147,12 +148,28 @@ static void add_counter(struct buf *body, const struct definition *definition)
     buf_add_char(body, '}');
 }
 
-void stream_rules_add(const struct rules *rules, struct buf *body)
+/* Entries of `reconcile:` that are about this tenant. */
+static void add_reconciles(struct buf *body, const struct rules *rules, struct bytes tenant)
+{
+    bool first = true;
+    buf_add(body, BYTES(",\"reconciles\":["));
+    for (unsigned i = 0; i < rules->reconciles_count; i++) {
+        if (!reconcile_has_tenant(&rules->reconciles[i], tenant)) continue;
+        if (!first) buf_add_char(body, ',');
+        first = false;
+        buf_add_json(body, rules->reconciles[i].name);
+    }
+    buf_add_char(body, ']');
+}
+
+void stream_rules_add(const struct rules *rules, struct bytes tenant, struct buf *body)
 {
     buf_add(body, BYTES("{\"counters\":["));
     for (unsigned i = 0; i < rules->definitions_count; i++) {
         if (i) buf_add_char(body, ',');
         add_counter(body, &rules->definitions[i]);
     }
-    buf_add(body, BYTES("]}"));
+    buf_add_char(body, ']');
+    add_reconciles(body, rules, tenant);
+    buf_add_char(body, '}');
 }

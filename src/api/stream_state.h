@@ -1,6 +1,7 @@
 /* stream_state.h -- what a stream says.
  *
- *     event: rules   {"counters":[{"name","mode","granularities","sets",...}]}
+ *     event: rules   {"counters":[{"name","mode","granularities","sets",...}],
+ *                     "reconciles":[]}
  *     event: state   {"at","tenant","admin","expiresAt","storage","activity":{},"windows":[],
  *                     "server":{}}
  *
@@ -28,7 +29,7 @@ MUST_USE enum err stream_state_add(struct api *api, const struct stream_view *vi
                                    const struct rules *rules, struct arena *arena,
                                    struct buf *body);
 
-/* The rules in force, as the page needs them to know what can be asked for. */
-void stream_rules_add(const struct rules *rules, struct buf *body);
+/* The rules in force, as the page needs them to know what this tenant can ask for. */
+void stream_rules_add(const struct rules *rules, struct bytes tenant, struct buf *body);
 
 #endif

@@ -96,7 +96,7 @@ static void say_rules(struct stream *stream, const struct rules *rules)
 {
     struct buf *text = &stream->streams->rules;
     buf_reset(text);
-    stream_rules_add(rules, text);
+    stream_rules_add(rules, stream->view.tenant, text);
     uint64_t hash = hash_checksum(buf_bytes(text));
     if (text->failed || hash == stream->rules_hash) return;
     stream->rules_hash = hash;

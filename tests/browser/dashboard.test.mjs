@@ -27,6 +27,9 @@ const CONFIG = `counters:
     group: usage
     limit: 1000
     rules: [{ on: stored, op: increment, amount: payload.size }]
+  - { counterName: views_by_page, dimensions: [page], rules: [{ on: viewed, op: increment }] }
+reconcile:
+  - { name: by_page, tenants: [reconciled], entity: [page], source: { events: true }, counters: [views_by_page], scanEvery: 50ms, minInterval: 0s }
 `;
 const minute = () => ({ durationSeconds: 60, timestamp: new Date().toISOString() });
 
@@ -174,6 +177,19 @@ describe('dashboard', () => {
         await d.text(d.card('Usage and limits').locator('.bar'), /storage_bytes850 of 1 000 \(85 %\), near the limit/);
         await d.text(d.card('Health'), /Storageok: writes are durableQueue\d+ of 500 000Journal/);
         await d.close();
+    });
+
+    test('SPEC 9: how reconciling stands, for a tenant that has it', async () => {
+        const t = newTenant('reconciled');
+        const d = await open();
+        await d.signInAs(t);
+        await t.send('viewed', { page: '/a' });
+        await d.text(d.card('Health'), /Reconcile by_page(nothing|1) to recount/);
+        await d.close();
+        const other = await open();
+        await other.signInAs(newTenant());
+        await other.text(other.card('Health'), /^Health(?!.*Reconcile)/);
+        await other.close();
     });
 
     test('SPEC 1: a tenant sees nothing of another', async () => {

@@ -21,6 +21,11 @@ const RULES = `counters:
     rollups: [[]]
     rules: [{ on: ordered, op: increment }]
 `;
+const RECONCILED = `counters:
+  - { counterName: orders, dimensions: [shop], rules: [{ on: ordered, op: increment }] }
+reconcile:
+  - { name: by_shop, tenants: [healed], entity: [shop], source: { events: true }, counters: [orders] }
+`;
 const openFor = (t, query) => EventStream.open(t.server, t.id, t.token, query);
 const metric = async (server, name) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec((await server.call('GET', '/metrics')).text)[1]);
 
@@ -39,6 +44,7 @@ describe('stream', () => {
         assert.equal(first.storage, 'ok');
         assert.deepEqual(first.windows.map(({ counterType, currentValue, trailing }) => [counterType, currentValue, trailing]), [['orders_1h', 0, 0]]);
         assert.deepEqual(stream.rules.counters, [{ name: 'orders_1h', mode: 'windowed', frozen: false, granularities: [], sets: [['shop'], []], windowSeconds: 3600 }]);
+        assert.deepEqual(stream.rules.reconciles, []);
         await t.send('ordered', { shop: 's1' });
         const after = await stream.state('the event', ({ windows }) => windows[0].currentValue === 1);
         assert.equal(after.windows[0].trailing, 1);
@@ -147,6 +153,19 @@ describe('stream', () => {
         await stream.close();
         deaf.destroy();
         await eventually('both to be gone', async () => (await metric(server, 'tally_streams')) === 0);
+    });
+});
+
+describe('reconcile entries', () => {
+    const { tenant } = rulesServer(RECONCILED);
+
+    test('SPEC 9: a tenant is told those that are about it, and no others', async () => {
+        for (const [id, names] of [['healed', ['by_shop']], ['somebody', []]]) {
+            const stream = await openFor(tenant(id));
+            await stream.state('a state');
+            assert.deepEqual(stream.rules.reconciles, names);
+            await stream.close();
+        }
     });
 });
 

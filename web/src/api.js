@@ -56,6 +56,10 @@ export class Api {
         return this.get(`/api/usage/${encodeURIComponent(this.tenant)}/health`, {}, options);
     }
 
+    reconcileStatus(name, options) {
+        return this.get(`/api/reconcile/${encodeURIComponent(this.tenant)}/${encodeURIComponent(name)}/status`, {}, options);
+    }
+
     tenants(query, options) {
         return this.get('/api/admin/tenants', query, options);
     }

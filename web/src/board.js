@@ -35,7 +35,7 @@ export class Board {
             explorer,
             new Top(this.api, (name, dimensions) => explorer.open(name, dimensions)),
             new Duplicates(this.api),
-            new Health(),
+            new Health(this.api),
         ];
         root.replaceChildren(...this.panels.map(({ element }) => element));
         root.classList.add('stale');

@@ -1,7 +1,7 @@
 // health.js -- whether the server can do its work: storage for everybody, the rest for those who may see it.
 
 import { card, el, setText, show } from '../dom.js';
-import { bytes, grouped } from '../format.js';
+import { bytes, duration, grouped } from '../format.js';
 
 const ROWS = [
     ['Storage', ({ storage }) => (storage === 'ok' ? 'ok: writes are durable' : 'cannot write now: writes are answered 503'), ({ storage }) => storage === 'ok'],
@@ -17,14 +17,28 @@ const ROWS = [
     ['Clock', ({ server }) => (server.clockSuspect === '0' ? 'steady' : 'jumped: nothing expires until SIGHUP confirms it'), ({ server }) => server.clockSuspect === '0'],
 ];
 
+const RECONCILE_MS = 3000; // it looks through what waits, so not with every change
+
+function reconcileText({ pending, failing, oldestMarkAt, source, retryInSeconds }) {
+    const waits = pending ? `${grouped(pending)} to recount, oldest for ${duration(Math.floor((Date.now() - Date.parse(oldestMarkAt)) / 1000))}` : 'nothing to recount';
+    const failed = failing ? `, ${grouped(failing)} failed` : '';
+    return source === 'ok' ? waits + failed : `source is down, asked again in ${retryInSeconds} s; ${waits}${failed}`;
+}
+
+function row(title) {
+    const value = el('dd', { textContent: '\u2013' });
+    return { value, element: el('div', { class: 'row' }, el('dt', { class: 'name', textContent: title }), value) };
+}
+
 export class Health {
-    constructor() {
-        this.rows = ROWS.map(([title, text, good]) => {
-            const value = el('dd', { textContent: '\u2013' });
-            return { title, text, good, value, element: el('div', { class: 'row' }, el('dt', { textContent: title }), value) };
-        });
+    constructor(api) {
+        this.api = api;
+        this.reconciles = new Map();
+        this.askedAt = 0;
+        this.rows = ROWS.map(([title, text, good]) => ({ title, text, good, ...row(title) }));
         this.hidden = el('p', { class: 'muted foot', textContent: 'Figures of the whole server are shown to administrators (metrics.public is off).' });
-        this.element = card('Health', { wide: true }, el('dl', { class: 'rows columns' }, ...this.rows.map(({ element }) => element)), this.hidden);
+        this.list = el('dl', { class: 'rows columns' }, ...this.rows.map(({ element }) => element));
+        this.element = card('Health', { wide: true }, this.list, this.hidden);
         show(this.hidden, false);
     }
 
@@ -38,5 +52,22 @@ export class Health {
             setText(value, text(state));
             value.className = fine === null ? '' : fine ? 'good' : 'bad';
         }
+    }
+
+    rules({ reconciles = [] }) {
+        for (const [name, { element }] of this.reconciles) if (!reconciles.includes(name)) element.remove();
+        this.reconciles = new Map(reconciles.map((name) => [name, this.reconciles.get(name) ?? row(`Reconcile ${name}`)]));
+        this.list.append(...[...this.reconciles.values()].map(({ element }) => element));
+        this.askedAt = 0;
+    }
+
+    async refresh(options) {
+        if (Date.now() - this.askedAt < RECONCILE_MS) return;
+        this.askedAt = Date.now();
+        await Promise.all([...this.reconciles].map(async ([name, { value }]) => {
+            const status = await this.api.reconcileStatus(name, options);
+            setText(value, reconcileText(status));
+            value.className = status.source === 'ok' && !status.failing ? 'good' : 'bad';
+        }));
     }
 }
