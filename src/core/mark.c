@@ -55,7 +55,7 @@ static struct bytes join(struct arena *arena, struct bytes reconcile, struct byt
     *at++ = OBJECT_MARK;
     at = mempcpy(at, reconcile.data, reconcile.size);
     *at++ = '\0';
-    at = mempcpy(at, tenant.data, tenant.size);
+    if (tenant.size) at = mempcpy(at, tenant.data, tenant.size);
     *at++ = '\0';
     if (rest.size) memcpy(at, rest.data, rest.size);
     return bytes_of(key, size);
