@@ -25,6 +25,7 @@
 #include "store/embedded/embedded.h"
 #include "reload.h"
 #include "store/memory.h"
+#include "tend/errand.h"
 #include "tend/rebuild.h"
 #include "tend/tend.h"
 #include "wire/loop.h"
@@ -53,6 +54,9 @@ struct daemon {
     struct tend *tend;
     struct rebuilds *rebuilds;
     struct reconciler *reconciler;
+    struct embedded_config embedded; /* of an embedded store */
+    struct errands *errands;
+    char exports[4096]; /* directory */
 };
 
 struct loop_thread {
@@ -72,7 +76,7 @@ static enum err open_store(struct daemon *daemon, char *error, size_t error_size
 {
     const struct config *config = daemon->config;
     if (config->store_kind == CONFIG_STORE_MEMORY) return memory_open(&daemon->store);
-    const struct embedded_config embedded = {
+    daemon->embedded = (struct embedded_config){
         .dir = config->data,
         .clock = &clock_system,
         .cache_bytes = (size_t)config->store_cache_bytes,
@@ -86,7 +90,7 @@ static enum err open_store(struct daemon *daemon, char *error, size_t error_size
         .archive_ms = archive_age(config->events_retention),
         .key_keep_ms = config->idempotency_keep,
     };
-    return embedded_open(&daemon->store, &embedded, error, error_size);
+    return embedded_open(&daemon->store, &daemon->embedded, error, error_size);
 }
 
 static void wake_wire(void *context)
@@ -157,6 +161,7 @@ static void make_commit(struct daemon *daemon)
                                      .retention_ms = config->events_retention,
                                      .sweep_ops = SWEEP_OPS};
     daemon->tend = tend_new(&tend);
+    snprintf(daemon->exports, sizeof daemon->exports, "%s/exports", config->ops_dir);
     const struct rebuild_config rebuild = {.store = daemon->store,
                                            .rulebook = daemon->rulebook,
                                            .clock = &clock_system,
@@ -164,7 +169,8 @@ static void make_commit(struct daemon *daemon)
                                            .batch_ops = (uint32_t)config->limits_batch_ops,
                                            .batch_weight = config_batch_weight(config),
                                            .propose = propose_and_wait,
-                                           .context = daemon->queue};
+                                           .context = daemon->queue,
+                                           .exports = daemon->exports};
     daemon->rebuilds = rebuilds_new(&rebuild);
     make_reconciler(daemon);
 }
@@ -177,6 +183,25 @@ static void make_reloader(struct daemon *daemon)
                                          .auth = daemon->auth,
                                          .enacting = &daemon->enacting};
     daemon->reloader = reloader_new(&reload);
+}
+
+static void make_errands(struct daemon *daemon)
+{
+    const struct config *config = daemon->config;
+    const struct errand_config errand = {.store = daemon->store,
+                                         .embedded =
+                                             daemon->embedded.dir ? &daemon->embedded : NULL,
+                                         .ops_dir = config->ops_dir,
+                                         .rulebook = daemon->rulebook,
+                                         .clock = &clock_system,
+                                         .enacting = &daemon->enacting,
+                                         .batch_ops = (uint32_t)config->limits_batch_ops,
+                                         .batch_weight = config_batch_weight(config),
+                                         .propose = propose_and_wait,
+                                         .context = daemon->queue,
+                                         .refresh = reload_now,
+                                         .refresh_context = daemon->reloader};
+    daemon->errands = errands_new(&errand);
 }
 
 static void update_store_gauges(struct daemon *daemon)
@@ -220,19 +245,47 @@ static void help_commit(void *context)
     commit_help(daemon->commit);
 }
 
-static enum err ask_rebuild(void *context, struct bytes counter, bool force, struct buf *id_out)
+static enum err ask_rebuild(void *context, const struct api_rebuild *asked, struct buf *id_out,
+                            struct buf *why_out)
 {
-    return rebuild_ask(context, counter, force, id_out);
+    struct daemon *daemon = context;
+    const struct rebuild_wish wish = {
+        .counter = asked->counter, .force = asked->force, .from = asked->from};
+    return rebuild_ask(daemon->rebuilds, &wish, id_out, why_out);
 }
 
 static enum err forget_counter(void *context, struct bytes counter)
 {
-    return rebuild_forget(context, counter);
+    struct daemon *daemon = context;
+    return rebuild_forget(daemon->rebuilds, counter);
 }
 
 static enum err describe_job(void *context, struct bytes id, struct buf *json_out)
 {
-    return rebuild_describe(context, id, json_out);
+    struct daemon *daemon = context;
+    enum err e = errand_describe(daemon->errands, id, json_out);
+    return e == ERR_NOT_FOUND ? rebuild_describe(daemon->rebuilds, id, json_out) : e;
+}
+
+_Static_assert((int)API_EXPORT == ERRAND_EXPORT && (int)API_IMPORT == ERRAND_IMPORT,
+               "the same errands in the same order");
+
+static enum err ask_errand(void *context, const struct api_errand_ask *asked, struct buf *id_out,
+                           struct buf *name_out, struct buf *why_out)
+{
+    const struct errand_ask ask = {
+        .kind = (enum errand_kind)asked->kind, .name = asked->name, .ids = asked->ids};
+    return errand_ask(context, &ask, id_out, name_out, why_out);
+}
+
+static enum err list_errands(void *context, enum api_errand kind, struct buf *json_out)
+{
+    return errand_list(context, (enum errand_kind)kind, json_out);
+}
+
+static enum err remove_errand(void *context, enum api_errand kind, struct bytes name)
+{
+    return errand_remove(context, (enum errand_kind)kind, name);
 }
 
 static enum err reconcile_run(void *context, struct bytes name, struct bytes tenant,
@@ -267,11 +320,15 @@ static enum err open_wire(struct daemon *daemon, char *error, size_t error_size)
                                    .rebuild = ask_rebuild,
                                    .forget = forget_counter,
                                    .job = describe_job,
-                                   .jobs_context = daemon->rebuilds,
+                                   .jobs_context = daemon,
                                    .reconcile = {.run = reconcile_run,
                                                  .drift = list_drift,
                                                  .status = describe_reconcile,
                                                  .context = daemon->reconciler},
+                                   .errands = {.ask = ask_errand,
+                                               .list = list_errands,
+                                               .remove = remove_errand,
+                                               .context = daemon->errands},
                                    .help = help_commit,
                                    .help_context = daemon,
                                    .clock = &clock_system,
@@ -351,6 +408,13 @@ static void *reconcile_main(void *context)
     return NULL;
 }
 
+static void *errand_main(void *context)
+{
+    struct daemon *daemon = context;
+    errands_run(daemon->errands);
+    return NULL;
+}
+
 static void start_thread(pthread_t *thread, const char *name, void *(*main)(void *), void *context)
 {
     int failed = pthread_create(thread, NULL, main, context);
@@ -425,10 +489,12 @@ static void serve(struct daemon *daemon, const sigset_t *signals)
     struct loop_thread *loops = must_calloc(count, sizeof *loops);
     pthread_t tend;
     pthread_t rebuild;
+    pthread_t errand;
     start_thread(&tend, "tend", tend_main, daemon);
     start_thread(&rebuild, "rebuild", rebuild_main, daemon);
     struct reconciling reconciling;
     start_reconciling(daemon, &reconciling);
+    start_thread(&errand, "errand", errand_main, daemon);
     for (unsigned i = 0; i < count; i++) {
         loops[i] = (struct loop_thread){.daemon = daemon, .index = i};
         start_thread(&loops[i].thread, "net", loop_main, &loops[i]);
@@ -445,6 +511,8 @@ static void serve(struct daemon *daemon, const sigset_t *signals)
         pthread_join(loops[i].thread, NULL);
     api_stop(daemon->api);
     stop_reconciling(&reconciling);
+    errands_stop(daemon->errands);
+    pthread_join(errand, NULL);
     rebuilds_stop(daemon->rebuilds);
     pthread_join(rebuild, NULL);
     tend_stop(daemon->tend);
@@ -467,6 +535,7 @@ static void release(struct daemon *daemon)
     if (daemon->wire) wire_free(daemon->wire); /* what was posted late is completed by the API */
     if (daemon->api) api_free(daemon->api);
     if (daemon->reconciler) reconciler_free(daemon->reconciler);
+    if (daemon->errands) errands_free(daemon->errands);
     if (daemon->rebuilds) rebuilds_free(daemon->rebuilds);
     if (daemon->tend) tend_free(daemon->tend);
     if (daemon->commit) commit_free(daemon->commit);
@@ -516,6 +585,7 @@ int daemon_run(const struct config *config, const struct daemon_options *options
         e = auth_new(&daemon.auth, config, error, sizeof error);
     }
     if (e == ERR_OK) make_reloader(&daemon);
+    if (e == ERR_OK) make_errands(&daemon);
     if (e == ERR_OK) e = open_wire(&daemon, error, sizeof error);
     struct buf why;
     buf_init(&why, 64u << 10);

@@ -24,6 +24,11 @@ const struct cli_command cli_commands[] = {
     {"top", cli_top, "watch a server at work"},
     {"rebuild", cli_rebuild, "recount a counter from the retained events"},
     {"reconcile", cli_reconcile, "compare counters with the records they count"},
+    {"backup", cli_backup, "back a running server up; list and remove backups"},
+    {"restore", cli_restore, "make a data directory of a backup"},
+    {"export", cli_export, "everything a running server holds, as lines of JSON"},
+    {"import", cli_import, "take an export into a running server"},
+    {"verify", cli_verify, "read everything again and say whether it is whole"},
     {"bench", cli_bench, "load a running server and say how fast it is"},
     {"completion", cli_completion, "a script that completes commands in your shell"},
 };

@@ -14,6 +14,31 @@
 
 struct api;
 
+/* A rule counter to be recounted. */
+struct api_rebuild {
+    struct bytes counter;
+    bool force;
+    struct bytes from; /* name of an export to begin with; size 0: none */
+};
+
+/* Long pieces of work that an operator asks for. */
+enum api_errand { API_BACKUP, API_EXPORT, API_IMPORT };
+
+struct api_errand_ask {
+    enum api_errand kind;
+    struct bytes name; /* size 0: none was given */
+    bool ids;
+};
+
+/* All may wait for a commit or the disk. `why_out` may get a sentence when they fail. */
+struct api_errands {
+    enum err (*ask)(void *context, const struct api_errand_ask *ask, struct buf *id_out,
+                    struct buf *name_out, struct buf *why_out);
+    enum err (*list)(void *context, enum api_errand kind, struct buf *json_out);
+    enum err (*remove)(void *context, enum api_errand kind, struct bytes name);
+    void *context;
+};
+
 struct api_config {
     const struct config *config;
     struct auth *auth;
@@ -32,7 +57,8 @@ struct api_config {
     enum err (*reload)(void *context, struct buf *why_out);
     void *reload_context;
     /* A rebuild of a rule counter, and a job as a JSON object; they may wait for a commit. */
-    enum err (*rebuild)(void *context, struct bytes counter, bool force, struct buf *id_out);
+    enum err (*rebuild)(void *context, const struct api_rebuild *wish, struct buf *id_out,
+                        struct buf *why_out);
     enum err (*forget)(void *context, struct bytes counter);
     enum err (*job)(void *context, struct bytes id, struct buf *json_out);
     void *jobs_context;
@@ -47,6 +73,7 @@ struct api_config {
                            struct buf *json_out);
         void *context;
     } reconcile;
+    struct api_errands errands;
     void (*help)(void *context); /* after jobs were pushed: commit them or wake who does */
     void *help_context;
 };

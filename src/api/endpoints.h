@@ -72,6 +72,11 @@ enum request_verdict reconcile_post_run(struct call *call);
 enum request_verdict reconcile_get_drift(struct call *call);
 enum request_verdict reconcile_get_status(struct call *call);
 
+/* errands.c: route->detail is an enum api_errand. */
+enum request_verdict errands_ask(struct call *call);
+enum request_verdict errands_list(struct call *call);
+enum request_verdict errands_remove(struct call *call);
+
 /* jobs.c */
 enum request_verdict jobs_rebuild(struct call *call);
 enum request_verdict jobs_get(struct call *call);

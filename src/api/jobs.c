@@ -8,6 +8,7 @@
 #include "core/name.h"
 
 #define JOB_ID_SIZE_MAX 32
+#define WHY_SIZE_MAX 512
 
 /* -- Asking for a rebuild ---------------------------------------------------------------------- */
 
@@ -15,23 +16,27 @@ static void run_rebuild(struct call *call)
 {
     const struct api_config *config = &call->api->config;
     struct reply *reply = &call->exchange->reply;
-    const bool *force = call->plan;
     struct buf id;
+    struct buf why;
     buf_init(&id, JOB_ID_SIZE_MAX);
-    enum err e = config->rebuild(config->jobs_context, call->name, *force, &id);
+    buf_init(&why, WHY_SIZE_MAX);
+    enum err e = config->rebuild(config->jobs_context, call->plan, &id, &why);
+    bool told = why.size > 0;
+    buf_add_char(&why, '\0');
     if (e == ERR_OK) {
         reply->status = 202;
         buf_add(&reply->body, BYTES("{\"job\":\""));
         buf_add(&reply->body, buf_bytes(&id));
         buf_add(&reply->body, BYTES("\"}"));
     } else {
-        exchange_error(call->exchange, e, NULL);
+        exchange_error(call->exchange, e, told && !why.failed ? why.data : NULL);
     }
     buf_release(&id);
+    buf_release(&why);
 }
 
 /* The body may be left out. */
-static enum err read_options(struct call *call, bool *force_out, struct sentence *why)
+static enum err read_options(struct call *call, struct api_rebuild *wish, struct sentence *why)
 {
     enum { FORCE, FROM, FIELDS };
     static const struct field fields[FIELDS] = {
@@ -41,18 +46,14 @@ static enum err read_options(struct call *call, bool *force_out, struct sentence
     struct field_value values[FIELDS];
     struct json_value body;
     struct bytes text = call->exchange->request.body;
-    *force_out = false;
     if (text.size == 0) return ERR_OK;
     snprintf(why->text, sizeof why->text, "The body must be one JSON object.");
     if (!json_parse(call_loop(call)->parser, text, &body) || body.type != JSON_OBJECT)
         return ERR_INVALID;
     enum err e = fields_from_json(&body, fields, FIELDS, values, why);
     if (e != ERR_OK) return e;
-    if (values[FROM].present) {
-        snprintf(why->text, sizeof why->text, "There is no export of that name.");
-        return ERR_INVALID;
-    }
-    *force_out = values[FORCE].integer != 0;
+    if (values[FROM].present) wish->from = arena_copy(&call->exchange->arena, values[FROM].text);
+    wish->force = values[FORCE].integer != 0;
     return ERR_OK;
 }
 
@@ -60,11 +61,12 @@ enum request_verdict jobs_rebuild(struct call *call)
 {
     enum request_verdict verdict;
     struct sentence why;
-    bool *force = arena_zalloc(&call->exchange->arena, sizeof *force);
+    struct api_rebuild *wish = arena_zalloc(&call->exchange->arena, sizeof *wish);
     if (!call_name(call, &verdict)) return verdict;
-    enum err e = read_options(call, force, &why);
+    enum err e = read_options(call, wish, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
-    call->plan = force;
+    wish->counter = call->name;
+    call->plan = wish;
     return call_read(call, run_rebuild);
 }
 

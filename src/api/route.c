@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "api/api.h"
 #include "api/endpoints.h"
 #include "api/params.h"
 
@@ -57,6 +58,17 @@ static const struct route routes[] = {
     {"reload", HTTP_POST, "/api/admin/reload", SCOPE_ADMIN, 0, admin_reload, 0},
     {"rebuild", HTTP_POST, "/api/admin/counters/{name}/rebuild", SCOPE_ADMIN, 0, jobs_rebuild, 0},
     {"forget", HTTP_DELETE, "/api/admin/counters/{name}", SCOPE_ADMIN, 0, jobs_forget, 0},
+    {"backup", HTTP_POST, "/api/admin/backups", SCOPE_ADMIN, 0, errands_ask, API_BACKUP},
+    {"backupList", HTTP_GET, "/api/admin/backups", SCOPE_ADMIN, ROUTE_READ, errands_list,
+     API_BACKUP},
+    {"backupRemove", HTTP_DELETE, "/api/admin/backups/{name}", SCOPE_ADMIN, 0, errands_remove,
+     API_BACKUP},
+    {"export", HTTP_POST, "/api/admin/exports", SCOPE_ADMIN, 0, errands_ask, API_EXPORT},
+    {"exportList", HTTP_GET, "/api/admin/exports", SCOPE_ADMIN, ROUTE_READ, errands_list,
+     API_EXPORT},
+    {"exportRemove", HTTP_DELETE, "/api/admin/exports/{name}", SCOPE_ADMIN, 0, errands_remove,
+     API_EXPORT},
+    {"import", HTTP_POST, "/api/admin/imports", SCOPE_ADMIN, 0, errands_ask, API_IMPORT},
     {"job", HTTP_GET, "/api/admin/jobs/{id}", SCOPE_ADMIN, ROUTE_READ, jobs_get, 0},
 };
 

@@ -1,7 +1,9 @@
-/* hash.c -- XXH3 behind two names. */
+/* hash.c -- XXH3 behind our own names. */
 #include "base/hash.h"
 
 #include <xxhash.h>
+
+#include "base/must.h"
 
 struct fingerprint fingerprint_of(const struct hash_secret *secret, struct bytes bytes)
 {
@@ -13,4 +15,24 @@ struct fingerprint fingerprint_of(const struct hash_secret *secret, struct bytes
 uint64_t hash_checksum(struct bytes bytes)
 {
     return XXH3_64bits(bytes.data, bytes.size);
+}
+
+struct checksum_stream *checksum_stream_new(void)
+{
+    XXH3_state_t *state = XXH3_createState();
+    must(state != NULL);
+    XXH3_128bits_reset(state);
+    return (struct checksum_stream *)state;
+}
+
+void checksum_stream_add(struct checksum_stream *stream, struct bytes bytes)
+{
+    XXH3_128bits_update((XXH3_state_t *)stream, bytes.data, bytes.size);
+}
+
+struct checksum checksum_stream_end(struct checksum_stream *stream)
+{
+    XXH128_hash_t hash = XXH3_128bits_digest((XXH3_state_t *)stream);
+    XXH3_freeState((XXH3_state_t *)stream);
+    return (struct checksum){hash.low64, hash.high64};
 }

@@ -29,6 +29,21 @@ static inline bool fingerprint_equal(struct fingerprint a, struct fingerprint b)
 
 struct fingerprint fingerprint_of(const struct hash_secret *secret, struct bytes bytes);
 
+/* Unkeyed, of a file that is read piece by piece. The stream is freed by its end. */
+struct checksum {
+    uint64_t low;
+    uint64_t high;
+};
+struct checksum_stream;
+struct checksum_stream *checksum_stream_new(void);
+void checksum_stream_add(struct checksum_stream *stream, struct bytes bytes);
+struct checksum checksum_stream_end(struct checksum_stream *stream);
+
+static inline bool checksum_equal(struct checksum a, struct checksum b)
+{
+    return a.low == b.low && a.high == b.high;
+}
+
 /* Unkeyed: checksums and in-memory tables over values nobody else chooses. */
 uint64_t hash_checksum(struct bytes bytes);
 static inline uint64_t hash_mix(uint64_t value)

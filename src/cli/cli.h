@@ -51,6 +51,11 @@ int cli_ingest(int argc, char **argv);
 int cli_top(int argc, char **argv);
 int cli_rebuild(int argc, char **argv);
 int cli_reconcile(int argc, char **argv);
+int cli_backup(int argc, char **argv);
+int cli_export(int argc, char **argv);
+int cli_import(int argc, char **argv);
+int cli_restore(int argc, char **argv);
+int cli_verify(int argc, char **argv);
 
 /* `tally help`: topics "errors", "settings" and "openapi", or a command's name. */
 int cli_help_errors(void);

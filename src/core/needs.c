@@ -137,6 +137,18 @@ static void each_op(struct needs *needs, op_fn *visit)
     }
 }
 
+/* Names an id or a key. */
+static bool has_key(const struct op *op)
+{
+    return op->keyed || op->kind == OP_EVENT || op->kind == OP_IMPORT_ID;
+}
+
+/* Touches no cell. */
+static bool has_no_cell(const struct op *op)
+{
+    return op->kind == OP_OBJECT || op->kind == OP_IMPORT_ID;
+}
+
 static bool has_event(const struct op *op)
 {
     return op->kind == OP_EVENT || op->kind == OP_REPLAY;
@@ -197,7 +209,7 @@ static struct first_counts count_first(struct apply *apply)
             if (op->kind == OP_EVENT) event_project_again(apply, op);
             if (op->kind == OP_EVENT && op->err == ERR_OK) weigh_event(apply, op, &counts);
             if (op->err != ERR_OK) continue;
-            counts.keys += op->keyed || op->kind == OP_EVENT;
+            counts.keys += has_key(op);
             if (op->kind == OP_OBJECT) counts.objects++;
             if (op->kind == OP_MARK) counts.objects += 2;
             if (has_event(op)) count_objects(op->event->projection, &counts);
@@ -226,7 +238,7 @@ static void identify_event(struct needs *needs, struct event *event)
 
 static void identify_op(struct needs *needs, struct op *op)
 {
-    if (op->keyed || op->kind == OP_EVENT) op->key_index = need_key(needs, op->key);
+    if (has_key(op)) op->key_index = need_key(needs, op->key);
     if (op->kind == OP_OBJECT)
         op->object->index = need_object(needs, op->object->key, op->object->print);
     if (op->kind == OP_MARK) need_mark(needs, &op->mark->place);
@@ -290,7 +302,7 @@ static struct second_counts count_second(struct apply *apply)
         for (uint32_t i = 0; i < slice->count; i++) {
             struct op *op = &slice->job->ops[slice->first + i];
             ops_ahead(op, slice->count - i);
-            if (op->err != ERR_OK || op->kind == OP_OBJECT || is_known(apply, op)) continue;
+            if (op->err != ERR_OK || has_no_cell(op) || is_known(apply, op)) continue;
             struct second_counts one = {1, 1};
             if (has_event(op)) one = count_event(apply, op);
             if (op->kind == OP_MARK)
@@ -356,7 +368,7 @@ static struct index objects_again(struct apply *apply)
 
 static void need_op(struct needs *needs, struct op *op)
 {
-    if (op->kind == OP_OBJECT || is_known(needs->apply, op)) return;
+    if (has_no_cell(op) || is_known(needs->apply, op)) return;
     if (has_event(op)) {
         need_event(needs, op);
         return;

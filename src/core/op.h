@@ -66,10 +66,13 @@ enum op_kind {
     OP_REPLAY, /* an event of the past, counted again into another generation: no id, no record */
     OP_OBJECT, /* puts or removes an object, if it still is what the proposer took it for */
     OP_MARK,   /* a step of reconciling one entity (core/mark.h) */
+    OP_IMPORT, /* puts a cell as an export has it, its times too */
+    OP_IMPORT_ID, /* remembers an event id or key as an export has it, unless it is known */
 };
 
 struct event;
 struct mark_change;
+struct key_record;
 
 /* Of an OP_OBJECT. A value of size 0 is an absent object. */
 struct object_change {
@@ -99,6 +102,8 @@ struct op {
     struct event *event;    /* of OP_EVENT and OP_REPLAY */
     struct object_change *object;
     struct mark_change *mark;
+    const struct cell *imported;          /* of OP_IMPORT */
+    const struct key_record *imported_id; /* of OP_IMPORT_ID, whose `key` is its fingerprint */
     size_t weight; /* bytes it adds to a journal block beyond what any direct op may */
 
     uint64_t sequence;   /* out: in the journal; for refusals, of the last change before it */

@@ -227,7 +227,7 @@ static struct rules *rules_copy(struct rules *rules)
 }
 
 struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation,
-                                    uint64_t since)
+                                    uint64_t since, bool adjusted)
 {
     struct rules *copy = rules_copy(rules);
     for (unsigned i = 0; i < copy->definitions_count; i++) {
@@ -235,7 +235,7 @@ struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint
         if (!bytes_equal(definition->name, name)) continue;
         definition->generation = generation;
         definition->since = since;
-        definition->adjusted = false;
+        definition->adjusted = adjusted;
     }
     lookups_build(copy); /* what is shared is sorted already */
     return copy;

@@ -131,10 +131,10 @@ struct rules *rules_new(void);
 /* After filling, and again after filling in more, as long as nobody else has it: sorts what is to
  * be sorted and builds the lookups. */
 void rules_seal(struct rules *rules);
-/* The same rules with another generation of one counter's cells, made of every event since then and
- * nothing else. */
+/* The same rules with another generation of one counter's cells, made of every event since then
+ * and, unless `adjusted`, nothing else. */
 struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation,
-                                    uint64_t since);
+                                    uint64_t since, bool adjusted);
 /* The same rules with counters that history alone no longer makes (`adjusted`). */
 struct rules *rules_with_adjusted(struct rules *rules, const struct bytes *names, unsigned count);
 /* The same rules without one counter. */

@@ -157,6 +157,13 @@ static void fault_forget(struct store *store, int64_t before_ms)
     fault->inner->ops->forget(fault->inner, before_ms);
 }
 
+static enum err fault_snapshot(struct store *store, const char *dir,
+                               struct store_position *position_out)
+{
+    struct fault *fault = FAULT_OF(store);
+    return fault->inner->ops->snapshot(fault->inner, dir, position_out);
+}
+
 static enum err fault_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
 {
     struct fault *fault = FAULT_OF(store);
@@ -201,6 +208,7 @@ static const struct store_ops fault_ops = {
     .events = fault_events,
     .lookup = fault_lookup,
     .forget = fault_forget,
+    .snapshot = fault_snapshot,
     .due = fault_due,
     .tend = fault_tend,
     .stats = fault_stats,
@@ -213,6 +221,7 @@ struct store *fault_new(struct store *inner, fault_break_fn *break_sync, void *c
     fault->store.ops = &fault_ops;
     fault->store.position = inner->position;
     fault->store.secret = inner->secret;
+    fault->store.installation = inner->installation;
     fault->inner = inner;
     fault->break_sync = break_sync;
     fault->context = context;

@@ -141,6 +141,12 @@ struct store_ops {
      * be shown for a while, and again after a crash: who must not see it says so in its query. */
     void (*forget)(struct store *store, int64_t before_ms);
 
+    /* Makes the new directory `dir`, on the store's own file system, a store of the same kind that
+     * holds everything up to one durable batch, `*position_out`, and nothing after it; commits go
+     * on. Scratch: it need not survive a crash, and it is the caller's to remove. One at a time.
+     * ERR_STORAGE with errno. NULL: this store cannot. */
+    enum err (*snapshot)(struct store *store, const char *dir, struct store_position *position_out);
+
     /* Cells that may be due at `now_ms`; candidates only, the commit thread decides again. Called
      * by the thread that tends. */
     enum err (*due)(struct store *store, int64_t now_ms, store_due_fn *visit, void *context);
@@ -157,6 +163,7 @@ struct store {
     const struct store_ops *ops;
     struct store_position position; /* as recovered by open */
     struct hash_secret secret;      /* fingerprints are made with this one */
+    uint64_t installation;          /* whose sequences they are; 0: lost at exit */
     store_durable_fn *durable;      /* set by the commit layer before the first turn */
     void *durable_context;
 };

@@ -20,6 +20,8 @@
 #define LOOK_BYTES (8u << 20) /* of history looked through for one chunk */
 #define OBJECTS_PER_CHUNK 1u  /* the job's own position */
 #define RETRY_MS 200
+#define WHY_SIZE_MAX 1024u
+#define JOBS_KEPT 100u  /* that are over, to be asked for */
 #define SWAP_BATCHES 8u /* replayed at once before the swap: some 100 ms */
 
 /* One step under way. */
@@ -43,6 +45,8 @@ struct step {
     uint64_t events;
     bool full;
     struct json_parser *parser;
+    struct bytes marked; /* the job's bytes with the chunk of an export under way */
+    struct buf why;      /* it cannot go on; empty: the error says it all */
     enum err err;
 };
 
@@ -60,6 +64,7 @@ struct rebuilds *rebuilds_new(const struct rebuild_config *config)
 
 void rebuilds_free(struct rebuilds *rebuilds)
 {
+    rebuild_base_close(rebuilds);
     garbage_free(rebuilds->garbage);
     json_parser_free(rebuilds->parser);
     json_parser_free(rebuilds->commit_parser);
@@ -154,7 +159,8 @@ static enum err begin_job(struct step *step)
     next.generation = (uint32_t)(last + 1);
     next.rules_check = step->rules_check;
     next.since = step->retained_ms;
-    next.position = next.events = 0;
+    next.position = next.events = next.base_lines = 0;
+    next.based = false;
     ops[count++] = job_op(step, &next);
     ops[count++] = rebuild_count_on(rebuilds, &step->arena, META_GENERATION, last);
     if (step->job.generation) ops[count++] = garbage_op(step, step->job.generation);
@@ -269,6 +275,47 @@ static enum err replay_chunk(struct step *step, bool *caught_up_out)
     return e;
 }
 
+/* -- What it begins with ----------------------------------------------------------------------- */
+
+/* Goes with each chunk of the export. That this is the last one is known only afterwards. */
+static struct op mark_base(void *context, struct arena *arena, uint64_t lines)
+{
+    struct step *step = context;
+    struct rebuild_job next = step->job;
+    next.base_lines = lines;
+    (void)arena;
+    step->marked = rebuild_job_encode(&step->arena, &next);
+    return job_op(step, &next);
+}
+
+static enum err base_chunk(struct step *step)
+{
+    bool more;
+    uint64_t sequence;
+    buf_reset(&step->why);
+    enum err e = rebuild_base_chunk(step->rebuilds, &step->job, step->definition->mode, mark_base,
+                                    step, &more, &sequence, &step->why);
+    if (e != ERR_OK || more) return e;
+    bool decoded = rebuild_job_decode(step->marked, &step->job);
+    must(decoded);
+    step->stored = step->marked;
+    struct rebuild_job next = step->job;
+    next.based = true;
+    next.position = sequence;
+    struct op op = job_op(step, &next);
+    return propose_ops(step, &op, 1);
+}
+
+/* Whether the events that it needs are all there. */
+static enum err check_history(struct step *step)
+{
+    if (step->job.from.size)
+        return rebuild_check_base(step->rebuilds, &step->arena, step->job.from, step->job.force,
+                                  &step->why);
+    if (step->job.force) return ERR_OK;
+    return rebuild_check_history(step->rebuilds, step->definition);
+}
+
 /* -- The swap ---------------------------------------------------------------------------------- */
 
 struct swap {
@@ -300,8 +347,7 @@ static void swap_prepare(struct job *job, int64_t time_ms)
     bool caught_up;
     step->parser = step->rebuilds->commit_parser;
     enum err e = fill_chunk(step, &caught_up);
-    if (e == ERR_OK && !step->job.force)
-        e = rebuild_check_history(step->rebuilds, step->definition);
+    if (e == ERR_OK) e = check_history(step);
     if (e != ERR_OK) {
         swap->placeholder.err = e;
         return;
@@ -334,7 +380,8 @@ static enum err swap_generations(struct step *step)
     const struct rebuild_config *config = &rebuilds->config;
     struct swap swap = {.step = step,
                         .rules = rules_with_generation(step->rules, step->definition->name,
-                                                       step->job.generation, step->job.since)};
+                                                       step->job.generation, step->job.since,
+                                                       step->job.from.size > 0)};
     swap.job = (struct job){.ops = &swap.placeholder,
                             .count = 1,
                             .lane = LANE_SYNC,
@@ -364,10 +411,11 @@ static enum err run_job(struct step *step)
 {
     if (!step->definition || step->definition->frozen)
         return fail_job(step, "the counter is no longer kept by rules");
-    enum err e = step->job.force ? ERR_OK : rebuild_check_history(step->rebuilds, step->definition);
+    enum err e = check_history(step);
     if (e != ERR_OK) return e;
     if (step->job.generation == 0 || step->job.rules_check != step->rules_check)
         return begin_job(step);
+    if (step->job.from.size && !step->job.based) return base_chunk(step);
     bool caught_up;
     e = replay_chunk(step, &caught_up);
     if (e != ERR_OK || (!caught_up && !is_near(step))) return e;
@@ -404,10 +452,16 @@ static bool step_job(struct rebuilds *rebuilds, struct bytes value)
     struct step step = {.rebuilds = rebuilds, .stored = value, .parser = rebuilds->parser};
     if (!rebuild_job_decode(value, &step.job)) return false;
     arena_init(&step.arena, STEP_CHUNK);
+    buf_init(&step.why, WHY_SIZE_MAX);
     pthread_mutex_lock(rebuilds->config.enacting);
     enum err e = run_locked(&step);
     pthread_mutex_unlock(rebuilds->config.enacting);
-    if (is_final(e)) e = fail_job(&step, err_sentence(e));
+    if (is_final(e)) {
+        buf_add_char(&step.why, '\0');
+        e = fail_job(&step,
+                     step.why.size > 1 && !step.why.failed ? step.why.data : err_sentence(e));
+    }
+    buf_release(&step.why);
     arena_release(&step.arena);
     return e == ERR_OK || e == ERR_CONFLICT;
 }

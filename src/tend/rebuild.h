@@ -10,6 +10,9 @@
  * cells or the new ones, never a mixture, and no event falls between. The old cells are garbage
  * then.
  *
+ * With an export to begin with, its cells of the counter are put there first, and the events after
+ * its moment follow.
+ *
  * Rules that change meanwhile start it anew, into another generation. */
 #ifndef TALLY_TEND_REBUILD_H
 #define TALLY_TEND_REBUILD_H
@@ -29,7 +32,8 @@ struct rebuild_config {
     uint32_t batch_ops;        /* of one chunk */
     size_t batch_weight;
     propose_fn *propose;
-    void *context; /* of `propose` */
+    void *context;       /* of `propose` */
+    const char *exports; /* directory of exports */
 };
 
 struct rebuilds;
@@ -37,11 +41,18 @@ struct rebuilds;
 struct rebuilds *rebuilds_new(const struct rebuild_config *config);
 void rebuilds_free(struct rebuilds *rebuilds);
 
+struct rebuild_wish {
+    struct bytes counter;
+    bool force;
+    struct bytes from; /* name of an export to begin with; size 0: none */
+};
+
 /* Any thread. Asks for a rebuild; `id_out` gets the job's id. ERR_NOT_FOUND: no such rule counter.
  * ERR_HISTORY: events it counted are gone, or its value came from elsewhere too; `force` does it
- * all the same. ERR_STORAGE. */
-MUST_USE enum err rebuild_ask(struct rebuilds *rebuilds, struct bytes counter, bool force,
-                              struct buf *id_out);
+ * all the same, and `from` needs only the events after the export. ERR_INVALID: no such export of
+ * this installation, as `why_out` says. ERR_STORAGE. */
+MUST_USE enum err rebuild_ask(struct rebuilds *rebuilds, const struct rebuild_wish *wish,
+                              struct buf *id_out, struct buf *why_out);
 
 /* Any thread. The job as a JSON object, or ERR_NOT_FOUND. */
 MUST_USE enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id,

@@ -49,8 +49,7 @@ enum err rebuild_check_history(struct rebuilds *rebuilds, const struct definitio
 }
 
 struct same_job {
-    struct bytes counter;
-    bool force;
+    const struct rebuild_wish *wish;
     uint64_t id; /* 0: none */
 };
 
@@ -60,17 +59,19 @@ static bool find_same(void *context, struct bytes key, struct bytes value)
     struct rebuild_job job;
     (void)key;
     if (!rebuild_job_decode(value, &job) || job.state != REBUILD_WAITING) return true;
-    if (!bytes_equal(job.counter, same->counter) || job.force != same->force) return true;
+    if (!bytes_equal(job.counter, same->wish->counter) || job.force != same->wish->force ||
+        !bytes_equal(job.from, same->wish->from))
+        return true;
     same->id = job.id;
     return false;
 }
 
 /* A rebuild that has not begun yet will do for whoever asks for the same now. */
-static enum err find_waiting(struct rebuilds *rebuilds, struct arena *arena, struct bytes counter,
-                             bool force, uint64_t *id_out)
+static enum err find_waiting(struct rebuilds *rebuilds, struct arena *arena,
+                             const struct rebuild_wish *wish, uint64_t *id_out)
 {
     struct store *store = rebuilds->config.store;
-    struct same_job same = {.counter = counter, .force = force};
+    struct same_job same = {.wish = wish};
     enum err e = store->ops->objects(store, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
                                      find_same, &same);
     *id_out = same.id;
@@ -89,8 +90,8 @@ static struct op forget_op(struct rebuilds *rebuilds, struct arena *arena, uint6
                              over ? BYTES_NONE : value);
 }
 
-static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena, struct bytes counter,
-                            bool force, uint64_t *id_out)
+static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena,
+                            const struct rebuild_wish *wish, uint64_t *id_out)
 {
     const struct rebuild_config *config = &rebuilds->config;
     uint64_t last;
@@ -98,8 +99,9 @@ static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena, stru
     if (e != ERR_OK) return e;
     *id_out = last + 1;
     const struct rebuild_job job = {.id = *id_out,
-                                    .counter = counter,
-                                    .force = force,
+                                    .counter = wish->counter,
+                                    .force = wish->force,
+                                    .from = wish->from,
                                     .asked_ms = clock_wall_ms(config->clock)};
     struct op ops[] = {
         rebuild_count_on(rebuilds, arena, META_JOBS, last),
@@ -113,28 +115,38 @@ static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena, stru
     return config->propose(config->context, &put);
 }
 
-static enum err ask(struct rebuilds *rebuilds, struct arena *arena, struct bytes counter,
-                    bool force, uint64_t *id_out)
+static enum err check_wish(struct rebuilds *rebuilds, struct arena *arena,
+                           const struct rebuild_wish *wish, struct buf *why)
 {
     struct rules *rules = rulebook_hold(rebuilds->config.rulebook);
-    const struct definition *definition = rules_find(rules, counter);
+    const struct definition *definition = rules_find(rules, wish->counter);
     enum err e = definition && !definition->frozen ? ERR_OK : ERR_NOT_FOUND;
-    if (e == ERR_OK && !force) e = rebuild_check_history(rebuilds, definition);
+    if (e == ERR_OK && wish->from.size)
+        e = rebuild_check_base(rebuilds, arena, wish->from, wish->force, why);
+    else if (e == ERR_OK && !wish->force)
+        e = rebuild_check_history(rebuilds, definition);
     rules_release(rules);
-    if (e == ERR_OK) e = find_waiting(rebuilds, arena, counter, force, id_out);
-    if (e == ERR_OK && *id_out == 0) e = put_new_job(rebuilds, arena, counter, force, id_out);
-    while (e == ERR_CONFLICT) /* two asked at once */
-        e = put_new_job(rebuilds, arena, counter, force, id_out);
     return e;
 }
 
-enum err rebuild_ask(struct rebuilds *rebuilds, struct bytes counter, bool force,
-                     struct buf *id_out)
+static enum err ask(struct rebuilds *rebuilds, struct arena *arena, const struct rebuild_wish *wish,
+                    uint64_t *id_out, struct buf *why)
+{
+    enum err e = check_wish(rebuilds, arena, wish, why);
+    if (e == ERR_OK) e = find_waiting(rebuilds, arena, wish, id_out);
+    if (e == ERR_OK && *id_out == 0) e = put_new_job(rebuilds, arena, wish, id_out);
+    while (e == ERR_CONFLICT) /* two asked at once */
+        e = put_new_job(rebuilds, arena, wish, id_out);
+    return e;
+}
+
+enum err rebuild_ask(struct rebuilds *rebuilds, const struct rebuild_wish *wish, struct buf *id_out,
+                     struct buf *why_out)
 {
     struct arena arena;
     uint64_t id;
     arena_init(&arena, 4096);
-    enum err e = ask(rebuilds, &arena, counter, force, &id);
+    enum err e = ask(rebuilds, &arena, wish, &id, why_out);
     arena_release(&arena);
     if (e != ERR_OK) return e;
     buf_add_u64(id_out, id);

@@ -3,7 +3,9 @@
 #define TALLY_TEND_REBUILD_INTERNAL_H
 
 #include "base/json.h"
+#include "port/import.h"
 #include "tend/rebuild.h"
+#include "tend/rebuild_job.h"
 
 struct rebuilds {
     struct rebuild_config config;
@@ -15,6 +17,11 @@ struct rebuilds {
     uint64_t asked; /* how often somebody did */
     bool idle;      /* nothing to do until somebody asks */
     bool stopped;
+
+    /* The stepping thread's: the export that a job begins with. */
+    struct importer *base;
+    uint64_t base_job; /* whose it is */
+    struct effort base_effort;
 };
 
 /* One object of the store, copied into `arena`; size 0 if there is none. */
@@ -27,6 +34,18 @@ struct op rebuild_count_on(struct rebuilds *rebuilds, struct arena *arena, struc
 /* ERR_HISTORY: events that the counter counted are gone, or its value came from elsewhere too. */
 MUST_USE enum err rebuild_check_history(struct rebuilds *rebuilds,
                                         const struct definition *definition);
+
+/* rebuild_base.c */
+/* Whether a rebuild can begin with this export: it is of this installation, and unless `force`
+ * every event after it is retained. ERR_INVALID with a sentence, or ERR_HISTORY. */
+MUST_USE enum err rebuild_check_base(struct rebuilds *rebuilds, struct arena *arena,
+                                     struct bytes from, bool force, struct buf *why);
+/* One chunk of what the export says, into the job's generation, with the caller's mark; by the
+ * stepping thread, which holds `enacting`. `*sequence_out` is the export's moment. */
+MUST_USE enum err rebuild_base_chunk(struct rebuilds *rebuilds, const struct rebuild_job *job,
+                                     enum counter_mode mode, import_mark_fn *mark, void *context,
+                                     bool *more_out, uint64_t *sequence_out, struct buf *why);
+void rebuild_base_close(struct rebuilds *rebuilds);
 
 /* There is something new to do. */
 void rebuild_wake(struct rebuilds *rebuilds);

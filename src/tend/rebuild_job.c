@@ -4,7 +4,7 @@
 #include "core/object.h"
 #include "core/timefmt.h"
 
-enum { JOB_FORMAT = 2 };
+enum { JOB_FORMAT = 3 };
 
 static const char *const state_names[] = {
     [REBUILD_WAITING] = "waiting",
@@ -29,6 +29,9 @@ struct bytes rebuild_job_encode(struct arena *arena, const struct rebuild_job *j
     buf_add_varint(&buf, job->state);
     buf_add_sized(&buf, job->counter);
     buf_add_char(&buf, job->force);
+    buf_add_sized(&buf, job->from);
+    buf_add_char(&buf, job->based);
+    buf_add_varint(&buf, job->base_lines);
     buf_add_varint(&buf, job->generation);
     buf_add_fixed64(&buf, job->rules_check);
     buf_add_varint(&buf, job->since);
@@ -52,6 +55,9 @@ bool rebuild_job_decode(struct bytes value, struct rebuild_job *job_out)
     uint64_t state = read_varint(&reader);
     job.counter = read_sized(&reader);
     uint64_t force = read_u8(&reader);
+    job.from = read_sized(&reader);
+    uint64_t based = read_u8(&reader);
+    job.base_lines = read_varint(&reader);
     uint64_t generation = read_varint(&reader);
     job.rules_check = read_fixed64(&reader);
     job.since = read_varint(&reader);
@@ -62,8 +68,9 @@ bool rebuild_job_decode(struct bytes value, struct rebuild_job *job_out)
     job.ended_ms = read_signed(&reader);
     job.why = read_sized(&reader);
     if (reader.failed || reader_left(&reader) > 0) return false;
-    if (state > REBUILD_FAILED || force > 1 || generation > UINT32_MAX) return false;
+    if (state > REBUILD_FAILED || force > 1 || based > 1 || generation > UINT32_MAX) return false;
     job.force = force;
+    job.based = based;
     job.state = (enum rebuild_state)state;
     job.generation = (uint32_t)generation;
     *job_out = job;

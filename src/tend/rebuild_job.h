@@ -18,6 +18,9 @@ struct rebuild_job {
     enum rebuild_state state;
     struct bytes counter;
     bool force;           /* also from an incomplete history */
+    struct bytes from;    /* name of the export to begin with; size 0: none */
+    bool based;           /* what the export says is there */
+    uint64_t base_lines;  /* of it that are taken */
     uint32_t generation;  /* being made; 0: none yet */
     uint64_t rules_check; /* of the rules it goes by */
     uint64_t since;       /* events that arrived earlier were gone when it began */

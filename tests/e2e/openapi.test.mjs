@@ -5,13 +5,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 import { checkDocument, Contract, exampleRequest, FILE } from './support/contract.mjs';
 import { eventually } from './support/pace.mjs';
 import { requestText } from './support/raw.mjs';
-import { runTally, serverFor, TOTAL } from './support/server.mjs';
+import { newDirectory, removeDirectory, runTally, serverFor, TOTAL } from './support/server.mjs';
 import { tokenFor } from './support/tokens.mjs';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -52,7 +52,9 @@ const TENANT = 'contract';
 const admin = tokenFor('operator', { scope: 'admin' });
 const tokenOf = (call) => (call['x-scope'] === 'none' ? undefined : call['x-scope'] === 'admin' ? admin : tokenFor(TENANT));
 
-const server = serverFor({ config: withRetired, settings: { 'limits.bodyBytes': '64KiB', 'limits.tenantCells': 100 } });
+const ops = newDirectory('ops');
+after(() => removeDirectory(ops));
+const server = serverFor({ config: withRetired, settings: { 'limits.bodyBytes': '64KiB', 'limits.tenantCells': 100, 'ops.dir': ops } });
 
 /** Sends, and holds the reply against what the call describes. A stream is let go after its first words. */
 async function send(call, { method, target, headers = {}, body }, token = tokenOf(call)) {
@@ -82,6 +84,12 @@ async function expect(status, operationId, over = {}, token) {
 
 const reload = () => expect(200, 'reload');
 
+/** Until no job of that type is under way. */
+const jobDone = (type) => eventually(`every ${type} to end`, async () => {
+    const jobs = await Promise.all(Array.from({ length: 16 }, (_, i) => i + 1).map((id) => server.call('GET', `/api/admin/jobs/${id}`, { token: admin })));
+    return jobs.every(({ body }) => body.type !== type || body.state === 'done');
+}, { ms: 30000 });
+
 /** What has to be there before a call's example can succeed. */
 const BEFORE = {
     forget: async () => {
@@ -89,6 +97,20 @@ const BEFORE = {
         await reload();
     },
     duplicates: () => expect(200, 'events'),
+    import: async () => {
+        await server.call('POST', '/api/admin/exports', { token: admin, body: { name: 'all.ndjson.zst' } }); // unless it is there
+        await jobDone('export');
+    },
+    exportRemove: async () => {
+        await expect(202, 'export', { body: { name: 'taken' } });
+        await jobDone('import');
+        await jobDone('export');
+    },
+    backupList: () => jobDone('backup'),
+    backupRemove: async () => {
+        await expect(202, 'backup', { body: { name: 'taken' } });
+        await jobDone('backup');
+    },
 };
 
 describe('the document', () => {
@@ -175,6 +197,14 @@ const PROVOKED = [
     [404, 'forget', { parameters: { name: 'nothing' } }],
     [409, 'forget', managed],
     [404, 'job', { parameters: { id: '999' } }],
+    [400, 'backup', { body: { name: '.hidden' } }],
+    [409, 'backup', { body: { name: 'taken' } }],
+    [400, 'export', { body: { name: 'a/b' } }],
+    [409, 'export', { body: { name: 'taken' } }],
+    [404, 'exportRemove', { parameters: { name: 'nothing' } }],
+    [400, 'import', { body: {} }],
+    [404, 'import', { body: { name: 'nothing' } }],
+    [404, 'backupRemove', { parameters: { name: 'nothing' } }],
 ];
 
 /** Documented, and tried elsewhere: [call, status, where]. */

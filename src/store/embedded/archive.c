@@ -51,6 +51,11 @@ enum err archive_complain(const struct archive_summary *summary, enum err e, con
     return e;
 }
 
+bool archive_is_file(const char *name, uint64_t *first_out, uint64_t *last_out)
+{
+    return archive_name_parse(name, first_out, last_out);
+}
+
 void archive_list_add(struct archive *archive, const struct archive_summary *summary, bool damaged)
 {
     struct archive_file *file = must_calloc(1, sizeof *file);

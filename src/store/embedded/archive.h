@@ -38,6 +38,10 @@ MUST_USE enum err archive_open(struct archive **archive_out, const struct archiv
                                char *error_out, size_t error_size);
 void archive_close(struct archive *archive);
 
+/* Whether a file of this name is part of an archive, and which run of sequences it holds. Others
+ * are being written, or not ours. */
+bool archive_is_file(const char *name, uint64_t *first_out, uint64_t *last_out);
+
 /* The last sequence that needs no journal any more; 0: none yet. */
 uint64_t archive_last(struct archive *archive);
 

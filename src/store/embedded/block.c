@@ -20,6 +20,7 @@ enum tag {
     TAG_ID = 'I',
     TAG_OBJECT = 'O',
     TAG_DEAD = 'D',
+    TAG_DATED = 'U', /* a time, then a cell or key that is not of the block's own time */
 };
 
 enum { CAUSE_REFUSED = 0x80 }; /* remembered under a key, but it changed no cell */
@@ -53,6 +54,7 @@ static void encode_cause(struct buf *buf, const struct read_set *reads, const st
         encode_event(buf, op);
         return;
     case OP_REPLAY: /* the event itself lies where it was replayed from */
+    case OP_IMPORT_ID:
         return;
     case OP_OBJECT:
         buf_add_sized(buf, op->object->key);
@@ -105,9 +107,19 @@ static void encode_counters(struct buf *buf, const struct read_set *reads)
     }
 }
 
-static void encode_cell(struct buf *buf, const struct read_cell *cell)
+/* What is imported keeps its time. */
+static void encode_date(struct buf *buf, const struct write_set *writes, int64_t time_ms)
+{
+    if (time_ms == writes->time_ms) return;
+    buf_add_char(buf, TAG_DATED);
+    buf_add_signed(buf, time_ms);
+}
+
+static void encode_cell(struct buf *buf, const struct write_set *writes,
+                        const struct read_cell *cell)
 {
     const struct cell *value = &cell->value;
+    if (value->exists) encode_date(buf, writes, value->updated_ms);
     bool expiring = value->exists && value->expires_ms != TIME_NONE;
     bool window = expiring && value->start_ms != TIME_NONE;
     buf_add_char(buf, !value->exists ? TAG_CELL_GONE
@@ -133,9 +145,9 @@ static void encode_tenants(struct buf *buf, const struct read_set *reads)
     }
 }
 
-/* First seen in this very block, at its time. */
-static void encode_key(struct buf *buf, const struct read_key *key)
+static void encode_key(struct buf *buf, const struct write_set *writes, const struct read_key *key)
 {
+    encode_date(buf, writes, key->value.first_seen_ms);
     buf_add_char(buf, key->value.event ? TAG_ID : TAG_KEY);
     buf_add_fixed64(buf, key->print.low);
     buf_add_fixed64(buf, key->print.high);
@@ -164,10 +176,10 @@ void block_encode(struct buf *buf, const struct write_set *writes)
     encode_causes(buf, writes);
     encode_counters(buf, reads);
     for (uint32_t i = 0; i < reads->cells_count; i++)
-        if (reads->cells[i].changed) encode_cell(buf, &reads->cells[i]);
+        if (reads->cells[i].changed) encode_cell(buf, writes, &reads->cells[i]);
     encode_tenants(buf, reads);
     for (uint32_t i = 0; i < reads->keys_count; i++)
-        if (reads->keys[i].changed) encode_key(buf, &reads->keys[i]);
+        if (reads->keys[i].changed) encode_key(buf, writes, &reads->keys[i]);
     encode_objects(buf, reads);
     for (uint32_t i = 0; i < writes->dead_count; i++) {
         buf_add_char(buf, TAG_DEAD);
@@ -243,6 +255,11 @@ enum err block_visit(struct bytes body, int64_t time_ms, struct arena *arena,
     read_bytes(&reader, read_u32(&reader));
     while (!reader.failed && reader_left(&reader) > 0) {
         enum tag tag = read_u8(&reader);
+        int64_t date_ms = time_ms;
+        if (tag == TAG_DATED) {
+            date_ms = read_signed(&reader);
+            tag = read_u8(&reader);
+        }
         switch (tag) {
         case TAG_COUNTER:
         case TAG_COUNTER_GONE:
@@ -252,14 +269,14 @@ enum err block_visit(struct bytes body, int64_t time_ms, struct arena *arena,
         case TAG_CELL_EXPIRING:
         case TAG_CELL_GONE:
         case TAG_WINDOW:
-            visit_cell(&reader, tag, time_ms, visitor);
+            visit_cell(&reader, tag, date_ms, visitor);
             break;
         case TAG_TENANT:
             visit_tenant(&reader, visitor);
             break;
         case TAG_KEY:
         case TAG_ID:
-            visit_key(&reader, tag, time_ms, visitor);
+            visit_key(&reader, tag, date_ms, visitor);
             break;
         case TAG_OBJECT:
             visit_object(&reader, visitor);
@@ -291,6 +308,7 @@ static void skip_cause(struct reader *reader, enum op_kind kind)
         skip_mark(reader);
         return;
     case OP_REPLAY:
+    case OP_IMPORT_ID:
         return;
     case OP_OBJECT:
     case OP_DELETE:
@@ -300,6 +318,7 @@ static void skip_cause(struct reader *reader, enum op_kind kind)
     case OP_DECREMENT:
     case OP_SET:
     case OP_EXPIRE:
+    case OP_IMPORT:
         read_varint(reader);
         read_signed(reader);
         if (kind != OP_EXPIRE) read_varint(reader);

@@ -340,9 +340,8 @@ static bool tend_state(struct embedded *embedded)
     return more;
 }
 
-bool embedded_tend(struct store *store)
+static bool tend_locked(struct embedded *embedded)
 {
-    struct embedded *embedded = embedded_of(store);
     pthread_mutex_lock(&embedded->pipeline);
     bool down = embedded->down;
     pthread_mutex_unlock(&embedded->pipeline);
@@ -350,6 +349,15 @@ bool embedded_tend(struct store *store)
     bool more = tend_state(embedded);
     more |= history_archive(embedded);
     return journal_prepare(embedded->journal) || more;
+}
+
+bool embedded_tend(struct store *store)
+{
+    struct embedded *embedded = embedded_of(store);
+    pthread_mutex_lock(&embedded->tending);
+    bool more = tend_locked(embedded);
+    pthread_mutex_unlock(&embedded->tending);
+    return more;
 }
 
 struct due_rows {

@@ -4,6 +4,8 @@
  *   DIR/journal/              segments (journal.h)
  *   DIR/state/                RocksDB (state.h)
  *   DIR/ids/                  event ids and saved filters (registry.h)
+ *   DIR/archive/              retained events (archive.h)
+ *   DIR/snapshot/             scratch of backups and exports (snapshot.c)
  *
  * Opening: identity and lock, then the state and its `applied`, then the registry, then the journal
  * replays everything after `applied` into memory. Nothing is served before that is done. */
@@ -15,6 +17,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "store/backup/tree.h"
 #include "store/embedded/block.h"
 #include "store/embedded/internal.h"
 
@@ -42,6 +45,17 @@ static enum err make_dir(const char *dir, const char *name, char *path, size_t s
     if (result == 0) return ERR_OK;
     snprintf(error_out, error_size, "cannot make %s: %s.", path, strerror(-result));
     return ERR_STORAGE;
+}
+
+/* It holds on to room by its links. */
+static enum err remove_snapshot(const char *dir, char *error_out, size_t error_size)
+{
+    char path[TREE_PATH_MAX];
+    enum err e = tree_path(path, dir, EMBEDDED_SNAPSHOT);
+    if (e == ERR_OK) e = tree_remove(path);
+    if (e != ERR_OK)
+        snprintf(error_out, error_size, "cannot remove %s: %s.", path, strerror(errno));
+    return e;
 }
 
 static int64_t ids_expired_before(void *context)
@@ -205,6 +219,8 @@ static struct embedded *embedded_new(const struct embedded_config *config)
     lock_init(&embedded->visible);
     lock_init(&embedded->retained);
     lock_init(&embedded->living);
+    atomic_store(&embedded->pinned, UINT64_MAX);
+    pthread_mutex_init(&embedded->tending, NULL);
     pthread_mutex_init(&embedded->turn, NULL);
     pthread_mutex_init(&embedded->pipeline, NULL);
     return embedded;
@@ -234,6 +250,7 @@ static void embedded_free(struct embedded *embedded)
     free(embedded->dead);
     pthread_mutex_destroy(&embedded->pipeline);
     pthread_mutex_destroy(&embedded->turn);
+    pthread_mutex_destroy(&embedded->tending);
     free(embedded);
 }
 
@@ -245,6 +262,9 @@ enum err embedded_open(struct store **store_out, const struct embedded_config *c
     enum err e = identity_open(&embedded->identity, config->dir, error_out, error_size);
     if (e != ERR_OK) goto failed;
     embedded->store.secret = embedded->identity.secret;
+    embedded->store.installation = embedded->identity.installation;
+    e = remove_snapshot(config->dir, error_out, error_size);
+    if (e != ERR_OK) goto failed;
     reserve_init(&embedded->reserve, config->dir);
     (void)!reserve_make_room(&embedded->reserve, OPEN_ROOM_BYTES);
     e = open_state(embedded, error_out, error_size);
@@ -349,6 +369,7 @@ static const struct store_ops embedded_ops = {
     .events = embedded_events,
     .lookup = embedded_lookup,
     .forget = embedded_forget,
+    .snapshot = embedded_snapshot,
     .due = embedded_due,
     .tend = embedded_tend,
     .stats = embedded_stats,

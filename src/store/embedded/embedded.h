@@ -6,6 +6,9 @@
 #include "store/embedded/io.h"
 #include "store/store.h"
 
+/* Where, in its own directory, a store's snapshots belong: what a crash leaves there is removed. */
+#define EMBEDDED_SNAPSHOT "snapshot"
+
 struct embedded_config {
     const char *dir;
     struct io *io; /* the journal's; NULL: the kernel's */

@@ -81,6 +81,9 @@ MUST_USE enum err filter_chain_save(struct filter_chain *chain, const struct fil
 MUST_USE enum err filter_chain_load(struct filter_chain *chain, const struct filter_files *files,
                                     uint64_t *complete_to_out);
 
+/* Reads one of a chain's files again. ERR_NOT_FOUND: a file of that name is none of a chain's. */
+MUST_USE enum err filter_file_check(const struct filter_files *files, const char *name);
+
 /* Before a chain is built anew: the old files, which its files would be mixed up with, are void. */
 MUST_USE enum err filter_chain_forget(const struct filter_files *files);
 

@@ -302,3 +302,32 @@ enum err filter_chain_load(struct filter_chain *chain, const struct filter_files
     }
     return e;
 }
+
+static enum err filter_list_check_file(const struct filter_files *files)
+{
+    char *list = NULL;
+    size_t size;
+    enum err e = filter_list_read(files, &list, &size);
+    if (!e && size < FILTER_LIST_HEAD_SIZE + 8) e = ERR_CORRUPT;
+    if (!e && get_u64(list + size - 8) != hash_checksum(bytes_of(list, size - 8))) e = ERR_CORRUPT;
+    free(list);
+    return e;
+}
+
+enum err filter_file_check(const struct filter_files *files, const char *name)
+{
+    char again[32];
+    int fd;
+    struct filter filter = {0};
+    if (strcmp(name, FILTER_LIST_NAME) == 0) return filter_list_check_file(files);
+    if (strncmp(name, "filter-", 7) != 0) return ERR_NOT_FOUND;
+    uint32_t index = (uint32_t)strtoul(name + 7, NULL, 10);
+    filter_name(again, sizeof again, index);
+    if (strcmp(name, again) != 0) return ERR_NOT_FOUND;
+    enum err e = filter_file_open(files, name, false, &fd);
+    if (e) return e;
+    e = filter_load_open(files, fd, index, &filter);
+    files->io->ops->close(files->io, fd);
+    if (!e) free(filter.blocks);
+    return e;
+}

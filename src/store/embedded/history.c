@@ -3,8 +3,8 @@
  * (1) `archived` is how far the journal was looked through for events: what it held up to there is
  *     in the archive, or was no event. Stretches without events make no file, so the archive itself
  *     may reach less far.
- * (2) The journal is let go of only up to `archived` and up to `applied`, and not while somebody
- *     reads it.
+ * (2) The journal is let go of only up to `archived`, `applied` and what a snapshot has pinned, and
+ *     not while somebody reads it.
  * (3) A reader sees every durable event once: it holds the journal, and takes from it only what
  *     comes after the `archived` it saw.
  * (4) History never runs ahead of the counters: the journal has a batch safe a little before
@@ -199,8 +199,10 @@ void history_trim(struct embedded *embedded)
 {
     uint64_t archived = atomic_load(&embedded->archived);
     uint64_t applied = embedded->applied.last_sequence;
+    uint64_t pinned = atomic_load(&embedded->pinned);
+    uint64_t upto = applied < archived ? applied : archived;
     pthread_rwlock_wrlock(&embedded->retained);
-    journal_trim(embedded->journal, applied < archived ? applied : archived);
+    journal_trim(embedded->journal, pinned < upto ? pinned : upto);
     pthread_rwlock_unlock(&embedded->retained);
 }
 
@@ -220,5 +222,8 @@ void history_open(struct embedded *embedded)
 
 void embedded_forget(struct store *store, int64_t before_ms)
 {
-    archive_drop(embedded_of(store)->archive, before_ms);
+    struct embedded *embedded = embedded_of(store);
+    pthread_mutex_lock(&embedded->tending);
+    archive_drop(embedded->archive, before_ms);
+    pthread_mutex_unlock(&embedded->tending);
 }

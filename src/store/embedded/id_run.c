@@ -17,6 +17,17 @@ void id_run_name(char *name, size_t size, uint64_t first, uint64_t last)
              (unsigned long long)last);
 }
 
+/* What does not come out the same is not ours. */
+bool id_run_name_parse(const char *name, uint64_t *first_out, uint64_t *last_out)
+{
+    char again[64], *end;
+    if (strncmp(name, "ids-", 4) != 0) return false;
+    *first_out = strtoull(name + 4, &end, 10);
+    *last_out = *end == '-' ? strtoull(end + 1, NULL, 10) : 0;
+    id_run_name(again, sizeof again, *first_out, *last_out);
+    return strcmp(again, name) == 0;
+}
+
 static enum err read_exactly(const struct id_run *run, void *data, size_t size, uint64_t offset)
 {
     int64_t got = run->io->ops->read(run->io, run->fd, data, size, offset);

@@ -52,6 +52,8 @@ struct id_run {
 };
 
 void id_run_name(char *name, size_t size, uint64_t first, uint64_t last);
+/* False: a file of that name is no run. */
+MUST_USE bool id_run_name_parse(const char *name, uint64_t *first_out, uint64_t *last_out);
 
 /* ERR_CORRUPT: damaged, or of another state. ERR_STORAGE: could not be read. */
 MUST_USE enum err id_run_open(struct id_run *run, const struct id_files *files, uint64_t first,

@@ -85,12 +85,8 @@ static int by_range(const void *a, const void *b)
 static void note_file(void *context, const char *name)
 {
     struct id_runs *runs = context;
-    char again[64], *end;
-    if (strncmp(name, "ids-", 4) != 0) return;
-    uint64_t first = strtoull(name + 4, &end, 10);
-    uint64_t last = *end == '-' ? strtoull(end + 1, NULL, 10) : 0;
-    id_run_name(again, sizeof again, first, last);
-    if (strcmp(again, name) != 0) return; /* what does not come out the same is not ours */
+    uint64_t first, last;
+    if (!id_run_name_parse(name, &first, &last)) return;
     struct id_run *run = must_calloc(1, sizeof *run);
     run->fd = -1;
     run->first = first;

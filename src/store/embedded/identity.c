@@ -33,13 +33,16 @@ enum {
 
 _Static_assert(AT_SECRET + HASH_SECRET_SIZE == AT_CHECKSUM, "the secret fills its place");
 
-static bool identity_encode(char out[IDENTITY_SIZE], bool ids_shared)
+/* `secret` NULL: a new one. */
+static bool identity_encode(char out[IDENTITY_SIZE], bool ids_shared,
+                            const struct hash_secret *secret)
 {
     memset(out, 0, IDENTITY_SIZE);
     memcpy(out, IDENTITY_MAGIC, 8);
     put_u32(out + AT_FORMAT, IDENTITY_FORMAT);
     put_u32(out + AT_SCOPE, ids_shared);
     if (getrandom(out + AT_INSTALLATION, AT_CHECKSUM - AT_INSTALLATION, 0) < 0) return false;
+    if (secret) memcpy(out + AT_SECRET, secret->bytes, HASH_SECRET_SIZE);
     put_u64(out + AT_CHECKSUM, hash_checksum(bytes_of(out, AT_CHECKSUM)));
     return true;
 }
@@ -91,12 +94,13 @@ static bool sync_parent(const char *dir)
 
 /* Written beside its place and renamed, so that a crash leaves no half identity. Where there is one
  * the parent has been synced. */
-static bool identity_create(const char *dir, const char *path, bool ids_shared)
+static bool identity_create(const char *dir, const char *path, bool ids_shared,
+                            const struct hash_secret *secret)
 {
     char temporary[4096 + 8];
     char bytes[IDENTITY_SIZE];
     snprintf(temporary, sizeof temporary, "%s.new", path);
-    if (!identity_encode(bytes, ids_shared)) return false;
+    if (!identity_encode(bytes, ids_shared, secret)) return false;
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) return false;
     bool ok = write(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes && fsync(fd) == 0;
@@ -141,6 +145,16 @@ static enum err identity_read(struct identity *identity, const char *path, char 
     return identity_decode(identity, bytes, path, error_out, error_size);
 }
 
+static enum err refuse_half_restored(const char *dir, char *error_out, size_t error_size)
+{
+    char path[4096 + 16];
+    snprintf(path, sizeof path, "%s/" IDENTITY_RESTORING, dir);
+    if (access(path, F_OK) != 0) return ERR_OK;
+    snprintf(error_out, error_size,
+             "%s is being restored, or a restore did not finish; empty it and restore again.", dir);
+    return ERR_CORRUPT;
+}
+
 enum err identity_open(struct identity *identity, const char *dir, char *error_out,
                        size_t error_size)
 {
@@ -150,9 +164,11 @@ enum err identity_open(struct identity *identity, const char *dir, char *error_o
         snprintf(error_out, error_size, "cannot make %s: %s.", dir, strerror(errno));
         return ERR_STORAGE;
     }
-    enum err e = lock_dir(identity, dir, error_out, error_size);
+    enum err e = refuse_half_restored(dir, error_out, error_size);
     if (e != ERR_OK) return e;
-    if (access(path, F_OK) != 0 && !identity_create(dir, path, identity->ids_shared)) {
+    e = lock_dir(identity, dir, error_out, error_size);
+    if (e != ERR_OK) return e;
+    if (access(path, F_OK) != 0 && !identity_create(dir, path, identity->ids_shared, NULL)) {
         snprintf(error_out, error_size, "cannot write %s: %s.", path, strerror(errno));
         e = ERR_STORAGE;
     }
@@ -165,4 +181,11 @@ void identity_release(struct identity *identity)
 {
     if (identity->lock_fd >= 0) close(identity->lock_fd);
     identity->lock_fd = -1;
+}
+
+enum err identity_make(const char *dir, const struct hash_secret *secret, bool ids_shared)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/IDENTITY", dir);
+    return identity_create(dir, path, ids_shared, secret) ? ERR_OK : ERR_STORAGE;
 }

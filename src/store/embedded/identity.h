@@ -9,6 +9,10 @@
 #include "base/err.h"
 #include "base/hash.h"
 
+/* A file of this name says that the directory is being filled from a backup, or that this was cut
+ * short: it is not a store (yet). */
+#define IDENTITY_RESTORING "RESTORING"
+
 struct identity {
     struct hash_secret secret;
     uint64_t installation;
@@ -21,6 +25,9 @@ struct identity {
  * was made with another scope of event ids, which cannot be changed afterwards. */
 MUST_USE enum err identity_open(struct identity *identity, const char *dir, char *error_out,
                                 size_t error_size);
+/* Makes a directory, which is there and empty, a new installation with a secret that is known:
+ * fingerprints that another store made mean the same here. ERR_STORAGE with errno. */
+MUST_USE enum err identity_make(const char *dir, const struct hash_secret *secret, bool ids_shared);
 void identity_release(struct identity *identity);
 
 #endif

@@ -6,11 +6,13 @@
  *   sums.c        tend thread: higher-level sums beside the cells; sums_read.c reads them
  *   checkpoint.c  tend thread: write back, flush, move `applied`, trim; recovery from errors
  *   history.c     readers: retained events; tend thread: journal to archive
+ *   snapshot.c    whoever backs up or exports: the store as of one moment, in another directory
  *   embedded.c    open, recover, close
  *
- * Locks, outermost first: turn (one turn, or the winding back after a failure), visible (a batch is
- * shown whole), pipeline (what is submitted, and the flags), then a cache shard or the registry.
- * `retained` (the journal's and archive's files stay) is taken by readers of history alone. */
+ * Locks, outermost first: tending (a step of caretaking, or links being made), turn (one turn, or
+ * the winding back after a failure), visible (a batch is shown whole), pipeline (what is submitted,
+ * and the flags), then a cache shard or the registry. `retained` (the journal's and archive's files
+ * stay) is taken by readers of history alone. */
 #ifndef TALLY_STORE_EMBEDDED_INTERNAL_H
 #define TALLY_STORE_EMBEDDED_INTERNAL_H
 
@@ -52,6 +54,9 @@ struct embedded {
     struct archive *archive;
     pthread_rwlock_t living; /* read while a series is walked; written to remove dead ones' cells */
     pthread_rwlock_t retained; /* read while somebody reads the journal; written to trim it */
+
+    pthread_mutex_t tending; /* held by a step of caretaking, and while a snapshot links files */
+    atomic_uint_fast64_t pinned; /* journal after this sequence is being copied; UINT64_MAX: none */
 
     pthread_mutex_t turn;
     pthread_rwlock_t visible; /* written while a batch is being shown, read for embedded_instant */
@@ -133,6 +138,10 @@ bool history_archive(struct embedded *embedded);
 void history_open(struct embedded *embedded);
 /* Lets go of journal that neither the state nor the archive needs. */
 void history_trim(struct embedded *embedded);
+
+/* snapshot.c */
+enum err embedded_snapshot(struct store *store, const char *dir,
+                           struct store_position *position_out);
 
 /* checkpoint.c */
 bool embedded_tend(struct store *store);

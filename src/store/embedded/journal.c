@@ -182,6 +182,11 @@ uint64_t journal_durable_sequence(const struct journal *journal)
     return atomic_load(&journal->durable_sequence);
 }
 
+uint64_t journal_epoch(const struct journal *journal)
+{
+    return journal->epoch;
+}
+
 int64_t journal_last_time(const struct journal *journal)
 {
     return atomic_load(&journal->last_time_ms);

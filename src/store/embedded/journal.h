@@ -63,6 +63,8 @@ size_t journal_body_max(const struct journal *journal);
 uint64_t journal_first_sequence(struct journal *journal);      /* the first one it may still have */
 uint64_t journal_last_sequence(const struct journal *journal); /* appended, maybe not durable */
 uint64_t journal_durable_sequence(const struct journal *journal); /* survives any crash */
+/* Grows with each opening and restart; by the thread that opens and restarts. */
+uint64_t journal_epoch(const struct journal *journal);
 int64_t journal_last_time(const struct journal *journal); /* of the last block; 0: none known */
 
 /* Copies the block. Not durable, and perhaps not even written, before journal_sync. A block that

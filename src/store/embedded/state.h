@@ -112,10 +112,18 @@ MUST_USE enum err state_ingest(struct state *state, enum state_family family, st
 /* Makes everything written so far durable, in all families. */
 MUST_USE enum err state_flush(struct state *state);
 
+/* Reads every block of a table file again. False: `why_out` says what is wrong with it. */
+MUST_USE bool state_table_check(const char *path, char *why_out, size_t why_size);
+
+/* Hard links of everything flushed, as a state of its own that state_open takes. `dir` must not be
+ * there yet. */
+MUST_USE enum err state_checkpoint(struct state *state, const char *dir);
+
 uint64_t state_disk_bytes(struct state *state);
 /* About how many keys there are. */
 uint64_t state_key_count(struct state *state, enum state_family family);
 /* Differs between any two states ever made: files beside the state name theirs by it. */
 uint64_t state_identity(struct state *state);
+uint64_t state_identity_of(const char *dir); /* of one that is not open; 0: there is none */
 
 #endif

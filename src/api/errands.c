@@ -1,0 +1,127 @@
+/* errands.c -- backups, exports and imports: asked for, listed, removed. route->detail says which.
+ *
+ * The work is done elsewhere and takes its time; a reply here is 202 with the job to look at. */
+#include <stdio.h>
+
+#include "api/call.h"
+#include "api/endpoints.h"
+#include "base/json.h"
+#include "core/op.h"
+
+#define JOB_ID_SIZE_MAX 32
+#define WHY_SIZE_MAX 512
+
+static const struct bytes list_names[] = {
+    [API_BACKUP] = BYTES("{\"backups\":["),
+    [API_EXPORT] = BYTES("{\"exports\":["),
+};
+
+static enum api_errand kind_of(const struct call *call)
+{
+    return (enum api_errand)call->route->detail;
+}
+
+/* -- Asking ------------------------------------------------------------------------------------ */
+
+static void reply_asked(struct call *call, const struct buf *id, const struct buf *name)
+{
+    struct reply *reply = &call->exchange->reply;
+    reply->status = 202;
+    buf_addf(&reply->body, "{\"job\":\"%.*s\",\"name\":", (int)id->size, id->data);
+    buf_add_json(&reply->body, buf_bytes(name));
+    buf_add_char(&reply->body, '}');
+}
+
+static void run_ask(struct call *call)
+{
+    const struct api_config *config = &call->api->config;
+    struct buf id;
+    struct buf name;
+    struct buf why;
+    buf_init(&id, JOB_ID_SIZE_MAX);
+    buf_init(&name, NAME_SIZE_MAX + 1);
+    buf_init(&why, WHY_SIZE_MAX);
+    enum err e = config->errands.ask(config->errands.context, call->plan, &id, &name, &why);
+    bool told = why.size > 0;
+    buf_add_char(&why, '\0');
+    if (e == ERR_OK)
+        reply_asked(call, &id, &name);
+    else
+        exchange_error(call->exchange, e, told && !why.failed ? why.data : NULL);
+    buf_release(&id);
+    buf_release(&name);
+    buf_release(&why);
+}
+
+/* The body may be left out where nothing has to be said. */
+static enum err read_ask(struct call *call, struct api_errand_ask *ask, struct sentence *why)
+{
+    enum { NAME, IDS, FIELDS };
+    struct field fields[FIELDS] = {
+        [NAME] = {BYTES("name"), FIELD_TEXT, .min = 1, .max = NAME_SIZE_MAX},
+        [IDS] = {BYTES("ids"), FIELD_BOOL},
+    };
+    struct field_value values[FIELDS];
+    struct json_value body;
+    struct bytes text = call->exchange->request.body;
+    fields[NAME].required = ask->kind == API_IMPORT;
+    if (text.size == 0) text = BYTES("{}");
+    snprintf(why->text, sizeof why->text, "The body must be one JSON object.");
+    if (call->exchange->request.body.size == 0 && ask->kind != API_IMPORT) return ERR_OK;
+    if (!json_parse(call_loop(call)->parser, text, &body) || body.type != JSON_OBJECT)
+        return ERR_INVALID;
+    enum err e = fields_from_json(&body, fields, FIELDS, values, why);
+    if (e != ERR_OK) return e;
+    ask->name = arena_copy(&call->exchange->arena, values[NAME].text);
+    ask->ids = values[IDS].integer != 0;
+    return ERR_OK;
+}
+
+enum request_verdict errands_ask(struct call *call)
+{
+    struct sentence why;
+    struct api_errand_ask *ask = arena_zalloc(&call->exchange->arena, sizeof *ask);
+    ask->kind = kind_of(call);
+    enum err e = read_ask(call, ask, &why);
+    if (e != ERR_OK) return call_refuse(call, e, why.text);
+    call->plan = ask;
+    return call_read(call, run_ask);
+}
+
+/* -- Listing and removing ---------------------------------------------------------------------- */
+
+static void run_list(struct call *call)
+{
+    const struct api_config *config = &call->api->config;
+    struct reply *reply = &call->exchange->reply;
+    reply->status = 200;
+    buf_add(&reply->body, list_names[kind_of(call)]);
+    enum err e = config->errands.list(config->errands.context, kind_of(call), &reply->body);
+    if (e == ERR_OK)
+        reply_page_end(&reply->body, BYTES_NONE);
+    else
+        exchange_error(call->exchange, e, NULL);
+}
+
+enum request_verdict errands_list(struct call *call)
+{
+    return call_read(call, run_list);
+}
+
+static void run_remove(struct call *call)
+{
+    const struct api_config *config = &call->api->config;
+    enum err e = config->errands.remove(config->errands.context, kind_of(call), call->name);
+    if (e != ERR_OK) {
+        exchange_error(call->exchange, e, NULL);
+        return;
+    }
+    call->exchange->reply.status = 200;
+    buf_add(&call->exchange->reply.body, BYTES("{\"deleted\":true}"));
+}
+
+enum request_verdict errands_remove(struct call *call)
+{
+    if (call->name_malformed) return call_refuse(call, ERR_NOT_FOUND, NULL);
+    return call_read(call, run_remove);
+}

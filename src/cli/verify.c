@@ -1,0 +1,134 @@
+/* verify.c -- `tally verify`: reads everything again and says whether it is whole. Offline. */
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "store/backup/audit.h"
+
+#define LOOK_MS 50
+
+static const char help[] =
+    "usage: tally verify [BACKUP] [--data DIR] [--config FILE] [--set key=value]... [--json]\n"
+    "\n"
+    "Reads every checksum of a data directory again, opens a copy of it, and compares its state\n"
+    "with what the journal adds up to from the newest backup it reaches back to, or from an empty\n"
+    "start. With BACKUP, a name in ops.dir, that backup is read again instead. Nothing is changed.\n"
+    "The server must not be running on the directory. Exit code 1 if anything is damaged.\n"
+    "\n"
+    "  --data DIR   what to verify (default: data of the config)\n"
+    "  --json       one JSON object a finding\n";
+
+struct verifying {
+    struct audit_config config;
+    const char *backup; /* NULL: the data directory */
+    struct effort effort;
+    struct progress progress;
+    pthread_mutex_t printing;
+    bool json;
+    enum err err;
+    atomic_bool done;
+};
+
+static void say_json(enum audit_verdict verdict, const char *what, const char *text)
+{
+    static const char *const words[] = {"good", "damaged", "unchecked"};
+    struct buf line;
+    buf_init(&line, 64u << 10);
+    buf_addf(&line, "{\"what\":\"%s\",\"verdict\":\"%s\",\"text\":", what, words[verdict]);
+    buf_add_json(&line, bytes_str(text));
+    printf("%.*s}\n", (int)line.size, line.data);
+    buf_release(&line);
+}
+
+static void say(void *context, enum audit_verdict verdict, const char *what, const char *text)
+{
+    static const char *const words[] = {"good:        ", "DAMAGED:     ", "not checked: "};
+    struct verifying *verifying = context;
+    pthread_mutex_lock(&verifying->printing);
+    progress_clear(&verifying->progress);
+    if (verifying->json)
+        say_json(verdict, what, text);
+    else
+        printf("%s%-9s %s\n", words[verdict], what, text);
+    fflush(stdout);
+    pthread_mutex_unlock(&verifying->printing);
+}
+
+static void *verify_main(void *context)
+{
+    struct verifying *verifying = context;
+    verifying->err = verifying->backup ? audit_backup(&verifying->config, verifying->backup)
+                                       : audit_store(&verifying->config);
+    atomic_store(&verifying->done, true);
+    return NULL;
+}
+
+static void watch(struct verifying *verifying)
+{
+    while (!atomic_load(&verifying->done)) {
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
+        pthread_mutex_lock(&verifying->printing);
+        progress_show(&verifying->progress, -1, "%llu MiB looked at",
+                      (unsigned long long)(atomic_load(&verifying->effort.done) >> 20));
+        pthread_mutex_unlock(&verifying->printing);
+    }
+    progress_clear(&verifying->progress);
+}
+
+static int verify(const struct config *config, const char *data, const char *backup, bool json)
+{
+    char backups[TREE_PATH_MAX];
+    char scratch[TREE_PATH_MAX];
+    struct verifying verifying = {.backup = backup, .json = json};
+    pthread_t thread;
+    enum err e = tree_path(backups, config->ops_dir, "backups");
+    if (e == ERR_OK)
+        e = backup ? tree_path(scratch, backups, ".verifying")
+                   : tree_path(scratch, data, AUDIT_SCRATCH);
+    if (e != ERR_OK) return cli_failure("verify", "a path is too long");
+    verifying.config = (struct audit_config){.data = data,
+                                             .scratch = scratch,
+                                             .backups = backups,
+                                             .clock = &clock_system,
+                                             .key_keep_ms = config->idempotency_keep,
+                                             .effort = &verifying.effort,
+                                             .say = say,
+                                             .context = &verifying};
+    pthread_mutex_init(&verifying.printing, NULL);
+    progress_begin(&verifying.progress, "verify");
+    verifying.progress.quiet = json;
+    must(pthread_create(&thread, NULL, verify_main, &verifying) == 0);
+    watch(&verifying);
+    pthread_join(thread, NULL);
+    pthread_mutex_destroy(&verifying.printing);
+    return verifying.err == ERR_OK ? EXIT_GOOD : EXIT_FAILED;
+}
+
+int cli_verify(int argc, char **argv)
+{
+    struct config_source source = {.environment = (const char *const *)environ};
+    const char *data = NULL;
+    const char *backup = NULL;
+    bool json = false;
+    const struct cli_option options[] = {{"--data", &data, NULL}, {"--json", NULL, &json}};
+    struct cli_arguments arguments = {.command = "verify",
+                                      .source = &source,
+                                      .options = options,
+                                      .options_count = ARRAY_COUNT(options),
+                                      .positional = &backup,
+                                      .positional_max = 1};
+    struct config config;
+    int code = cli_parse(&arguments, argc, argv);
+    if (!code && arguments.help) {
+        fputs(help, stdout);
+    } else if (!code) {
+        code = cli_load_config(&source, &config);
+        if (!code) code = verify(&config, data ? data : config.data, backup, json);
+        config_release(&config);
+    }
+    cli_source_release(&source);
+    return code;
+}

@@ -1,0 +1,57 @@
+/* backup.h -- backups: directories of files under `ops.dir`/backups, each whole by itself.
+ *
+ *   DIR/NAME/MANIFEST                          what is in it (manifest.h)
+ *   DIR/NAME/IDENTITY state/ ids/ archive/ journal/: a store as a snapshot of it was (store.h)
+ *   DIR/.making-NAME  DIR/.removing-NAME       rubbish of a crash
+ *
+ * (1) A backup has its name only once everything in it is synced. Before, and while it is being
+ *     removed, its directory is called something that no name can be.
+ * (2) A file that an earlier backup has, by path, size and checksum, is linked and not copied: so
+ *     backups share what has not changed, and any of them can be removed without the others.
+ * (3) Damage to a shared file is damage to all that share it: `backup_check` finds it.
+ *
+ * Errors come with a sentence in `why_out`, a buffer of the caller's. */
+#ifndef TALLY_STORE_BACKUP_BACKUP_H
+#define TALLY_STORE_BACKUP_BACKUP_H
+
+#include "store/backup/manifest.h"
+#include "store/store.h"
+
+struct backup_request {
+    const char *dir;      /* of all backups; made if it is not there */
+    const char *name;     /* has passed backup_name_valid */
+    const char *snapshot; /* the directory to copy */
+    struct store_position position;
+    int64_t taken_ms;
+};
+
+/* A name (core/name.h) that does not begin with a dot. */
+bool backup_name_valid(struct bytes name);
+bool backup_exists(const char *dir, const char *name);
+
+/* ERR_STORAGE, ERR_BUSY when told to stop; nothing is left of it then. */
+MUST_USE enum err backup_make(const struct backup_request *request, struct effort *effort,
+                              struct buf *why_out);
+
+/* Reads every file of a backup again. ERR_CORRUPT names the first one that is not as it was,
+ * ERR_NOT_FOUND: there is no whole backup of that name. `manifest_out` is for the caller to release
+ * after ERR_OK. */
+MUST_USE enum err backup_check(const char *dir, const char *name, struct effort *effort,
+                               struct manifest *manifest_out, struct buf *why_out);
+
+/* Lays a backup out as a data directory that is empty or not there, checking every byte on the way.
+ * A failure leaves the directory empty; a crash leaves one that refuses to open (RESTORING) and can
+ * be removed. */
+MUST_USE enum err backup_restore(const char *dir, const char *name, const char *data,
+                                 struct effort *effort, struct buf *why_out);
+
+MUST_USE enum err backup_remove(const char *dir, const char *name);
+/* What crashes left behind. */
+void backup_tidy(const char *dir);
+
+/* Every whole backup, oldest moment first; what does not check is left out. Stops when `visit`
+ * returns false. ERR_OK also where there is no directory yet. */
+typedef bool backup_visit_fn(void *context, const char *name, const struct manifest *manifest);
+MUST_USE enum err backup_list(const char *dir, backup_visit_fn *visit, void *context);
+
+#endif

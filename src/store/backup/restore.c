@@ -1,0 +1,153 @@
+/* restore.c -- reading backups back: checking them, and laying one out as a data directory.
+ *
+ * RESTORING stands in the data directory from before its first file until all of them are durable,
+ * and a store does not open while it is there (identity.c). So a crash on the way is noticed, also
+ * where the directory is a mount point that cannot be renamed into place. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/crash.h"
+#include "store/backup/backup.h"
+#include "store/embedded/identity.h"
+
+static enum err open_backup(const char *dir, const char *name, char path[TREE_PATH_MAX],
+                            struct manifest *manifest_out, struct buf *why)
+{
+    enum err e = backup_name_valid(bytes_str(name)) ? tree_path(path, dir, name) : ERR_NOT_FOUND;
+    if (e == ERR_OK) e = manifest_read(path, manifest_out);
+    if (e == ERR_NOT_FOUND) buf_addf(why, "there is no backup %s in %s", name, dir);
+    if (e == ERR_CORRUPT) buf_addf(why, "%s/" MANIFEST_NAME " is damaged", path);
+    if (e == ERR_STORAGE) buf_addf(why, "%s cannot be read: %s", path, strerror(errno));
+    return e;
+}
+
+static enum err damaged(struct buf *why, const char *root, const struct tree_file *file,
+                        const char *how)
+{
+    buf_addf(why, "%s/%s %s", root, file->path, how);
+    return ERR_CORRUPT;
+}
+
+/* One file, read again or copied to `to`. */
+static enum err take(const char *root, const struct tree_file *file, const char *to,
+                     struct effort *effort, struct buf *why)
+{
+    char from[TREE_PATH_MAX];
+    struct stat now;
+    struct checksum checksum;
+    enum err e = tree_path(from, root, file->path);
+    if (e != ERR_OK) return e;
+    if (stat(from, &now) != 0 && errno == ENOENT) return damaged(why, root, file, "is missing");
+    e = to ? tree_copy(from, to, &checksum, effort) : tree_checksum(from, &checksum, effort);
+    if (e == ERR_STORAGE)
+        buf_addf(why, "%s could not be %s: %s", from, to ? "copied" : "read", strerror(errno));
+    if (e != ERR_OK) return e;
+    if (stat(from, &now) == 0 && (uint64_t)now.st_size != file->size)
+        return damaged(why, root, file, "is damaged: it has another size");
+    if (!checksum_equal(checksum, file->checksum))
+        return damaged(why, root, file, "is damaged: its checksum does not match");
+    return ERR_OK;
+}
+
+enum err backup_check(const char *dir, const char *name, struct effort *effort,
+                      struct manifest *manifest_out, struct buf *why_out)
+{
+    char path[TREE_PATH_MAX];
+    enum err e = open_backup(dir, name, path, manifest_out, why_out);
+    if (e != ERR_OK) return e;
+    atomic_store(&effort->total, manifest_bytes(manifest_out));
+    for (size_t i = 0; i < manifest_out->files.count && e == ERR_OK; i++)
+        e = take(path, &manifest_out->files.files[i], NULL, effort, why_out);
+    if (e != ERR_OK) manifest_release(manifest_out);
+    return e;
+}
+
+/* -- Restoring --------------------------------------------------------------------------------- */
+
+static enum err make_dirs(const char *data)
+{
+    static const char *const parts[] = {"state", "ids", "archive", "journal"};
+    char path[TREE_PATH_MAX];
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < ARRAY_COUNT(parts) && e == ERR_OK; i++) {
+        e = tree_path(path, data, parts[i]);
+        if (e == ERR_OK) e = tree_make(path);
+    }
+    return e;
+}
+
+static enum err sync_dirs(const char *data)
+{
+    static const char *const parts[] = {"state", "ids", "archive", "journal", "."};
+    char path[TREE_PATH_MAX];
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < ARRAY_COUNT(parts) && e == ERR_OK; i++) {
+        e = tree_path(path, data, parts[i]);
+        if (e == ERR_OK) e = tree_sync_dir(path);
+    }
+    return e;
+}
+
+static enum err lay_out(const char *root, const struct manifest *manifest, const char *data,
+                        struct effort *effort, struct buf *why)
+{
+    char to[TREE_PATH_MAX];
+    enum err e = make_dirs(data);
+    for (size_t i = 0; i < manifest->files.count && e == ERR_OK; i++) {
+        e = tree_path(to, data, manifest->files.files[i].path);
+        if (e == ERR_OK) e = take(root, &manifest->files.files[i], to, effort, why);
+        crash_point("restore.after_file");
+    }
+    return e == ERR_OK ? sync_dirs(data) : e;
+}
+
+static enum err put_marker(const char *marker)
+{
+    int fd = open(marker, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return ERR_STORAGE;
+    close(fd);
+    return ERR_OK;
+}
+
+static enum err fill(const char *root, const struct manifest *manifest, const char *data,
+                     struct effort *effort, struct buf *why)
+{
+    char marker[TREE_PATH_MAX];
+    enum err e = tree_path(marker, data, IDENTITY_RESTORING);
+    if (e == ERR_OK) e = put_marker(marker);
+    if (e == ERR_OK) e = tree_sync_dir(data);
+    if (e == ERR_OK) e = lay_out(root, manifest, data, effort, why);
+    crash_point("restore.before_done");
+    if (e == ERR_OK && unlink(marker) != 0) e = ERR_STORAGE;
+    if (e == ERR_OK) e = tree_sync_dir(data);
+    if (e != ERR_OK && why->size == 0)
+        buf_addf(why, "%s cannot be written: %s", data, strerror(errno));
+    if (e != ERR_OK) (void)!tree_clear(data);
+    return e;
+}
+
+enum err backup_restore(const char *dir, const char *name, const char *data, struct effort *effort,
+                        struct buf *why_out)
+{
+    char path[TREE_PATH_MAX];
+    struct manifest manifest;
+    enum err e = open_backup(dir, name, path, &manifest, why_out);
+    if (e != ERR_OK) return e;
+    atomic_store(&effort->total, manifest_bytes(&manifest));
+    if (!tree_is_empty(data)) {
+        buf_addf(why_out, "%s is not empty; a backup is restored into an empty directory only",
+                 data);
+        e = ERR_CONFLICT;
+    }
+    if (e == ERR_OK) e = tree_make(data);
+    if (e == ERR_STORAGE)
+        buf_addf(why_out, "%s cannot be made: %s", data, strerror(errno));
+    else if (e == ERR_OK)
+        e = fill(path, &manifest, data, effort, why_out);
+    manifest_release(&manifest);
+    return e;
+}

@@ -1,0 +1,210 @@
+// Online backups: one moment under load, incremental, restored exactly, never half.
+
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+
+import { expectError, expectExactly, expectTriple } from './support/expect.mjs';
+import { backedUp, backup, backups, Places, Writers } from './support/errands.mjs';
+import { eventually, times, within } from './support/pace.mjs';
+import { config, counter, look, over } from './support/rebuild.mjs';
+import { runTally, Server, TOTAL } from './support/server.mjs';
+
+const RULES = config(counter('ups', '\n    dimensions: []'));
+const BUSY = { 'checkpoint.every': '200ms', 'checkpoint.journalBytes': 1048576, 'journal.segmentBytes': 1048576, 'journal.keep': '0s', 'limits.counterGranularities': 4, 'limits.batchOps': 240 };
+
+const places = new Places();
+after(() => places.remove());
+
+const server = (options = {}) => new Server({ config: RULES, data: places.fresh(), ...options, settings: { ...BUSY, 'ops.dir': places.ops, ...options.settings } });
+const adminOf = (s) => s.tenant('operator', { scope: 'admin' });
+
+/** Starts a server on a restored backup, runs `look` on it, stops it. */
+async function onRestored(name, look) {
+    const data = places.fresh('restored');
+    const run = await places.restore(name, data);
+    assert.equal(run.code, 0, run.stderr);
+    const restored = server({ data });
+    await restored.start();
+    try {
+        await look(restored);
+    } finally {
+        await restored.stop();
+    }
+}
+
+describe('a backup under load', () => {
+    const s = server();
+    before(() => s.start());
+    after(() => s.stop());
+
+    test('SPEC 10, issue 6: it equals the state at exactly one moment between its start and its end, and the server goes on meanwhile', async () => {
+        const t = s.tenant('load');
+        const admin = adminOf(s);
+        const writers = new Writers(s, t, 6);
+        const jobs = [];
+        for (const name of ['one', 'two', 'three']) {
+            await eventually('some more writes', () => writers.changes.length > (jobs.length + 1) * times(300));
+            const last = writers.changes.at(-1).sequence;
+            const job = await backedUp(admin, name);
+            const end = BigInt((await t.increment('mark', TOTAL)).headers.get('Tally-Sequence'));
+            const moment = BigInt(job.sequence);
+            assert.ok(moment >= last, `what was acknowledged before is in it: ${moment} >= ${last}`);
+            assert.ok(moment < end, `what was sent after is not: ${moment} < ${end}`);
+            jobs.push({ name, moment });
+        }
+        await writers.stop();
+        assert.ok(writers.changes.at(-1).sequence > jobs.at(-1).moment);
+
+        for (const { name, moment } of jobs) {
+            await onRestored(name, async (restored) => {
+                const r = restored.tenant('load');
+                for (const [counter, value] of writers.at(moment)) {
+                    if (value === 0) assert.equal((await r.get(counter)).status, 404, counter);
+                    else expectTriple(await r.get(counter), value);
+                }
+                const known = writers.events.filter((event) => event.sequence <= moment).length;
+                const total = await r.get('ups');
+                assert.equal(total.body.net, String(known), 'as many events were counted as had come');
+                // Ids that were remembered then are, others are not.
+                const text = writers.events.map(({ eventId }) => JSON.stringify({ eventId, type: 'up', occurredAt: 5 })).join('\n');
+                const again = await r.call('POST', '/api/events/load?results=errors', { body: text, headers: { 'Content-Type': 'application/x-ndjson' } });
+                assert.equal(again.body.duplicates, known, again.text);
+                assert.equal(again.body.applied, writers.events.length - known);
+                let listed = 0;
+                for (let cursor = ''; cursor !== null;) {
+                    const page = await r.call('GET', `/api/events/load?limit=1000${cursor && `&after=${cursor}`}`);
+                    listed += page.body.events.length;
+                    cursor = page.body.next;
+                }
+                assert.equal(listed, writers.events.length, 'history is whole and each event is in it once');
+            });
+        }
+    });
+
+    test('SPEC 10: incremental: what has not changed is linked, and any one of a chain can go', async () => {
+        const admin = adminOf(s);
+        const listed = await backups(admin);
+        assert.deepEqual(listed.map((b) => b.name), ['one', 'two', 'three']);
+        await backedUp(admin, 'idle-1');
+        await backedUp(admin, 'idle-2');
+        const idle = (await backups(admin)).find((b) => b.name === 'idle-2');
+        assert.ok(BigInt(idle.newBytes) < BigInt(idle.bytes), JSON.stringify(idle));
+        const tables = readdirSync(places.backup('idle-2', 'state')).filter((name) => name.endsWith('.sst'));
+        const shared = tables.filter((name) => statSync(places.backup('idle-2', 'state', name)).nlink > 1);
+        assert.ok(shared.length > 0, 'tables are shared with the one before');
+        expectExactly(await admin.call('DELETE', '/api/admin/backups/idle-1'), 200, { deleted: true });
+        assert.ok(!existsSync(places.backup('idle-1')));
+        await onRestored('idle-2', async (restored) => {
+            expectTriple(await restored.tenant('load').get('mark'), 3);
+        });
+        expectError(await admin.call('DELETE', '/api/admin/backups/idle-1'), 404, 'not_found');
+    });
+
+    test('names are names, never paths, each is used once, and only an admin may ask', async () => {
+        const admin = adminOf(s);
+        for (const name of ['../x', '.hidden', 'a/b', '', 'x'.repeat(256), 5]) expectError(await backup(admin, name), 400, 'invalid_request');
+        expectError(await admin.call('DELETE', '/api/admin/backups/..%2Fx'), 404, 'not_found');
+        expectError(await admin.call('DELETE', '/api/admin/backups/.making-x'), 404, 'not_found');
+        expectError(await backup(admin, 'one'), 409, 'conflict');
+        const t = s.tenant('load');
+        for (const [method, target] of [['POST', '/api/admin/backups'], ['GET', '/api/admin/backups'], ['DELETE', '/api/admin/backups/one']]) {
+            expectError(await t.call(method, target), 403, 'forbidden');
+        }
+        assert.ok(existsSync(places.backup('one', 'MANIFEST')));
+        const named = await admin.call('POST', '/api/admin/backups');
+        assert.match(named.body.name, /^\d{8}T\d{6}\.\d{3}Z$/);
+        assert.equal((await over(admin, named.body.job)).state, 'done');
+    });
+
+    test('a directory that is not empty is never restored into, and a missing backup is said to be missing', async () => {
+        const full = places.fresh('full');
+        writeFileSync(path.join(full, 'mine'), 'precious');
+        const refused = await places.restore('one', full);
+        assert.equal(refused.code, 1);
+        assert.match(refused.stderr, /is not empty/);
+        assert.deepEqual(readdirSync(full), ['mine']);
+        assert.match((await places.restore('nothing', places.fresh())).stderr, /there is no backup nothing/);
+        assert.equal((await runTally(['restore'])).code, 2);
+    });
+
+    test('a flipped byte in any file of a backup is found, the file is named, and nothing is left of the try', async () => {
+        const admin = adminOf(s);
+        await backedUp(admin, 'damaged');
+        for (const part of ['IDENTITY', 'state', 'journal', 'MANIFEST']) {
+            const full = places.backup('damaged', part);
+            const file = statSync(full).isDirectory() ? path.join(full, readdirSync(full).find((name) => !/CURRENT|OPTIONS|MANIFEST/.test(name))) : full;
+            const bytes = readFileSync(file);
+            const flipped = Buffer.from(bytes);
+            flipped[Math.floor(bytes.length / 2)] ^= 1;
+            rmSync(file); // it may be linked into another backup
+            writeFileSync(file, flipped);
+            const data = places.fresh();
+            const run = await places.restore('damaged', data);
+            assert.equal(run.code, 1, part);
+            assert.match(run.stderr, /damaged/);
+            assert.ok(run.stderr.includes(path.basename(file)), run.stderr);
+            assert.deepEqual(readdirSync(data), [], 'nothing is left');
+            rmSync(file);
+            writeFileSync(file, bytes);
+        }
+        const gone = readdirSync(places.backup('damaged', 'journal'))[0];
+        rmSync(places.backup('damaged', 'journal', gone));
+        assert.match((await places.restore('damaged', places.fresh())).stderr, new RegExp(`${gone} is missing`));
+    });
+});
+
+describe('a crash during a backup', () => {
+    for (const point of ['snapshot.before_journal', 'backup.after_file', 'backup.before_manifest', 'backup.before_rename', 'backup.after_rename']) {
+        test(`X-08: killed at ${point}: no false backup, and the errand is done after the restart`, async () => {
+            const name = `crash-${point}`;
+            const doomed = server({ env: { TALLY_CRASH_POINT: point } });
+            await doomed.start();
+            const t = doomed.tenant('crash');
+            expectTriple(await t.increment('kept', { ...TOTAL, amount: 5 }), 5);
+            const asked = await backup(adminOf(doomed), name);
+            assert.equal(asked.status, 202, asked.text);
+            assert.equal((await within(10000, 'the crash', doomed.exited)).signal, 'SIGKILL');
+            await doomed.kill();
+            if (point !== 'backup.after_rename') assert.ok(!existsSync(places.backup(name)), 'it does not have its name yet');
+
+            const next = server({ data: doomed.data });
+            await next.start();
+            const job = await over(adminOf(next), asked.body.job);
+            assert.equal(job.state, 'done', JSON.stringify(job));
+            assert.deepEqual(readdirSync(path.join(places.ops, 'backups')).filter((entry) => entry.startsWith('.')), []);
+            assert.ok(!existsSync(path.join(next.data, 'snapshot')));
+            await next.stop();
+            await onRestored(name, async (restored) => expectTriple(await restored.tenant('crash').get('kept'), 5));
+        });
+    }
+
+    for (const point of ['restore.after_file', 'restore.before_done']) {
+        test(`a restore killed at ${point} leaves a directory that no server takes for data`, async () => {
+            const s = server();
+            await s.start();
+            await backedUp(adminOf(s), `half-${point}`);
+            await s.stop();
+            const data = places.fresh();
+            const run = await places.restore(`half-${point}`, data, { env: { TALLY_CRASH_POINT: point } });
+            assert.equal(run.signal, 'SIGKILL');
+            await assert.rejects(server({ data }).start(), /restore did not finish/);
+            rmSync(data, { recursive: true });
+            assert.equal((await places.restore(`half-${point}`, data)).code, 0);
+        });
+    }
+});
+
+test('the number of errands that wait is bounded, and each is to be looked at', async () => {
+    const s = server();
+    await s.start();
+    const admin = adminOf(s);
+    const replies = await Promise.all(Array.from({ length: 40 }, (_, i) => backup(admin, `many-${i}`)));
+    const taken = replies.filter((reply) => reply.status === 202);
+    for (const reply of replies.filter((r) => r.status !== 202)) expectError(reply, 503, 'overloaded');
+    assert.ok(taken.length >= 16);
+    for (const reply of taken) assert.equal((await over(admin, reply.body.job)).state, 'done');
+    expectError(await look(admin, '999999'), 404, 'not_found');
+    await s.stop();
+});
