@@ -47,8 +47,10 @@ struct rules *rules_hold(struct rules *rules)
 
 static void wipe_secrets(struct rules *rules)
 {
-    for (unsigned i = 0; i < rules->reconciles_count; i++)
-        explicit_bzero((char *)rules->reconciles[i].dsn.data, rules->reconciles[i].dsn.size);
+    for (unsigned i = 0; i < rules->reconciles_count; i++) {
+        struct bytes dsn = rules->reconciles[i].dsn;
+        if (dsn.size) explicit_bzero((char *)dsn.data, dsn.size);
+    }
 }
 
 void rules_release(struct rules *rules)

@@ -80,6 +80,7 @@ static void put_retained(uint64_t ms)
     struct op op =
         propose_object(arena, &heart->store->secret, object_key(arena, OBJECT_META, META_RETAINED),
                        object_number(arena, ms));
+    op.tenant = bytes_str(heart->asks.tenant);
     assert_int_equal(heart_do(heart, op).err, ERR_OK);
 }
 
