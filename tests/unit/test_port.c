@@ -1,0 +1,222 @@
+/* test_port.c -- lines of exports, the files they stand in, and manifests: what is written is read
+ * back, and what is not ours is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "port/file.h"
+#include "port/record.h"
+#include "store/backup/manifest.h"
+#include "support/scratch_dir.h"
+
+static struct json_parser *parser;
+
+static bool read_back(const char *text, struct arena *arena, struct port_record *record,
+                      const char **why)
+{
+    char room[4096 + JSON_PADDING] = "";
+    size_t size = strlen(text);
+    assert_true(size < 4096);
+    memcpy(room, text, size);
+    return port_record_read(parser, bytes_of(room, size), arena, record, why);
+}
+
+static void a_cell_comes_back_as_it_was_extremes_and_all(void **state)
+{
+    (void)state;
+    struct arena arena;
+    struct buf line;
+    const char *why;
+    struct port_record back;
+    const struct port_record cell = {
+        .kind = PORT_CELL,
+        .tenant = BYTES("t~._-9"),
+        .counter = BYTES("n"),
+        .dimensions = BYTES("{\"a\":\"\\\"\xc3\xa9\"}"),
+        .duration = INT32_MAX,
+        .bucket = INT64_MIN,
+        .cell = {.exists = true,
+                 .added = INT64_MAX,
+                 .subbed = INT64_MAX,
+                 .expires_ms = INT64_MAX,
+                 .start_ms = -1,
+                 .updated_ms = INT64_MIN + 1},
+    };
+    arena_init(&arena, 4096);
+    buf_init(&line, 4000);
+    port_record_write(&line, &cell);
+    buf_add_char(&line, '\0');
+    assert_true(read_back(line.data, &arena, &back, &why));
+    assert_int_equal(back.kind, PORT_CELL);
+    assert_true(bytes_equal(back.tenant, cell.tenant));
+    assert_true(bytes_equal(back.dimensions, cell.dimensions));
+    assert_int_equal(back.duration, cell.duration);
+    assert_true(back.bucket == cell.bucket);
+    assert_memory_equal(&back.cell.added, &cell.cell.added, 5 * sizeof(int64_t));
+    buf_release(&line);
+    arena_release(&arena);
+}
+
+static void what_is_no_line_of_an_export_is_refused_with_a_reason(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "",
+        "[]",
+        "{}",
+        "{\"kind\":\"other\"}",
+        "{\"kind\":\"cell\"}",
+        "{\"kind\":\"end\",\"lines\":\"-1\"}",
+        "{\"kind\":\"end\",\"lines\":\"99999999999999999999999\"}",
+        "{\"kind\":\"header\",\"format\":2}",
+        "{\"kind\":\"status\",\"tenant\":\"a/b\",\"status\":\"x\",\"updatedAt\":\"1\"}",
+        "{\"kind\":\"state\",\"tenant\":\"a\",\"counter\":\"b\",\"entity\":\"0\",\"value\":\"\"}",
+        "{\"kind\":\"state\",\"tenant\":\"a\",\"counter\":\"b\",\"entity\":\"0g\",\"value\":\"\"}",
+        "{\"kind\":\"id\",\"print\":\"00\",\"event\":true}",
+        "{\"kind\":\"definition\",\"counter\":\"a\",\"mode\":\"odd\",\"value\":\"\"}",
+        "{\"kind\":\"cell\",\"tenant\":\"a\",\"counter\":\"b\",\"durationSeconds\":60,\"bucket\":\"0\","
+        "\"added\":\"1\",\"subbed\":\"2\",\"updatedAt\":\"0\"}",
+        "{\"kind\":\"cell\",\"tenant\":\"a\",\"counter\":\"b\",\"durationSeconds\":-1,\"bucket\":\"0\","
+        "\"added\":\"1\",\"subbed\":\"0\",\"updatedAt\":\"0\"}",
+    };
+    struct arena arena;
+    arena_init(&arena, 4096);
+    for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
+        struct port_record record;
+        const char *why = NULL;
+        assert_false(read_back(lines[i], &arena, &record, &why));
+        assert_non_null(why);
+    }
+    arena_release(&arena);
+}
+
+static void lines_come_back_from_every_kind_of_file(void **state)
+{
+    static const char *const names[] = {"plain", "packed.gz", "packed.zst"};
+    const char *dir = *state;
+    char text[300];
+    for (size_t n = 0; n < ARRAY_COUNT(names); n++) {
+        struct port_writer *writer;
+        struct port_reader *reader;
+        struct bytes line;
+        assert_int_equal(port_writer_open(&writer, dir, names[n]), ERR_OK);
+        for (int i = 0; i < 20000; i++) {
+            int size = snprintf(text, sizeof text, "line %d of many, %0*d", i, i % 200, i);
+            assert_int_equal(port_writer_line(writer, bytes_of(text, (size_t)size)), ERR_OK);
+        }
+        assert_int_equal(port_reader_open(&reader, dir, names[n]), ERR_NOT_FOUND);
+        assert_int_equal(port_writer_close(writer, true), ERR_OK);
+        assert_int_equal(port_reader_open(&reader, dir, names[n]), ERR_OK);
+        for (int i = 0; i < 20000; i++) {
+            int size = snprintf(text, sizeof text, "line %d of many, %0*d", i, i % 200, i);
+            assert_int_equal(port_reader_line(reader, &line), ERR_OK);
+            assert_true(bytes_equal(line, bytes_of(text, (size_t)size)));
+        }
+        assert_int_equal(port_reader_line(reader, &line), ERR_NOT_FOUND);
+        assert_true(port_reader_offset(reader) == port_reader_size(reader));
+        port_reader_close(reader);
+    }
+}
+
+static void a_file_that_is_cut_short_does_not_end_well(void **state)
+{
+    static const char *const names[] = {"packed.gz", "packed.zst"};
+    const char *dir = *state;
+    for (size_t n = 0; n < ARRAY_COUNT(names); n++) {
+        char path[4096];
+        struct port_reader *reader;
+        struct bytes line;
+        enum err e = ERR_OK;
+        snprintf(path, sizeof path, "%s/%s", dir, names[n]);
+        assert_int_equal(truncate(path, 5000), 0);
+        assert_int_equal(port_reader_open(&reader, dir, names[n]), ERR_OK);
+        while (e == ERR_OK)
+            e = port_reader_line(reader, &line);
+        assert_int_equal(e, ERR_CORRUPT);
+        port_reader_close(reader);
+    }
+}
+
+static void a_manifest_is_read_back_and_a_changed_one_is_not(void **state)
+{
+    (void)state;
+    struct buf text;
+    struct manifest back;
+    struct manifest manifest = {
+        .sequence = UINT64_MAX, .moment_ms = INT64_MIN, .taken_ms = 5, .copied_bytes = 7};
+    tree_list_add(&manifest.files, "IDENTITY", 224);
+    tree_list_add(&manifest.files, "state/000001.sst", UINT64_MAX);
+    manifest.files.files[1].checksum = (struct checksum){1, UINT64_MAX};
+    buf_init(&text, 1u << 20);
+    manifest_encode(&text, &manifest);
+    assert_int_equal(manifest_decode(buf_bytes(&text), &back), ERR_OK);
+    assert_true(back.sequence == UINT64_MAX && back.moment_ms == INT64_MIN);
+    assert_int_equal(back.files.count, 2);
+    assert_string_equal(back.files.files[1].path, "state/000001.sst");
+    assert_true(checksum_equal(back.files.files[1].checksum, manifest.files.files[1].checksum));
+    manifest_release(&back);
+    for (size_t i = 0; i < text.size; i++) {
+        text.data[i] ^= 1;
+        assert_int_equal(manifest_decode(buf_bytes(&text), &back), ERR_CORRUPT);
+        text.data[i] ^= 1;
+        assert_int_equal(manifest_decode(bytes_of(text.data, i), &back), ERR_CORRUPT);
+    }
+    buf_release(&text);
+    manifest_release(&manifest);
+}
+
+/* A path in a manifest never leads out of the directory that is restored into. */
+static void a_manifest_with_a_path_that_leads_elsewhere_is_refused(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"/etc/passwd", "../x", "state/../../x", ""};
+    for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
+        struct buf text;
+        struct manifest back;
+        struct manifest manifest = {.sequence = 1};
+        tree_list_add(&manifest.files, paths[i], 1);
+        buf_init(&text, 1u << 20);
+        manifest_encode(&text, &manifest);
+        assert_int_equal(manifest_decode(buf_bytes(&text), &back), ERR_CORRUPT);
+        buf_release(&text);
+        manifest_release(&manifest);
+    }
+}
+
+static struct scratch_dir scratch;
+
+static int setup(void **state)
+{
+    parser = json_parser_new(PORT_LINE_MAX);
+    scratch_dir_init(&scratch);
+    *state = scratch.path;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    json_parser_free(parser);
+    scratch_dir_release(&scratch);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cell_comes_back_as_it_was_extremes_and_all),
+        cmocka_unit_test(what_is_no_line_of_an_export_is_refused_with_a_reason),
+        cmocka_unit_test(lines_come_back_from_every_kind_of_file),
+        cmocka_unit_test(a_file_that_is_cut_short_does_not_end_well),
+        cmocka_unit_test(a_manifest_is_read_back_and_a_changed_one_is_not),
+        cmocka_unit_test(a_manifest_with_a_path_that_leads_elsewhere_is_refused),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
