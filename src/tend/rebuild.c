@@ -17,8 +17,12 @@
 #include "tend/rebuild_job.h"
 
 #define STEP_CHUNK (256u << 10)
-#define LOOK_BYTES (8u << 20) /* of history looked through for one chunk */
-#define OBJECTS_PER_CHUNK 1u  /* the job's own position */
+#ifdef TALLY_SMALL_WORLD
+#define LOOK_BYTES 2000u /* of history looked through for one chunk */
+#else
+#define LOOK_BYTES (8u << 20)
+#endif
+#define OBJECTS_PER_CHUNK 1u /* the job's own position */
 #define RETRY_MS 200
 #define WHY_SIZE_MAX 1024u
 #define JOBS_KEPT 100u  /* that are over, to be asked for */

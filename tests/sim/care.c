@@ -49,6 +49,13 @@ static const struct model_past *past_of(const struct care *care, const struct op
     sim_fail(care->sim, "a rebuild counts an event that never was");
 }
 
+static void check_rules(const struct care *care, const struct model_rebuild *rebuild)
+{
+    if (rebuild->ruleset != care->sim->rules_next)
+        sim_fail(care->sim, "a rebuild by rules %d goes on by rules %d", rebuild->ruleset,
+                 care->sim->rules_next);
+}
+
 /* Everything after `after` and before `before` may be left out. */
 static void check_left_out(const struct care *care, unsigned counter, uint64_t after,
                            uint64_t before)
@@ -73,6 +80,7 @@ static enum err follow_replay(struct care *care, const struct op *op)
     if (past->sequence <= rebuild->position)
         sim_fail(care->sim, "a rebuild counts sequence %llu after %llu",
                  (unsigned long long)past->sequence, (unsigned long long)rebuild->position);
+    check_rules(care, rebuild);
     check_left_out(care, rebuild->counter, rebuild->position, past->sequence);
     rebuild->position = past->sequence;
     return model_replay(care->model, &care->sim->plan.limits, care->apply->time_ms, rebuild, past);
@@ -94,6 +102,7 @@ static void follow_begin(struct care *care, struct model_rebuild *rebuild,
                                       .force = rebuild->force,
                                       .progress = MODEL_RUNNING,
                                       .generation = job->generation,
+                                      .ruleset = care->sim->rules_next,
                                       .since_ms = (int64_t)job->since,
                                       .first_ms = INT64_MAX};
 }
@@ -102,6 +111,7 @@ static void follow_position(struct care *care, struct model_rebuild *rebuild,
                             const struct rebuild_job *job)
 {
     if (job->position < rebuild->position) sim_fail(care->sim, "a rebuild goes back");
+    check_rules(care, rebuild);
     check_left_out(care, rebuild->counter, rebuild->position, job->position + 1);
     rebuild->position = job->position;
 }

@@ -174,6 +174,7 @@ struct model_rebuild {
     bool force;
     enum model_progress progress;
     uint32_t generation; /* that is being made; 0: none yet */
+    int ruleset;         /* it goes by, all the way */
     int64_t since_ms;
     int64_t first_ms;
     uint64_t position; /* every event up to here is in it */

@@ -7,6 +7,7 @@
 #include "sim.h"
 
 #include "base/table.h"
+#include "store/memory.h"
 
 #define SIM_OF(pointer) CONTAINER_OF(CONTAINER_OF(pointer, struct probe, store), struct sim, probe)
 
@@ -223,10 +224,20 @@ static uint32_t report_dead(struct sim *sim)
     return count;
 }
 
+/* A store that fails and keeps what it was given all the same is one that cannot tell. New rules
+ * are then in its tables and not in force: so far no store is like that. */
+static void keep_no_rules(struct sim *sim)
+{
+    if (!sim->sync_breaks || !sim->break_keeps || !errands_change_rules(sim)) return;
+    sim->break_keeps = false;
+    memory_break_sync(sim->probe.real, false);
+}
+
 static uint32_t probe_sync(struct store *store)
 {
     struct sim *sim = SIM_OF(store);
     if (sim->probe.dead) return report_dead(sim);
+    keep_no_rules(sim);
     uint32_t before = sim->probe.batches_count;
     uint32_t count = sim->probe.real->ops->sync(sim->probe.real);
     if (count != before || sim->probe.batches_count)

@@ -32,19 +32,9 @@ bool step_turn(struct sim *sim)
     return !turn_would_wait(sim) && step_turn_now(sim);
 }
 
-/* A store that fails and keeps what it was given all the same is one that cannot tell. New rules
- * are then in its tables and not in force: so far no store is like that. */
-static void keep_no_rules(struct sim *sim)
-{
-    if (!sim->sync_breaks || !sim->break_keeps || !errands_change_rules(sim)) return;
-    sim->break_keeps = false;
-    memory_break_sync(sim->probe.real, false);
-}
-
 bool step_sync(struct sim *sim)
 {
     unsigned flying = sim->probe.batches_count;
-    keep_no_rules(sim);
     sim_say(sim, "sync, %u under way", flying);
     bool any = commit_sync_now(sim->commit);
     if (any != (flying > 0)) sim_fail(sim, "a sync of %u batches reported nothing", flying);
@@ -76,13 +66,28 @@ void step_wait(struct sim *sim, int64_t by_ms)
     if (sim->wall_ms > sim->wall_most_ms) sim->wall_most_ms = sim->wall_ms;
 }
 
+/* To the very moment at which some window ends or some cell is due, or just before. */
+static void wait_for_a_moment(struct sim *sim)
+{
+    const struct model *shown = &sim->chain.shown;
+    const struct model_cell *cell = &shown->cells[dice_below(&sim->dice, shown->cells_count + 1)];
+    bool ends = cell < shown->cells + shown->cells_count && cell->expires_ms != MODEL_NEVER;
+    int64_t at_ms = ends ? cell->expires_ms : sim->wall_ms;
+    if (ends && cell->start_ms != MODEL_NEVER) at_ms -= MODEL_WINDOW_IDLE_MS;
+    int64_t by_ms = at_ms - dice_below(&sim->dice, 2) - sim->wall_ms;
+    step_wait(sim, by_ms > 0 && by_ms < 40 * HOUR_MS ? by_ms : 0);
+}
+
 static void step_clock(struct sim *sim)
 {
     static const int64_t steps_ms[] = {1, 10, 1000, 30000, 600000};
     struct dice *dice = &sim->dice;
     if (dice_chance(dice, 10)) sim->wall_ms += dice_between(dice, -HOUR_MS, HOUR_MS);
     if (dice_chance(dice, 3)) sim->wall_ms += dice_between(dice, HOUR_MS, 40 * HOUR_MS);
-    step_wait(sim, dice_between(dice, 0, DICE_PICK(dice, steps_ms)));
+    if (dice_chance(dice, 20))
+        wait_for_a_moment(sim);
+    else
+        step_wait(sim, dice_between(dice, 0, DICE_PICK(dice, steps_ms)));
     if (dice_chance(dice, 30)) tend_confirm_clock(sim->tend);
     sim_say(sim, "the clock goes to %lld", (long long)sim->wall_ms);
 }
