@@ -126,6 +126,11 @@ bench-growth: ## how cost grows, one curve each (ONLY=ids, BUDGET=seconds, QUICK
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(BENCH)
 	@QUICK=$(QUICK) node bench/growth.mjs
 
+bench-reconcile: ## 200 busy users on a conversation of 113,000 votes, reconciled with PostgreSQL (QUICK=1)
+	@scripts/deps build bench
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@QUICK=$(QUICK) node bench/reconcile.mjs
+
 ##@ Keep it clean
 
 check: ## format, clang-tidy, cppcheck, include direction, banned calls, sizes
@@ -227,7 +232,7 @@ build/bench/%: bench/%.c Makefile
 can-build:
 	@scripts/deps --check build
 
-.PHONY: all browser build-browser screenshots run deps docs install deb test unit sim e2e crash powercut asan tsan small fuzz bench check format \
+.PHONY: all browser build-browser screenshots run deps docs install deb test unit sim e2e crash powercut asan tsan small fuzz bench bench-reconcile check format \
     clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)

@@ -134,15 +134,17 @@ function token(secret, payload) {
 
 export class Tally extends Peer {
   name = 'tally';
+  config = path.join(ROOT, 'bench/rules.yaml');
+  env = {};
 
   async start() {
     const secret = randomBytes(32).toString('hex');
     this.token = token(secret, { sub: 'bench', scope: 'read write', exp: Math.floor(Date.now() / 1000) + 7200 });
     const program = path.resolve(ROOT, process.env.TALLY_BIN ?? 'build/tally');
-    const args = ['serve', '--config', path.join(ROOT, 'bench/rules.yaml'), '--data', path.join(this.directory, 'data'), '--listen', '127.0.0.1:0'];
+    const args = ['serve', '--config', this.config, '--data', path.join(this.directory, 'data'), '--listen', '127.0.0.1:0'];
     const match = await this.spawn(program, args, {
       ready: /tally ready on (http:\/\/\S+)/,
-      env: { ...process.env, TALLY_AUTH_JWTSECRET: secret },
+      env: { ...process.env, ...this.env, TALLY_AUTH_JWTSECRET: secret },
     });
     this.url = match[1];
   }
