@@ -123,7 +123,12 @@ async function withServer(run, { config = CONFIG, settings = {} } = {}) {
     }
 }
 
-const lines = (server, msg) => server.stderr.split('\n').filter((line) => line.includes(msg)).map((line) => JSON.parse(line));
+const lines = (server, msg) => server.stderr.split('\n').slice(0, -1).filter((line) => line.includes(msg)).map((line) => JSON.parse(line));
+/** The log is written beside the replies: it is waited for. */
+const logged = (server, msg, count = 1) => eventually(`${count} x "${msg}" in the log`, () => {
+    const found = lines(server, msg);
+    return found.length >= count && found;
+}, { ms: 30000, every: 10 });
 const votes = (id, count) => `INSERT INTO vote (conversation_id, author_id) SELECT '${id}', n FROM generate_series(1, ${count}) n;`;
 
 describe('reconciliation', () => {
@@ -134,7 +139,7 @@ describe('reconciliation', () => {
         await app.idle();
 
         // S2-39, S2-40: before, after, diff = after - before; nothing without drift.
-        const [fix, ...others] = lines(server, '[Counter Reconciliation]');
+        const [fix, ...others] = await logged(server, '[Counter Reconciliation]');
         assert.deepEqual(others, []);
         assert.equal(fix.msg, '[Counter Reconciliation] Fixing counters for conversation c1');
         assert.deepEqual(fix.before, { opinion_count: 0, vote_count: 1, participant_count: 0 });
@@ -146,15 +151,14 @@ describe('reconciliation', () => {
         assert.equal(lines(server, '[Counter Reconciliation]').length, 1);
 
         // S2-36, S2-37.
-        assert.equal(lines(server, '[Scan] Found')[0].msg, '[Scan] Found 1 conversation(s) needing math updates: [c1]');
-        assert.equal(lines(server, '[Scan] Successfully')[0].msg, '[Scan] Successfully enqueued 1 conversation(s): [c1]');
+        assert.equal((await logged(server, '[Scan] Found'))[0].msg, '[Scan] Found 1 conversation(s) needing math updates: [c1]');
+        assert.equal((await logged(server, '[Scan] Successfully'))[0].msg, '[Scan] Successfully enqueued 1 conversation(s): [c1]');
 
         // S2-41: a large difference is a warning.
         await app.sql(`DELETE FROM vote WHERE conversation_id = 'c1'; ${votes('c1', 60)}`);
         await app.request('c1');
         await app.becomes('c1', '1 60 60');
-        await eventually('the fix to be logged', () => lines(server, '[Counter Reconciliation]').length === 2);
-        assert.equal(lines(server, '[Counter Reconciliation]')[1].level, 'warn');
+        assert.equal((await logged(server, '[Counter Reconciliation]', 2))[1].level, 'warn');
         const metrics = (await server.call('GET', '/metrics')).text;
         assert.match(metrics, /^tally_reconcile_passes_total\{result="fixed"\} 2$/m);
         assert.match(metrics, /^tally_reconcile_drift_total 120$/m);
@@ -208,7 +212,7 @@ describe('reconciliation', () => {
             });
             assert.equal(await app.net('odd_count', { conversationId: id }), 0);
         }
-        const why = lines(server, 'could not be counted').map((line) => line.why);
+        const why = (await logged(server, 'could not be counted', 8)).map((line) => line.why);
         assert.deepEqual(why, [
             'counter odd_count: the query gave NULL instead of a count',
             ...['-1', 'many', '1.5', '9223372036854775808'].map((text) => `counter odd_count: the query gave "${text}" instead of a whole number from 0 to 9223372036854775807`),
@@ -229,7 +233,7 @@ describe('reconciliation', () => {
         await app.sql(`INSERT INTO odd_table VALUES ('slow', '1')`);
         const reply = await app.reconcile('POST', 'run', { conversationId: 'slow' }, 'odd');
         assert.equal(reply.status, 503, reply.text);
-        assert.match(lines(server, 'could not be counted')[0].why, /statement timeout \(SQLSTATE 57014\)$/);
+        assert.match((await logged(server, 'could not be counted'))[0].why, /statement timeout \(SQLSTATE 57014\)$/);
         await app.sql(`DROP VIEW odd; ALTER TABLE odd_table RENAME TO odd`);
     }));
 
@@ -305,7 +309,7 @@ describe('reconciliation', () => {
             try {
                 const reply = await app.reconcile('POST', 'run', { conversationId: 'c1' });
                 assert.equal(reply.body.code, 'source_unavailable', reply.text);
-                assert.match(lines(server, 'could not be counted')[0].why, /the source is a replica/);
+                assert.match((await logged(server, 'could not be counted'))[0].why, /the source is a replica/);
             } finally {
                 await standby.down();
                 rmSync(signal);
@@ -324,7 +328,10 @@ describe('reconciliation', () => {
         await app.idle();
         assert.equal((await rebuild()).status, 202);
         await app.sql(votes('r', 1));
-        await eventually('a pass that adjusts', async () => (await app.run('r')).after.vote_count === '3');
+        await eventually('a pass that adjusts', async () => { // 409 while the rebuild swaps generations
+            const reply = await app.reconcile('POST', 'run', { conversationId: 'r' });
+            return reply.status === 200 && reply.body.after.vote_count === '3';
+        });
         await eventually('a refused rebuild', async () => (await rebuild()).status === 409);
         assert.equal((await rebuild()).body.code, 'history_incomplete');
     }));

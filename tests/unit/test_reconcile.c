@@ -1,5 +1,8 @@
 /* test_reconcile.c -- reconciled counters are right in the end, whatever happens during a pass, and
  * what the originals got wrong stays right. */
+#include <unistd.h>
+
+#include "base/log.h"
 #include "support/reconcile_world.h"
 
 /* -- Marks ------------------------------------------------------------------------------------- */
@@ -368,13 +371,45 @@ static void tenants_take_turns(void **state)
     assert_false(row("mine").pending);
 }
 
-/* S2-18: one job for an entity at a time, and none within its single-flight time. */
-static void an_entity_in_flight_is_skipped(void **state)
+/* Everything logged while `act` runs. */
+static void expect_logged(void (*act)(void), const char *const *texts, unsigned count)
 {
-    request("c1");
+    char said[8192];
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    log_set_fd(fileno(file));
+    act();
+    log_set_fd(STDERR_FILENO);
+    rewind(file);
+    said[fread(said, 1, sizeof said - 1, file)] = '\0';
+    fclose(file);
+    for (unsigned i = 0; i < count; i++)
+        if (!strstr(said, texts[i])) fail_msg("\"%s\" is not in:\n%s", texts[i], said);
+}
+
+static void scan_twice(void)
+{
     scan();
-    scan(); /* its job has not run yet */
-    assert_int_equal(work(), 1);
+    scan(); /* their jobs have not run yet */
+    conv("c1")->votes = 2;
+    assert_int_equal(work(), 2);
+}
+
+/* S2-18: one job for an entity at a time, and none within its single-flight time. S2-36 to S2-39:
+ * the exact lines. */
+static void an_entity_in_flight_is_skipped_and_it_is_said_so(void **state)
+{
+    static const char *const texts[] = {
+        "\"msg\":\"[Scan] Found 2 convs(s) needing math updates: [acme:c1, acme:c2]\"",
+        "\"msg\":\"[Scan] Successfully enqueued 2 convs(s): [acme:c1, acme:c2]\"",
+        "\"msg\":\"[Scan] Skipped 2 convs(s) due to existing singleton jobs: [acme:c1, acme:c2]\"",
+        "\"msg\":\"[Counter Reconciliation] Fixing counters for convs c1\","
+        "\"before\":{\"votes\":0,\"opinions\":0},\"after\":{\"votes\":2,\"opinions\":0},"
+        "\"diff\":{\"votes\":2,\"opinions\":0}",
+    };
+    request("c1");
+    request("c2");
+    expect_logged(scan_twice, texts, ARRAY_COUNT(texts));
 }
 
 static void a_large_entity_is_left_alone_for_its_tier(void **state)
@@ -476,7 +511,7 @@ int main(void)
         RECONCILE(an_answer_that_is_no_count_changes_nothing_but_the_back_off),
         RECONCILE(the_never_counted_come_first_then_the_longest_ago_and_twenty_at_once),
         RECONCILE(tenants_take_turns),
-        RECONCILE(an_entity_in_flight_is_skipped),
+        RECONCILE(an_entity_in_flight_is_skipped_and_it_is_said_so),
         RECONCILE(a_large_entity_is_left_alone_for_its_tier),
         RECONCILE(adjusted_counters_say_so),
         RECONCILE(an_adjustment_only_grows_added_and_subbed),
