@@ -50,10 +50,11 @@ static double number_of(const struct json_value *value)
     return value->type == JSON_STRING ? strtod(value->string.data, NULL) : 0;
 }
 
-/* One result for each row; a cell that is not there, or needs dimensions, reads as 0. */
+/* One result for each row; a cell that is not there reads as 0. */
 static void read_values(struct client *client, struct busiest *busiest)
 {
-    static const struct bytes names[] = {BYTES("net"), BYTES("added"), BYTES("subbed")};
+    static const struct bytes names[] = {BYTES("net"), BYTES("added"), BYTES("subbed"),
+                                         BYTES("code")};
     struct json_value results = client_field(client, "results"), values[ARRAY_COUNT(names)];
     struct json_iter iter;
     unsigned i = 0;
@@ -62,6 +63,8 @@ static void read_values(struct client *client, struct busiest *busiest)
         busiest->rows[i].net = number_of(&values[0]);
         busiest->rows[i].added = number_of(&values[1]);
         busiest->rows[i].subbed = number_of(&values[2]);
+        busiest->rows[i].unreadable = values[3].type == JSON_STRING &&
+                                      bytes_equal(values[3].string, BYTES("unknown_dimension_set"));
     }
 }
 

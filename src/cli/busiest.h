@@ -13,7 +13,8 @@ struct busiest_row {
     double net;
     double added;
     double subbed;
-    double rate; /* changes a second, up or down */
+    double rate;     /* changes a second, up or down */
+    bool unreadable; /* kept by rules, and only with dimensions: no one number says it */
 };
 
 struct busiest {

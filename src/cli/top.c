@@ -174,7 +174,10 @@ static void add_counters(const struct top *top, struct buf *page, unsigned rows,
         const struct busiest_row *row = &top->busiest->rows[i];
         buf_addf(page, "%-*.*s", (int)width, (int)width - 1, row->name);
         add_duration(page, row->duration_s);
-        buf_addf(page, "%18.0f%16.1f\n", row->net, row->rate);
+        if (row->unreadable)
+            buf_addf(page, "%18s%16s\n", "by dimensions", "-");
+        else
+            buf_addf(page, "%18.0f%16.1f\n", row->net, row->rate);
     }
     if (top->busiest->count == 0) buf_add(page, BYTES("none yet\n"));
     if (top->busiest->more) buf_addf(page, "(of the first %d by name)\n", BUSIEST_WATCHED);
@@ -200,9 +203,12 @@ static void print_json(const struct top *top)
            now->lag_s, now->connections);
     for (unsigned i = 0; top->watching && i < top->busiest->count && i < ONCE_ROWS; i++) {
         const struct busiest_row *row = &top->busiest->rows[i]; /* a name needs no escapes */
-        printf(
-            "%s{\"name\":\"%s\",\"durationSeconds\":%lld,\"net\":%.0f,\"changesPerSecond\":%.1f}",
-            i ? "," : "", row->name, (long long)row->duration_s, row->net, row->rate);
+        printf("%s{\"name\":\"%s\",\"durationSeconds\":%lld,\"net\":", i ? "," : "", row->name,
+               (long long)row->duration_s);
+        if (row->unreadable)
+            printf("null,\"changesPerSecond\":null}");
+        else
+            printf("%.0f,\"changesPerSecond\":%.1f}", row->net, row->rate);
     }
     puts("]}");
 }

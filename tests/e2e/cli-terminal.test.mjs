@@ -11,7 +11,7 @@ import { newDirectory, removeDirectory, runTally, Server, TALLY_BIN, TOTAL } fro
 import { hasTmux, Terminal } from './support/terminal.mjs';
 
 describe('in a terminal', { skip: !hasTmux && 'no tmux here' }, () => {
-    const server = new Server();
+    const server = new Server({ config: 'counters:\n  - { counterName: by_page, dimensions: [page], rules: [{ on: seen, op: increment }] }\n' });
     const relay = new Relay(() => server.port);
     let folder;
     before(async () => {
@@ -72,12 +72,14 @@ describe('in a terminal', { skip: !hasTmux && 'no tmux here' }, () => {
     test('without a terminal, or with --once, one page is printed', async () => {
         const tenant = server.tenant();
         await tenant.increment('a', TOTAL);
+        await tenant.call('POST', `/api/events/${tenant.id}`, { body: { eventId: '1', type: 'seen', dimensions: { page: 'p' } } });
         const tally = cliFor(server, tenant.token);
         const page = await tally('top', '--interval', '100ms');
         assert.equal(page.code, 0, page.stderr);
         assert.match(page.stdout, /^tally top .*\n\napplied [^]*\nCOUNTER .*\na +ever +1 /);
+        assert.match(page.stdout, /^by_page +ever +by dimensions +-$/m);
         const figures = JSON.parse((await tally('top', '--json', '--interval', '100ms')).stdout);
-        assert.deepEqual(figures.counters.map((each) => each.name), ['a']);
+        assert.deepEqual(figures.counters.map((each) => [each.name, each.net]), [['a', 1], ['by_page', null]]);
         const plain = await runTally(['top', '--interval', '100ms'], { env: { TALLY_URL: server.url, TALLY_TOKEN: '' } });
         assert.match(plain.stdout, /^applied/m);
         const away = await runTally(['top', '--url', 'http://u:hunter2@127.0.0.1:1']);
