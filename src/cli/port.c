@@ -34,6 +34,8 @@ static const char help_import[] =
     "start the new server on a directory made with --prepare, which has the export's key.\n"
     "\n"
     "  --prepare DIR        make an empty data directory, offline\n"
+    "  --config FILE        with --prepare: the server's config, which says where ops.dir is\n"
+    "  --set key=value      with --prepare: any setting; may be repeated\n"
     "  --no-wait            print the job and do not wait for it\n" CLIENT_HELP;
 
 struct port_flags {

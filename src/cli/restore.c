@@ -17,8 +17,10 @@ static const char help[] =
     "there; nothing is ever overwritten. Ids and keys remembered then are remembered again; what\n"
     "was acknowledged after that moment is not in it.\n"
     "\n"
-    "  --data DIR   where to (default: data of the config)\n"
-    "  --json       one JSON object instead of a sentence\n";
+    "  --data DIR        where to (default: data of the config)\n"
+    "  --config FILE     the server's config, which says where ops.dir and the data are\n"
+    "  --set key=value   any setting; may be repeated\n"
+    "  --json            one JSON object instead of a sentence\n";
 
 struct restoring {
     const char *dir;

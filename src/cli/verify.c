@@ -18,8 +18,10 @@ static const char help[] =
     "start. With BACKUP, a name in ops.dir, that backup is read again instead. Nothing is changed.\n"
     "The server must not be running on the directory. Exit code 1 if anything is damaged.\n"
     "\n"
-    "  --data DIR   what to verify (default: data of the config)\n"
-    "  --json       one JSON object a finding\n";
+    "  --data DIR        what to verify (default: data of the config)\n"
+    "  --config FILE     the server's config, which says where ops.dir and the data are\n"
+    "  --set key=value   any setting; may be repeated\n"
+    "  --json            one JSON object a finding\n";
 
 struct verifying {
     struct audit_config config;
