@@ -203,7 +203,7 @@ $(ASSETS): $(WEB) web/node_modules/.installed
 	$(Q)node web/build.mjs $@
 web/node_modules/.installed: web/package.json web/package-lock.json | can-build
 	@echo "  npm ci (web)"
-	$(Q)cd web && npm ci --ignore-scripts --silent && touch node_modules/.installed
+	$(Q)cd web && npm ci --ignore-scripts --loglevel=error && touch node_modules/.installed
 $(OUT)/obj/tests/%.o: tests/%.c Makefile | can-build
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TESTFLAGS) -c -o $@ $<
@@ -221,10 +221,10 @@ $(OUT)/fuzz/%: $(OUT)/obj/tests/fuzz/%.o $(SUPPORT) $(LIB) $(CLIENT)
 	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 tests/e2e/node_modules/.package-lock.json: tests/e2e/package.json tests/e2e/package-lock.json
 	@echo "  npm $(@D)"
-	$(Q)cd tests/e2e && npm ci --silent --no-fund --no-audit && touch node_modules/.package-lock.json
+	$(Q)cd tests/e2e && npm ci --loglevel=error && touch node_modules/.package-lock.json
 tests/browser/node_modules/.installed: tests/browser/package.json tests/browser/package-lock.json
 	@echo "  npm ci (tests/browser)"
-	$(Q)cd tests/browser && npm ci --ignore-scripts --silent && touch node_modules/.installed
+	$(Q)cd tests/browser && npm ci --ignore-scripts --loglevel=error && touch node_modules/.installed
 build/bench/%: bench/%.c Makefile
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
 	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE $(CWARN) -O2 -g -o $@ $<
