@@ -140,7 +140,7 @@ format: ## lay out every C file by .clang-format
 	clang-format -i $$(scripts/files c)
 docs: all ## write docs/openapi.json and docs/http.md anew from the route table
 	build/tally help openapi > docs/openapi.json
-	scripts/http-reference < docs/openapi.json > docs/http.md
+	scripts/http-reference.mjs < docs/openapi.json > docs/http.md
 screenshots: all tests/browser/node_modules/.installed ## take the pictures of the dashboard in docs/images
 	@scripts/deps browser
 	@TALLY_BIN=build/tally node tests/browser/screenshots.mjs docs/images

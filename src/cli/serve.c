@@ -33,13 +33,16 @@ void cli_print_dev_hints(FILE *out, const char *url, const char *token)
     fprintf(out,
             "\nToken for tenant " DEV_TENANT ":\n\n  %s\n\n"
             "Dashboard: open %s/ and paste the token.\n\n"
-            "Count something:\n\n"
+            "Command line, in another terminal:\n\n"
+            "  export TALLY_URL=%s TALLY_TOKEN=%s\n"
+            "  tally inc hello\n\n"
+            "Or count something with curl:\n\n"
             "  curl -s -X POST %s/api/counters/" DEV_TENANT "/hello/increment \\\n"
             "    -H 'Authorization: Bearer %s' \\\n"
             "    -H 'Content-Type: application/json' \\\n"
             "    -d '{\"durationSeconds\":0,\"timestamp\":0}'\n\n"
             "Address: %s\n",
-            token, url, url, token, url);
+            token, url, url, token, url, token, url);
     fflush(out);
 }
 

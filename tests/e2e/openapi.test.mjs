@@ -126,7 +126,7 @@ describe('the document', () => {
         const stale = 'docs/openapi.json is stale: run `make docs`';
         assert.ok(text === committed, stale);
         assert.ok(stdout === committed, stale);
-        const reference = execFileSync(`${ROOT}scripts/http-reference`, { input: committed, encoding: 'utf8' });
+        const reference = execFileSync(`${ROOT}scripts/http-reference.mjs`, { input: committed, encoding: 'utf8' });
         assert.ok(reference === readFileSync(`${ROOT}docs/http.md`, 'utf8'), 'docs/http.md is stale: run `make docs`');
     });
 });

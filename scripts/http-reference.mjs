@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// http-reference -- docs/http.md from an OpenAPI document on stdin: `make docs` writes it.
+// http-reference.mjs -- docs/http.md from an OpenAPI document on stdin: `make docs` writes it.
 
 import { readFileSync } from 'node:fs';
 
@@ -114,7 +114,7 @@ function errors() {
 }
 
 say('# HTTP reference', '',
-    '<!-- Made from docs/openapi.json by scripts/http-reference; `make docs` writes both. Do not edit. -->', '',
+    '<!-- Made from docs/openapi.json by scripts/http-reference.mjs; `make docs` writes both. Do not edit. -->', '',
     api.info.description, '',
     'All calls but those marked "No token" want `Authorization: Bearer <token>`: a JWT whose `sub` is the tenant',
     '(`tally token` makes one), or an API key from the config. The server serves this as OpenAPI 3.1 at',
