@@ -108,10 +108,13 @@ static int64_t net(const char *name)
 
 static enum err ask_for(const char *name)
 {
-    struct buf id;
+    struct buf id, why;
     buf_init(&id, 100);
-    enum err e = rebuild_ask(rebuilds, bytes_str(name), false, &id);
+    buf_init(&why, 1000);
+    const struct rebuild_wish wish = {.counter = bytes_str(name)};
+    enum err e = rebuild_ask(rebuilds, &wish, &id, &why);
     buf_release(&id);
+    buf_release(&why);
     return e;
 }
 
