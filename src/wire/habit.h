@@ -3,7 +3,7 @@
  * A client that keeps its connection says the same with every request: who it is, what it sends,
  * often how long it is. So a connection remembers the header lines of its last request and what
  * they came to. Lines that are byte for byte the same, up to the empty one, mean the same, and are
- * compared instead of read: 15 ns instead of 250 for 300 bytes.
+ * compared instead of read.
  *
  *     head.habit = habit;                         before http_head_read; NULL: nothing is known
  *     habit_learn(&habit, &head, data);           after a head that was read line by line
