@@ -145,7 +145,7 @@ screenshots: all tests/browser/node_modules/.installed ## take the pictures of t
 	@scripts/deps browser
 	@TALLY_BIN=build/tally node tests/browser/screenshots.mjs docs/images
 compile_commands.json: $(SRC) ## for editors and clang tools
-	@for f in $^; do printf '{"directory":"%s","file":"%s","command":"cc -Isrc -D_GNU_SOURCE -std=gnu17 -c %s"}\n' \
+	@for f in $^; do printf '{"directory":"%s","file":"%s","command":"cc -Isrc -Iclients/c -D_GNU_SOURCE -std=gnu17 -c %s"}\n' \
 	    "$(CURDIR)" $$f $$f; done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > $@
 clean: ## remove build/
 	rm -rf build compile_commands.json

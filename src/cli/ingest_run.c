@@ -52,6 +52,7 @@ struct ingest {
 
 static struct slot *slot_at(struct ingest *ingest, uint64_t sequence)
 {
+    must(ingest->slots_count > 0);
     return &ingest->slots[sequence % ingest->slots_count];
 }
 
