@@ -59,7 +59,7 @@ static enum err read_ask(struct call *call, struct api_errand_ask *ask, struct s
     enum { NAME, IDS, FIELDS };
     struct field fields[FIELDS] = {
         [NAME] = {BYTES("name"), FIELD_TEXT, .min = 1, .max = NAME_SIZE_MAX},
-        [IDS] = {BYTES("ids"), FIELD_BOOL},
+        [IDS] = {BYTES("ids"), FIELD_BOOL, .required = false},
     };
     struct field_value values[FIELDS];
     struct json_value body;
