@@ -22,11 +22,19 @@ static inline bool take(struct cursor *in, char byte)
     return true;
 }
 
+/* Printable ASCII that needs no escape. Unsigned: whether a char is signed is the machine's choice,
+ * and bytes from 0x80 on may not be UTF-8. */
+static inline bool is_plain(char byte)
+{
+    unsigned char value = (unsigned char)byte;
+    return value >= 0x20 && value < 0x80 && value != '"' && value != '\\';
+}
+
 static inline bool take_string(struct cursor *in, struct bytes *out)
 {
     if (!take(in, '"')) return false;
     const char *start = in->at;
-    while (in->at < in->end && *in->at >= 0x20 && *in->at != '"' && *in->at != '\\')
+    while (in->at < in->end && is_plain(*in->at))
         in->at++;
     *out = bytes_of(start, (size_t)(in->at - start));
     return take(in, '"');

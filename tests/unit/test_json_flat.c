@@ -120,12 +120,60 @@ static void whatever_is_taken_is_what_the_parser_says(void **state)
     json_parser_free(parser);
 }
 
+/* Every byte there is, in the place of every byte and before it, and every beginning: NUL, control
+ * bytes, what is not UTF-8, a quote or backslash too many, a number that grows, bytes behind. */
+static void one_wrong_byte_anywhere_is_judged_as_by_the_parser(void **state)
+{
+    static const char *const texts[] = {
+        "{\"a\":-105,\"timestamp\":\"2026-01-01T00:00:00Z\"}",
+        " {\"bb\" : \"\" , \"a\":999999999999999999,\"a\":\"0\" } ",
+        "{\"a\":0,\"\\u0061\":1,\"x\":{\"a\":[2]}}",
+        "{\"a\":\"\xf0\x9f\x98\x80\",\"bb\":18446744073709551615}",
+    };
+    struct json_parser *parser = json_parser_new(1 << 16);
+    for (size_t t = 0; t < ARRAY_COUNT(texts); t++) {
+        char text[128];
+        size_t size = strlen(texts[t]);
+        for (size_t at = 0; at <= size; at++) {
+            (void)flat(parser, bytes_of(texts[t], at));
+            for (int byte = 0; byte < 256; byte++) {
+                memcpy(text, texts[t], at);
+                text[at] = (char)byte;
+                memcpy(text + at + 1, texts[t] + at, size - at);
+                (void)flat(parser, bytes_of(text, size + 1));
+                if (at == size) continue;
+                memcpy(text + at + 1, texts[t] + at + 1, size - at - 1);
+                (void)flat(parser, bytes_of(text, size));
+            }
+        }
+    }
+    json_parser_free(parser);
+}
+
+/* The last of two equal keys wins, however it is written: a shortcut that missed the escaped one
+ * would take the first. */
+static void a_key_is_the_same_key_however_it_is_written(void **state)
+{
+    static const char *const texts[] = {
+        "{\"a\":1,\"\\u0061\":2}",
+        "{\"\\u0061\":1,\"a\":2}",
+        "{\"a\":1,\"a\":null}",
+        "{\"a\":1,\"a\":{\"a\":3}}",
+    };
+    struct json_parser *parser = json_parser_new(1 << 16);
+    for (size_t i = 0; i < ARRAY_COUNT(texts); i++)
+        assert_false(flat(parser, bytes_str(texts[i])));
+    json_parser_free(parser);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_objects_are_read),
         cmocka_unit_test(what_is_not_plain_is_left_to_the_parser),
         cmocka_unit_test(whatever_is_taken_is_what_the_parser_says),
+        cmocka_unit_test(one_wrong_byte_anywhere_is_judged_as_by_the_parser),
+        cmocka_unit_test(a_key_is_the_same_key_however_it_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
