@@ -26,6 +26,86 @@ describe('HTTP on the wire', () => {
 
     const incrementText = (t, name, options = {}) => requestText('POST', t.path(name, 'increment'), { token: t.token, body: BODY, ...options });
 
+    // The server compares the header lines of a connection's next request with those of its last one and reads
+    // them only where they differ: whatever differs must count.
+    describe('header lines that are almost those of the request before', () => {
+        const REPEATS = 3;
+
+        /** The usual request a few times, then `odd`, all in one write; the reply to `odd`. */
+        async function afterUsual(c, usual, odd) {
+            c.write(usual.repeat(REPEATS) + odd);
+            const replies = await c.replies(REPEATS + 1);
+            assert.deepEqual(replies.slice(0, REPEATS).map((reply) => reply.status), Array(REPEATS).fill(200));
+            return replies[REPEATS];
+        }
+
+        test('SPEC 4: another token counts from the request that has it, and so does none', () => withRaw(async (c) => {
+            const t = server.tenant();
+            const other = server.tenant();
+            const end = t.token.at(-9) === 'A' ? 'B' : 'A'; // inside the signature, of the same length
+            const forged = t.token.slice(0, -9) + end + t.token.slice(-8);
+            const as = (token) => requestText('POST', t.path('mine', 'increment'), { token, body: BODY });
+            assert.equal((await afterUsual(c, as(t.token), as(forged))).status, 401);
+            assert.equal((await afterUsual(c, as(t.token), as(other.token))).status, 404);
+            assert.equal((await afterUsual(c, as(t.token), as(undefined))).status, 401);
+            expectTriple(await afterUsual(c, as(t.token), as(t.token)), 4 * REPEATS + 1);
+        }));
+
+        test('SPEC 5: another Idempotency-Key is another request, the same one is not', () => withRaw(async (c) => {
+            const t = server.tenant();
+            const keyed = (key) => incrementText(t, 'keyed', { headers: { 'Idempotency-Key': key } });
+            assert.equal((await afterUsual(c, keyed('key-1'), keyed('key-2'))).body.net, '2');
+            assert.equal((await afterUsual(c, keyed('key-1'), keyed('key-1'))).body.net, '1');
+        }));
+
+        test('another Content-Length is the length of its own body', () => withRaw(async (c) => {
+            const t = server.tenant();
+            const longer = requestText('POST', t.path('sized', 'increment'), { token: t.token, body: BODY + ' ' });
+            assert.equal((await afterUsual(c, incrementText(t, 'sized'), longer)).body.net, String(REPEATS + 1));
+            assert.equal((await afterUsual(c, longer, incrementText(t, 'sized'))).body.net, String(2 * REPEATS + 2));
+        }));
+
+        test('a chunked request between others of the same lines is read as one', () => withRaw(async (c) => {
+            const t = server.tenant();
+            const head = requestText('POST', t.path('cut', 'increment'), { token: t.token, headers: { 'Transfer-Encoding': 'chunked' } });
+            const cut = head + chunked(BODY).toString();
+            assert.equal((await afterUsual(c, cut, incrementText(t, 'cut'))).body.net, String(REPEATS + 1));
+            assert.equal((await afterUsual(c, incrementText(t, 'cut'), cut)).body.net, String(2 * REPEATS + 2));
+        }));
+
+        for (const [what, line] of [
+            ['a second Content-Length', `Content-Length: ${BODY.length}`],
+            ['a Content-Length and a Transfer-Encoding', 'Transfer-Encoding: chunked'],
+            ['a second Host', 'Host: tally.test'],
+            ['a second Authorization', 'Authorization: Bearer x'],
+            ['a second Idempotency-Key', 'Idempotency-Key: b'],
+            ['a folded line', ' folded'],
+        ]) {
+            test(`SPEC 3: ${what} behind the usual lines is 400, and nothing behind it is answered`, () => withRaw(async (c) => {
+                const t = server.tenant();
+                const usual = incrementText(t, 'odd', { headers: { 'Idempotency-Key': 'a' } });
+                const odd = usual.replace('\r\n\r\n', `\r\n${line}\r\n\r\n`);
+                assert.equal((await afterUsual(c, usual, odd + usual)).status, 400);
+                assert.equal(await c.closed(), '');
+            }));
+        }
+
+        test('the usual lines in HTTP/1.0 mean what they mean there: the connection ends', () => withRaw(async (c) => {
+            const t = server.tenant();
+            const old = incrementText(t, 'old', { version: 'HTTP/1.0' });
+            assert.equal((await afterUsual(c, incrementText(t, 'old'), old + HEALTH)).body.net, String(REPEATS + 1));
+            assert.equal(await c.closed(), '');
+        }));
+
+        test('the usual request inside a body is a body', () => withRaw(async (c) => {
+            const t = server.tenant();
+            const usual = incrementText(t, 'inside');
+            const outer = requestText('POST', t.path('inside', 'increment'), { token: t.token, body: usual });
+            expectError(await afterUsual(c, usual, outer), 400, 'invalid_request');
+            assert.equal((await afterUsual(c, usual, usual)).body.net, String(2 * REPEATS + 1));
+        }));
+    });
+
     describe('pipelining', () => {
         test('replies come in the order of the requests, however they finish', () => withRaw(async (c) => {
             const t = server.tenant();
