@@ -74,7 +74,7 @@ struct exchange {
     unsigned loop_index; /* which loop owns it; 0 up to the configured count */
     int64_t started_ns;  /* when its first byte was parsed, by the monotonic clock */
     int64_t turn_ns;     /* when the turn began in which `head` was called */
-    int64_t ended_ns;    /* when its reply left; for `ended` */
+    int64_t ended_ns;    /* when its reply left, or its connection; for `ended` */
     void *state;         /* the API's own; NULL when `head` is called */
     void **connection;   /* a slot the API may use for the life of the connection */
 };

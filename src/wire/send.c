@@ -36,11 +36,13 @@ struct ticket *conn_ticket_new(struct conn *conn)
     return ticket;
 }
 
+/* A reply that never left ends in its turn, which may be long after the last writing. */
 static void ticket_end(struct ticket *ticket)
 {
     struct conn *conn = ticket->conn;
-    const struct wire_handler *handler = &conn->worker->wire->handler;
-    ticket->exchange.ended_ns = conn->worker->sent_ns;
+    const struct worker *worker = conn->worker;
+    const struct wire_handler *handler = &worker->wire->handler;
+    ticket->exchange.ended_ns = worker->sent_ns > worker->now_ns ? worker->sent_ns : worker->now_ns;
     if (ticket->seen && handler->ended) handler->ended(handler->context, &ticket->exchange);
     ticket_give(&conn->worker->tickets, ticket);
     conn->tickets--;
