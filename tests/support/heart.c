@@ -228,7 +228,7 @@ struct sent *heart_send(struct heart *heart, struct job shape, const struct op *
     memcpy(sent->job.ops, ops, count * sizeof *ops);
     sent->job.count = count;
     sent->job.whole = shape.whole || shape.atomic || shape.keyed;
-    sent->job.tenant = ops[0].tenant;
+    sent->job.tenant = ops[0].tenant.size > 0 ? ops[0].tenant : BYTES(""); /* never a null */
     sent->job.done = sent_done;
     sent->job.owner = sent;
     sent->next = heart->sents;
