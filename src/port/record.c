@@ -262,8 +262,9 @@ static uint64_t take_unsigned(struct reading *reading, enum name name)
 
 static bool take_bool(struct reading *reading, enum name name)
 {
-    if (reading->values[name].type != JSON_BOOL) wrong(reading, "lacks a true or false");
-    return reading->values[name].boolean;
+    if (reading->values[name].type == JSON_BOOL) return reading->values[name].boolean;
+    wrong(reading, "lacks a true or false");
+    return false;
 }
 
 static int hex_digit(char digit)
@@ -280,7 +281,10 @@ static struct bytes take_hex(struct reading *reading, enum name name)
     for (size_t i = 0; i + 1 < text.size; i += 2) {
         int high = hex_digit(text.data[i]);
         int low = hex_digit(text.data[i + 1]);
-        if (high < 0 || low < 0) wrong(reading, "has something else than hex digits");
+        if (high < 0 || low < 0) {
+            wrong(reading, "has something else than hex digits");
+            return BYTES_NONE;
+        }
         out[i / 2] = (char)(high << 4 | low);
     }
     return bytes_of(out, text.size / 2);

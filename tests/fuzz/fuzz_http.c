@@ -2,7 +2,8 @@
  * input chooses, and checks what must hold for any bytes at all:
  *
  *     the verdict does not depend on the cuts; nothing is read past the bytes that are here;
- *     every view lies inside the head; a head is at most 16 KiB; a body at most its limit.
+ *     every view lies inside the head; a head is at most 16 KiB; a body at most its limit;
+ *     what a connection remembers of one request changes nothing about the next.
  *
  * The first byte seeds the cuts, the rest is the stream. Build with
  * clang -fsanitize=fuzzer,address and run on tests/fuzz/corpus/http. */
@@ -10,9 +11,10 @@
 #include <stdlib.h>
 
 #include "wire/chunks.h"
-#include "wire/http.h"
+#include "wire/habit.h"
 
 #define BODY_BYTES_MAX 4096u
+#define PIPELINED_MAX 8
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -119,6 +121,60 @@ static struct outcome run(struct bytes stream, uint64_t random)
     return run_chunks(&feed, head.size, here);
 }
 
+static void check_same_view(struct http_view a, struct http_view b)
+{
+    must(a.at == b.at && a.size == b.size);
+}
+
+static void check_same_head(const struct http_head *a, const struct http_head *b)
+{
+    must(a->fault == b->fault && a->size == b->size);
+    if (a->fault != FAULT_NONE || a->size == 0) return;
+    must(a->method == b->method && a->minor_zero == b->minor_zero && a->seen == b->seen);
+    must(a->chunked == b->chunked && a->content_length == b->content_length);
+    must(a->expect_continue == b->expect_continue);
+    must(a->close == b->close && a->keep_alive == b->keep_alive);
+    check_same_view(a->path, b->path);
+    check_same_view(a->query, b->query);
+    check_same_view(a->authorization, b->authorization);
+    check_same_view(a->content_type, b->content_type);
+    check_same_view(a->idempotency_key, b->idempotency_key);
+    check_same_view(a->accept, b->accept);
+}
+
+/* How many bytes the request takes, its body included; 0: nothing can follow. */
+static size_t request_size(struct bytes stream, const struct http_head *head)
+{
+    if (head->chunked) {
+        struct feed feed = {stream, 0};
+        struct outcome body = run_chunks(&feed, head->size, stream.size);
+        return body.progress == HTTP_DONE ? body.used : 0;
+    }
+    if (head->content_length > stream.size - head->size) return 0;
+    return head->size + (size_t)head->content_length;
+}
+
+/* One request after the other, each by the habit of the one before and without. */
+static void run_pipelined(struct bytes stream, uint64_t random)
+{
+    struct habit *habit = NULL;
+    for (unsigned i = 0; i < PIPELINED_MAX && stream.size > 0; i++) {
+        struct feed whole = {stream, 0}, cut = {stream, random};
+        struct http_head plain = {0}, head = {.habit = habit};
+        size_t here;
+        struct outcome first = run_head(&whole, &plain, &here);
+        struct outcome again = run_head(&cut, &head, &here);
+        must(first.progress == again.progress);
+        check_same_head(&plain, &head);
+        if (first.progress != HTTP_DONE) break;
+        if (!head.recalled) habit_learn(&habit, &head, stream.data);
+        size_t size = request_size(stream, &plain);
+        if (size == 0) break;
+        stream = bytes_of(stream.data + size, stream.size - size);
+    }
+    free(habit);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1) return 0;
@@ -129,5 +185,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(cut.progress == whole.progress && cut.fault == whole.fault);
         must(cut.used == whole.used && cut.body_size == whole.body_size);
     }
+    run_pipelined(stream, 0);
+    run_pipelined(stream, (uint64_t)data[0] + 1);
     return 0;
 }

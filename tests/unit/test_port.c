@@ -79,7 +79,10 @@ static void what_is_no_line_of_an_export_is_refused_with_a_reason(void **state)
         "{\"kind\":\"status\",\"tenant\":\"a/b\",\"status\":\"x\",\"updatedAt\":\"1\"}",
         "{\"kind\":\"state\",\"tenant\":\"a\",\"counter\":\"b\",\"entity\":\"0\",\"value\":\"\"}",
         "{\"kind\":\"state\",\"tenant\":\"a\",\"counter\":\"b\",\"entity\":\"0g\",\"value\":\"\"}",
+        "{\"kind\":\"state\",\"tenant\":\"a\",\"counter\":\"b\",\"entity\":\"g0\",\"value\":\"\"}",
         "{\"kind\":\"id\",\"print\":\"00\",\"event\":true}",
+        "{\"kind\":\"id\",\"print\":\"00112233445566778899aabbccddeeff\",\"event\":77}",
+        "{\"kind\":\"id\",\"print\":\"00112233445566778899aabbccddeeff\",\"event\":\"true\"}",
         "{\"kind\":\"definition\",\"counter\":\"a\",\"mode\":\"odd\",\"value\":\"\"}",
         "{\"kind\":\"cell\",\"tenant\":\"a\",\"counter\":\"b\",\"durationSeconds\":60,\"bucket\":\"0\","
         "\"added\":\"1\",\"subbed\":\"2\",\"updatedAt\":\"0\"}",
