@@ -66,6 +66,18 @@ describe('cells', () => {
         }
     });
 
+    test('E1-08, defect 6: an event delivered again is dropped by series as by totals', async () => {
+        const t = tenant();
+        const event = { eventId: newId(), type: 'viewed', occurredAt: '2026-01-01T00:00:30Z', dimensions: { page: '/' } };
+        for (const duplicates of [1, 2, 2]) assert.equal((await t.events([event, event])).body.duplicates, duplicates);
+        const minute = Date.parse('2026-01-01T00:00:00Z') / 1000;
+        assert.deepEqual((await t.allCells('views')).map((row) => row.net), ['1']);
+        for (const name of ['views', 'views_by_minute']) {
+            const range = { durationSeconds: 60, startTime: minute, endTime: minute, ...dim({ page: '/' }) };
+            assert.equal((await t.sumRange(name, range)).body.net, '1', name);
+        }
+    });
+
     test('SPEC 7: a filter gives the rows that have these values, whatever else they have', async () => {
         const t = tenant();
         await polls(t);

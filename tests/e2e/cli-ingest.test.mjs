@@ -214,7 +214,7 @@ describe('tally ingest when things break', () => {
         assert.equal(await t.net('c'), COUNT);
     });
 
-    test('replies that are lost do not count twice', async () => {
+    test('A-31, defect 14: replies that are lost do not count twice', async () => {
         const t = place.tenant();
         relay.lose(5);
         const run = await t.ingest(place.file('lost.ndjson', lines(range(100).map(() => increment()))), '--batch', '10');

@@ -155,7 +155,7 @@ describe('events', () => {
         assert.deepEqual(await allEvents(t), []);
     });
 
-    test('A-10: an event that would overflow one counter is refused whole, its id too', async () => {
+    test('A-10 S0-19, defect 1: an event that would overflow one counter is refused whole, its id too', async () => {
         const t = server.tenant();
         const most = '{"eventId":"max","type":"note.stored","payload":{"size":9223372036854775807}}';
         await applied(t, most);

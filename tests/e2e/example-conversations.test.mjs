@@ -15,7 +15,7 @@ import { tokenFor } from './support/tokens.mjs';
 const read = (name) => readFileSync(fileURLToPath(new URL(`../../examples/conversations/${name}`, import.meta.url)), 'utf8');
 const database = databaseFor(read('schema.sql'));
 
-test('S2-24: soft deletes, moderation and a deleted user heal; the command line sees it', async () => {
+test('A-15 A-16 S2-24: soft deletes, moderation and a deleted user heal; the command line sees it', async () => {
     const { dsn } = database.current;
     const config = read('tally.yaml').replace(/scanEvery: 1s/, 'scanEvery: 50ms').replace(/minInterval: 2s/, 'minInterval: 100ms');
     const server = new Server({ config, env: { SOURCE_DSN: dsn } });

@@ -132,7 +132,7 @@ const logged = (server, msg, count = 1) => eventually(`${count} x "${msg}" in th
 const votes = (id, count) => `INSERT INTO vote (conversation_id, author_id) SELECT '${id}', n FROM generate_series(1, ${count}) n;`;
 
 describe('reconciliation', () => {
-    test('S2-24: an event marks its entity, and what changed behind tally is put right', () => withServer(async (app, server) => {
+    test('S2-21 S2-22 S2-24: an event marks its entity, and what changed behind tally is put right', () => withServer(async (app, server) => {
         await app.sql(votes('c1', 3) + `INSERT INTO opinion (conversation_id, current_content_id) VALUES ('c1', 1), ('c1', NULL)`);
         await app.send('vote.cast', { conversationId: 'c1' });
         await app.becomes('c1', '1 3 3');
@@ -167,7 +167,7 @@ describe('reconciliation', () => {
         assert.match(metrics, /^tally_reconcile_oldest_mark_seconds /m);
     }));
 
-    test('S2-44: drift lists what is wrong and nothing else; run puts one right now', () => withServer(async (app) => {
+    test('S2-44 A-16: drift lists what is wrong and nothing else; run puts one right now', () => withServer(async (app) => {
         await app.sql(votes('d1', 4) + votes('d2', 2));
         for (const id of ['d1', 'd2', 'd3']) await app.request(id);
         await app.becomes('d1', '0 4 4');
@@ -237,13 +237,13 @@ describe('reconciliation', () => {
         await app.sql(`DROP VIEW odd; ALTER TABLE odd_table RENAME TO odd`);
     }));
 
-    test('X: a source that is down keeps the marks, is reported, and is taken up again by itself', () => withServer(async (app, server) => {
+    test('S2-05 S2-27 S2-32: a source that is down keeps the marks, is reported, and is taken up again by itself', () => withServer(async (app, server) => {
         await app.sql(votes('down', 5));
         await app.request('down');
         await app.becomes('down', '0 5 5');
         await app.idle();
         await database.current.down();
-        await app.send('vote.cast', { conversationId: 'down' }); // counting goes on
+        await app.send('vote.cast', { conversationId: 'down' }); // S2-47: counting goes on, and reads ask nobody
         assert.equal(await app.net('vote_count', { conversationId: 'down' }), 6);
         await eventually('the source to be seen down', async () => (await app.status()).source === 'down');
         assert.equal((await app.status()).pending, 1);
@@ -298,7 +298,7 @@ describe('reconciliation', () => {
         assert.equal((await reader.reconcile('GET', 'status')).status, 200);
     }));
 
-    test('A-14: a replica is refused as a source', async () => {
+    test('A-14 S2-35, defect 9: a replica is refused as a source', async () => {
         await withServer(async (app, server) => {
             const standby = database.current;
             await standby.down();

@@ -197,7 +197,7 @@ counters:
         }
     });
 
-    test('S0-19 S0-29 S0-30: platform and organisations agree with the log, duplicates, kill -9 and all', async () => {
+    test('S0-19 S0-29 S0-30 E1-07, defect 5: platform and organisations agree with the log, duplicates, kill -9 and all', async () => {
         const t = tenant();
         const sent = new Map();
         for (const hard of [undefined, true, false]) {

@@ -25,6 +25,7 @@ static const struct reconcile *entry(void)
     return &config.rules->reconciles[0];
 }
 
+/* S2-12, S2-13, S2-15, S2-16. */
 static void the_seeds_times_are_the_defaults(void **state)
 {
     loads(HEAD("[app]", "{opinions: 'SELECT 1', votes: 'SELECT $1'}"));

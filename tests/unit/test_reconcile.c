@@ -7,12 +7,13 @@
 
 /* -- Marks ------------------------------------------------------------------------------------- */
 
+/* S2-01, S2-02. S2-08: pending. S2-09: never counted yet. */
 static void a_change_marks_its_entity_in_the_same_commit(void **state)
 {
     struct op op = heart_do(heart, event("voted", "c1"));
     struct mark mark = row("c1");
     assert_true(mark.pending);
-    assert_int_equal(mark.version, op.sequence); /* S2-02 */
+    assert_int_equal(mark.version, op.sequence);
     assert_int_equal(mark.updated_ms, TIME_NONE);
     assert_false(row("c2").pending);
 }
@@ -53,6 +54,7 @@ static void a_clamped_decrement_marks_its_entity(void **state)
     expect_right("c1");
 }
 
+/* S2-46, E2-09, defect 12: a mark that was acknowledged is on disk, not in a buffer. */
 static void marks_survive_a_crash(void **state)
 {
     if (strcmp(*state, "embedded") != 0) return;
@@ -111,6 +113,7 @@ static void a_reload_forgets_the_marks_of_entries_that_left(void **state)
 
 /* -- Passes ------------------------------------------------------------------------------------ */
 
+/* S2-24. */
 static void any_corruption_is_restored_and_a_second_pass_changes_nothing(void **state)
 {
     static const int64_t wrong[] = {0, 1, 999, INT64_MAX};
@@ -137,7 +140,7 @@ static void any_corruption_is_restored_and_a_second_pass_changes_nothing(void **
     assert_int_equal(updated("votes", "c1"), updated_ms); /* S2-25: only the rows moved on */
 }
 
-/* A-16e: a reconciler that marks what it changes never rests. */
+/* A-16e, defect 10: a reconciler that marks what it changes never rests. */
 static void a_pass_never_marks_its_own_entity(void **state)
 {
     conv("c1")->votes = 100;
@@ -148,7 +151,8 @@ static void a_pass_never_marks_its_own_entity(void **state)
         assert_int_equal(pass(), 0); /* S2-19 */
 }
 
-/* the last-update time advances even where the mark stays. */
+/* A-13, defect 8: the last-update time advances even where the mark stays. S2-13, S2-16, A-16b: not
+ * more often than every 20 s. S2-26: and right within that and a scan of the last write. */
 static void a_hot_entity_keeps_the_minimum_interval(void **state)
 {
     conv("c1")->votes = 0;
@@ -173,6 +177,7 @@ static void write_during_the_pass(enum step which)
     post("voted", "c1");
 }
 
+/* S2-23, S2-29, S2-30. */
 static void a_pass_that_was_overtaken_advances_its_time_and_keeps_the_mark(void **state)
 {
     post("voted", "c1");
@@ -183,8 +188,8 @@ static void a_pass_that_was_overtaken_advances_its_time_and_keeps_the_mark(void 
     expect_right("c1");
 }
 
-/* A-12: the originals compared seconds, and lost the second of two requests in one. The clock here
- * does not move at all between the two. */
+/* A-12, S2-31, defect 7: the originals compared seconds, and lost the second of two requests in
+ * one. The clock here does not move at all between the two. */
 static void request_during_the_pass(enum step which)
 {
     if (which != AFTER_SNAPSHOT) return;
@@ -241,6 +246,7 @@ static void neither_lost_nor_double(int64_t stored, int64_t truth)
     assert_int_equal(pass(), 0);
 }
 
+/* S2-20, S2-28, S2-29, S2-30. */
 static void an_increment_at_any_pair_of_steps_is_neither_lost_nor_counted_twice(void **state)
 {
     static const int64_t drift[] = {0, 4, 11};
@@ -262,7 +268,7 @@ static void die(enum step which)
     if (which == die_at) dead = true;
 }
 
-/* S2-32: what the old process had taken up, the new one takes up again. */
+/* S2-32, E2-05, defect 11: what the old process had taken up, the new one takes up again. */
 static void a_worker_killed_at_any_step_leaves_nothing_stuck(void **state)
 {
     if (strcmp(*state, "embedded") != 0) return;
