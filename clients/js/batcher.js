@@ -4,7 +4,7 @@
 // is full, or `maxDelayMs` after its first part. One request is under way at a time.
 
 import { changeBody, eventBody, randomKey, readEvent, readValue } from './shapes.js';
-import { invalid, refusal } from './transport.js';
+import { invalid, refusal, unknown } from './transport.js';
 
 /** Parts of one kind that wait to be sent. */
 class Queue {
@@ -39,10 +39,11 @@ class Queue {
     #start() {
         clearTimeout(this.#timer);
         this.#timer = undefined;
-        this.#sending ??= this.#drain().finally(() => (this.#sending = null));
+        if (!this.#sending && this.#parts.length) this.#sending = this.#drain();
         return this.#sending;
     }
 
+    /** Ends in the same tick in which it finds nothing left, so that what is added next starts another. */
     async #drain() {
         while (this.#parts.length) {
             const parts = this.#parts.splice(0, this.#limits.maxOps);
@@ -52,6 +53,7 @@ class Queue {
                 for (const part of parts) part.reject(error);
             }
         }
+        this.#sending = null;
     }
 }
 
@@ -118,14 +120,17 @@ export class Batcher {
         return promise;
     }
 
+    /** An answer for each part, or none. */
     async #post(path, parts) {
         try {
-            return await this.#tally.call('POST', path, {
+            const { results } = await this.#tally.call('POST', path, {
                 body: parts.map((part) => `${part.line}\n`).join(''),
                 type: 'application/x-ndjson',
                 repeatable: true,
                 signal: this.#signal,
             });
+            if (results?.length !== parts.length) throw unknown('The reply is not what tally would say.', 'bad_reply');
+            return results;
         } catch (error) {
             this.#totals.failed += parts.length;
             throw error;
@@ -138,7 +143,7 @@ export class Batcher {
     }
 
     async #sendChanges(parts) {
-        const { results } = await this.#post(this.#tally.path('counters', 'batch'), parts);
+        const results = await this.#post(this.#tally.path('counters', 'batch'), parts);
         results.forEach((result, i) => {
             if (result.status !== 200) return this.#refuse(parts[i], result);
             this.#totals[result.replayed ? 'duplicates' : 'applied']++;
@@ -147,7 +152,7 @@ export class Batcher {
     }
 
     async #sendEvents(parts) {
-        const { results } = await this.#post(this.#tally.path('events'), parts);
+        const results = await this.#post(this.#tally.path('events'), parts);
         results.forEach((result, i) => {
             if (result.result === undefined) return this.#refuse(parts[i], result);
             this.#totals[result.result === 'DROPPED_DUPLICATE' ? 'duplicates' : 'applied']++;

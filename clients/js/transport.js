@@ -23,7 +23,7 @@ export function invalid(message) {
     return new TallyError(message, { code: 'invalid_argument', outcome: 'invalid' });
 }
 
-const unknown = (message, code, cause) => new TallyError(message, { code, outcome: 'unknown', cause });
+export const unknown = (message, code, cause) => new TallyError(message, { code, outcome: 'unknown', cause });
 
 /** An error of the server, from {"error":..,"code":..}. */
 export function refusal(status, body) {

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 import { Tally, TallyError } from '../../clients/js/tally.js';
-import { eventually } from './support/pace.mjs';
+import { eventually, within } from './support/pace.mjs';
 import { Relay } from './support/relay.mjs';
 import { newDirectory, removeDirectory, Server, TOTAL } from './support/server.mjs';
 
@@ -106,6 +106,38 @@ describe('the JavaScript client', () => {
         assert.equal((await tally.event({ type: 'order.paid', dimensions: { shop } })).duplicate, false);
         assert.deepEqual(await tally.get('paid', { dimensions: { shop } }), value(2));
         await fails(tally.event({ id: 'x' }), { outcome: 'invalid' });
+    });
+
+    // Ticks between an answer and the next call: one added just as a batch ends must not be left behind.
+    test('a batcher that is asked again at any moment after an answer answers again', async () => {
+        const { tally } = client();
+        const batcher = tally.batcher({ maxOps: 1 });
+        for (let ticks = 0; ticks < 12; ticks++) {
+            await within(30000, 'an answer', batcher.increment('again'));
+            const next = (async () => {
+                await batcher.increment('again');
+                for (let i = 0; i < ticks; i++) await null;
+                return batcher.increment('again');
+            })();
+            await within(30000, `an answer asked for ${ticks} ticks later`, next);
+        }
+        assert.equal((await batcher.close()).applied, 36);
+    });
+
+    test('a reply with fewer answers than questions fails the rest: nobody waits for ever', async () => {
+        const odd = http.createServer((_, reply) => reply.end('{"results":[{"status":200,"net":"1","added":"1","subbed":"0"}]}'));
+        await new Promise((resolve) => odd.listen(0, '127.0.0.1', resolve));
+        try {
+            const tally = new Tally({ url: `http://127.0.0.1:${odd.address().port}`, tenant: 't' });
+            const batcher = tally.batcher({ maxOps: 2 });
+            const [first, second] = [batcher.increment('x'), batcher.increment('x')];
+            await fails(within(30000, 'the second to fail', second), { code: 'bad_reply', outcome: 'unknown' });
+            await fails(first, { code: 'bad_reply' });
+            assert.equal((await batcher.close()).failed, 2);
+        } finally {
+            odd.closeAllConnections();
+            await new Promise((resolve) => odd.close(resolve));
+        }
     });
 
     test('a batcher sends many at once, in order, and answers each', async () => {
