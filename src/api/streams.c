@@ -220,6 +220,7 @@ static void *streams_main(void *context)
         wait_for_tick(streams, clock_mono_ns(&clock_system) + TICK_NS);
         round_of(streams);
     }
+    round_of(streams); /* those who were lost, or told to stop, behind the back of the last one */
     pthread_mutex_unlock(&streams->lock);
     return NULL;
 }
