@@ -119,7 +119,8 @@ static enum err check_ask(struct errands *errands, const struct errand_ask *ask,
         return ERR_INVALID;
     }
     if (!backup_name_valid(census->name)) {
-        buf_addf(why, "name must be 1 to 255 of A-Z a-z 0-9 _ . ~ - without a leading dot.");
+        buf_addf(why, "name must be 1 to %u of A-Z a-z 0-9 _ . ~ - without a leading dot.",
+                 BACKUP_NAME_MAX);
         return ERR_INVALID;
     }
     if (census->waiting >= WAITING_MAX) return ERR_BUSY;

@@ -104,7 +104,7 @@ describe('a backup under load', () => {
 
     test('names are names, never paths, each is used once, and only an admin may ask', async () => {
         const admin = adminOf(s);
-        for (const name of ['../x', '.hidden', 'a/b', '', 'x'.repeat(256), 5]) expectError(await backup(admin, name), 400, 'invalid_request');
+        for (const name of ['../x', '.hidden', 'a/b', '', 'x'.repeat(241), 'x'.repeat(256), 5]) expectError(await backup(admin, name), 400, 'invalid_request');
         expectError(await admin.call('DELETE', '/api/admin/backups/..%2Fx'), 404, 'not_found');
         expectError(await admin.call('DELETE', '/api/admin/backups/.making-x'), 404, 'not_found');
         expectError(await backup(admin, 'one'), 409, 'conflict');
@@ -113,6 +113,9 @@ describe('a backup under load', () => {
             expectError(await t.call(method, target), 403, 'forbidden');
         }
         assert.ok(existsSync(places.backup('one', 'MANIFEST')));
+        const longest = 'x'.repeat(240); // what a file system has room for, with something in front of it
+        assert.equal((await over(admin, (await backup(admin, longest)).body.job)).state, 'done');
+        expectExactly(await admin.call('DELETE', `/api/admin/backups/${longest}`), 200, { deleted: true });
         const named = await admin.call('POST', '/api/admin/backups');
         assert.match(named.body.name, /^\d{8}T\d{6}\.\d{3}Z$/);
         assert.equal((await over(admin, named.body.job)).state, 'done');

@@ -18,7 +18,7 @@
 
 bool backup_name_valid(struct bytes name)
 {
-    return name_valid(name) && name.data[0] != '.';
+    return name_valid(name) && name.size <= BACKUP_NAME_MAX && name.data[0] != '.';
 }
 
 bool backup_exists(const char *dir, const char *name)

@@ -25,7 +25,10 @@ struct backup_request {
     int64_t taken_ms;
 };
 
-/* A name (core/name.h) that does not begin with a dot. */
+/* Of the 255 bytes that a file's name has at most, some go in front while it is made or removed. */
+#define BACKUP_NAME_MAX 240u
+
+/* A name (core/name.h) that does not begin with a dot and is not longer than that. */
 bool backup_name_valid(struct bytes name);
 bool backup_exists(const char *dir, const char *name);
 
