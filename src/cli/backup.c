@@ -24,12 +24,6 @@ struct backup_flags {
     bool no_wait;
 };
 
-static void print_column(const struct json_value *value, int width, const char *end)
-{
-    struct bytes text = value->type == JSON_STRING ? value->string : BYTES("-");
-    printf("%*.*s%s", width, (int)text.size, text.data, end);
-}
-
 static int list(struct client *client)
 {
     static const struct bytes names[] = {BYTES("name"), BYTES("moment"), BYTES("bytes"),
@@ -43,20 +37,11 @@ static int list(struct client *client)
     for (json_each(&all, &each); json_next(&each);) {
         struct json_value values[ARRAY_COUNT(names)];
         json_pick(&each.value, names, ARRAY_COUNT(names), values);
-        print_column(&values[0], -32, " ");
-        print_column(&values[1], -24, " ");
-        print_column(&values[2], 14, " ");
-        print_column(&values[3], 14, "\n");
+        client_column(&values[0], -32, " ");
+        client_column(&values[1], -24, " ");
+        client_column(&values[2], 14, " ");
+        client_column(&values[3], 14, "\n");
     }
-    return EXIT_GOOD;
-}
-
-static int remove_one(struct client *client, const char *name)
-{
-    client_path(client, "api", "admin", "backups", name);
-    int code = client_send(client, "DELETE", BYTES_NONE);
-    if (code || client->flags->json) return code ? code : client_print(client);
-    printf("removed %s\n", name);
     return EXIT_GOOD;
 }
 
@@ -90,7 +75,7 @@ static int make(struct client *client, const struct backup_flags *flags)
 static int run(struct client *client, const struct backup_flags *flags)
 {
     if (flags->list) return list(client);
-    return flags->remove ? remove_one(client, flags->remove) : make(client, flags);
+    return flags->remove ? client_remove(client, "backups", flags->remove) : make(client, flags);
 }
 
 int cli_backup(int argc, char **argv)

@@ -202,6 +202,21 @@ int client_print(const struct client *client)
     return EXIT_GOOD;
 }
 
+void client_column(const struct json_value *value, int width, const char *end)
+{
+    struct bytes text = value->type == JSON_STRING ? value->string : BYTES("-");
+    printf("%*.*s%s", width, (int)text.size, text.data, end);
+}
+
+int client_remove(struct client *client, const char *what, const char *name)
+{
+    client_path(client, "api", "admin", what, name);
+    int code = client_send(client, "DELETE", BYTES_NONE);
+    if (code || client->flags->json) return code ? code : client_print(client);
+    printf("removed %s\n", name);
+    return EXIT_GOOD;
+}
+
 /* -- Jobs -------------------------------------------------------------------------------------- */
 
 static double read_share(struct client *client)

@@ -124,6 +124,12 @@ struct json_value client_field(const struct client *client, const char *name);
 /* Prints the reply's body as it came, and a line feed. EXIT_GOOD. */
 int client_print(const struct client *client);
 
+/* Prints one string of a row, "-" where there is none, `width` wide as printf has it, and `end`. */
+void client_column(const struct json_value *value, int width, const char *end);
+
+/* DELETE /api/admin/`what`/`name`, and says so. An exit code. */
+int client_remove(struct client *client, const char *what, const char *name);
+
 /* -- Jobs -------------------------------------------------------------------------------------- */
 
 /* Watches /api/admin/jobs/{job} until it is over, with progress on stderr if that is a terminal.

@@ -48,12 +48,6 @@ struct port_flags {
     bool no_wait;
 };
 
-static void print_column(const struct json_value *value, int width, const char *end)
-{
-    struct bytes text = value->type == JSON_STRING ? value->string : BYTES("-");
-    printf("%*.*s%s", width, (int)text.size, text.data, end);
-}
-
 static int list(struct client *client)
 {
     static const struct bytes names[] = {BYTES("name"), BYTES("madeAt"), BYTES("bytes")};
@@ -66,19 +60,10 @@ static int list(struct client *client)
     for (json_each(&all, &each); json_next(&each);) {
         struct json_value values[ARRAY_COUNT(names)];
         json_pick(&each.value, names, ARRAY_COUNT(names), values);
-        print_column(&values[0], -32, " ");
-        print_column(&values[1], -24, " ");
-        print_column(&values[2], 14, "\n");
+        client_column(&values[0], -32, " ");
+        client_column(&values[1], -24, " ");
+        client_column(&values[2], 14, "\n");
     }
-    return EXIT_GOOD;
-}
-
-static int remove_one(struct client *client, const char *name)
-{
-    client_path(client, "api", "admin", "exports", name);
-    int code = client_send(client, "DELETE", BYTES_NONE);
-    if (code || client->flags->json) return code ? code : client_print(client);
-    printf("removed %s\n", name);
     return EXIT_GOOD;
 }
 
@@ -101,7 +86,7 @@ static int start(struct client *client, const struct port_flags *flags, const ch
 static int run(struct client *client, const struct port_flags *flags, bool export)
 {
     if (flags->list) return list(client);
-    if (flags->remove) return remove_one(client, flags->remove);
+    if (flags->remove) return client_remove(client, "exports", flags->remove);
     int code = start(client, flags, export ? "exports" : "imports");
     if (code) return code;
     if (flags->no_wait) {
