@@ -40,23 +40,12 @@ struct recount {
 
 /* -- Whether history is whole ------------------------------------------------------------------ */
 
-static enum err read_retained(struct store *store, struct arena *arena, uint64_t *retained_ms_out)
-{
-    struct buf value;
-    *retained_ms_out = 0;
-    buf_init(&value, 64);
-    enum err e = store->ops->object(store, object_key(arena, OBJECT_META, META_RETAINED), &value);
-    if (e == ERR_OK && !object_number_decode(buf_bytes(&value), retained_ms_out)) e = ERR_CORRUPT;
-    buf_release(&value);
-    return e == ERR_NOT_FOUND ? ERR_OK : e;
-}
-
 /* Asked before the recount, and after it: retention goes on meanwhile, and says so first. */
 static enum err check_history(struct recount *recount, struct buf *why)
 {
     uint64_t retained_ms;
     const struct reconcile *reconcile = recount->query->reconcile;
-    enum err e = read_retained(recount->truth->store, &recount->keys_arena, &retained_ms);
+    enum err e = store_number(recount->truth->store, META_RETAINED, &retained_ms);
     for (unsigned i = 0; i < reconcile->counters_count && e == ERR_OK; i++) {
         const struct definition *definition = recount->definitions[i];
         const char *wrong = NULL;
