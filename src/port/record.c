@@ -4,8 +4,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "core/event.h"
 #include "core/name.h"
 #include "core/number.h"
+#include "core/rules.h"
 
 enum { FORMAT = 1 };
 
@@ -388,6 +390,29 @@ static void read_kind(struct reading *reading, struct port_record *record)
     }
 }
 
+/* Whether they are as dimensions_write makes them: they become part of a key, and leave in replies
+ * as they are. Uses the parser, so the line's own values are gone. */
+static bool dimensions_are_canonical(struct json_parser *parser, struct arena *arena,
+                                     struct bytes dimensions)
+{
+    char *text = arena_zalloc(arena, dimensions.size + JSON_PADDING);
+    struct dimension pairs[RULES_DIMENSIONS_MAX];
+    struct json_value root;
+    struct json_iter each;
+    uint32_t count = 0;
+    if (dimensions.size) memcpy(text, dimensions.data, dimensions.size);
+    if (!json_parse(parser, bytes_of(text, dimensions.size), &root)) return false;
+    for (json_each(&root, &each); json_next(&each); count++) {
+        if (count == RULES_DIMENSIONS_MAX || each.value.type != JSON_STRING) return false;
+        pairs[count] = (struct dimension){each.key, each.value.string};
+        if (count && bytes_compare(pairs[count - 1].key, each.key) >= 0) return false;
+    }
+    size_t size = dimensions_size(pairs, count);
+    struct buf again = {.data = arena_alloc(arena, size), .capacity = size, .max = size};
+    dimensions_write(&again, pairs, count);
+    return bytes_equal(buf_bytes(&again), dimensions);
+}
+
 static bool find_kind(const struct json_value *value, enum port_kind *kind_out)
 {
     for (unsigned i = 0; i <= PORT_END && value->type == JSON_STRING; i++) {
@@ -412,6 +437,9 @@ bool port_record_read(struct json_parser *parser, struct bytes line, struct aren
         read_kind(&reading, record_out);
     else
         wrong(&reading, "is of no kind that this version knows");
+    struct bytes dimensions = record_out->dimensions;
+    if (!reading.why && dimensions.data && !dimensions_are_canonical(parser, arena, dimensions))
+        wrong(&reading, "has dimensions in another form than tally's");
     *why_out = reading.why;
     return reading.why == NULL;
 }

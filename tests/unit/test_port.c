@@ -64,6 +64,10 @@ static void a_cell_comes_back_as_it_was_extremes_and_all(void **state)
     arena_release(&arena);
 }
 
+#define CELL_OF(dimensions)                                                                         \
+    "{\"kind\":\"cell\",\"tenant\":\"a\",\"counter\":\"b\",\"durationSeconds\":0,\"bucket\":\"0\"," \
+    "\"added\":\"1\",\"subbed\":\"0\",\"updatedAt\":\"0\",\"dimensions\":\"" dimensions "\"}"
+
 static void what_is_no_line_of_an_export_is_refused_with_a_reason(void **state)
 {
     (void)state;
@@ -80,6 +84,12 @@ static void what_is_no_line_of_an_export_is_refused_with_a_reason(void **state)
         "{\"kind\":\"state\",\"tenant\":\"a\",\"counter\":\"b\",\"entity\":\"0\",\"value\":\"\"}",
         "{\"kind\":\"state\",\"tenant\":\"a\",\"counter\":\"b\",\"entity\":\"0g\",\"value\":\"\"}",
         "{\"kind\":\"state\",\"tenant\":\"a\",\"counter\":\"b\",\"entity\":\"g0\",\"value\":\"\"}",
+        CELL_OF("no JSON"),
+        CELL_OF("[]"),
+        CELL_OF("{\\\"k\\\":1}"),
+        CELL_OF("{ \\\"k\\\":\\\"v\\\"}"),
+        CELL_OF("{\\\"k\\\":\\\"v\\\",\\\"a\\\":\\\"v\\\"}"),
+        CELL_OF("{\\\"k\\\":\\\"v\\\",\\\"k\\\":\\\"v\\\"}"),
         "{\"kind\":\"id\",\"print\":\"00\",\"event\":true}",
         "{\"kind\":\"id\",\"print\":\"00112233445566778899aabbccddeeff\",\"event\":77}",
         "{\"kind\":\"id\",\"print\":\"00112233445566778899aabbccddeeff\",\"event\":\"true\"}",
@@ -97,6 +107,10 @@ static void what_is_no_line_of_an_export_is_refused_with_a_reason(void **state)
         assert_false(read_back(lines[i], &arena, &record, &why));
         assert_non_null(why);
     }
+    struct port_record good;
+    const char *wrong;
+    assert_true(read_back(CELL_OF("{\\\"a\\\":\\\"v\\\"}"), &arena, &good, &wrong));
+    assert_true(read_back(CELL_OF("{}"), &arena, &good, &wrong));
     arena_release(&arena);
 }
 
