@@ -68,16 +68,14 @@ static struct op forget_op(struct errands *errands, struct arena *arena,
                           BYTES_NONE);
 }
 
+/* ERR_CONFLICT: the last number is not `before` any more, so somebody asked since it was read. */
 static enum err put_job(struct errands *errands, struct arena *arena, struct errand_job *job,
-                        const struct census *census)
+                        const struct census *census, struct bytes before)
 {
     const struct errand_config *config = &errands->config;
     const struct hash_secret *secret = &config->store->secret;
     struct bytes numbers = object_key(arena, OBJECT_META, META_JOBS);
-    struct bytes before;
     uint64_t id = 0;
-    enum err e = errand_read(errands, arena, numbers, &before);
-    if (e != ERR_OK) return e;
     if (before.size && !object_number_decode(before, &id)) return ERR_CORRUPT;
     job->id = id + 1;
     struct op ops[] = {
@@ -132,20 +130,22 @@ static enum err check_ask(struct errands *errands, const struct errand_ask *ask,
 }
 
 static enum err ask_once(struct errands *errands, struct arena *arena, const struct errand_ask *ask,
-                         struct errand_job *job, struct buf *why)
+                         struct errand_job *job, bool *again_out, struct buf *why)
 {
+    *again_out = false;
     int64_t now_ms = clock_wall_ms(errands->config.clock);
     struct bytes name =
         ask->name.size || ask->kind == ERRAND_IMPORT ? ask->name : name_of_now(arena, now_ms);
     struct census census = {.name = name, .kind = ask->kind};
-    enum err e = take_census(errands, arena, &census);
+    struct bytes before;
+    enum err e = errand_read(errands, arena, object_key(arena, OBJECT_META, META_JOBS), &before);
+    if (e == ERR_OK) e = take_census(errands, arena, &census);
     if (e == ERR_OK) e = check_ask(errands, ask, &census, why);
     if (e != ERR_OK) return e;
     *job =
         (struct errand_job){.kind = ask->kind, .name = name, .ids = ask->ids, .asked_ms = now_ms};
-    do
-        e = put_job(errands, arena, job, &census);
-    while (e == ERR_CONFLICT); /* two asked at once */
+    e = put_job(errands, arena, job, &census, before);
+    *again_out = e == ERR_CONFLICT;
     return e;
 }
 
@@ -155,7 +155,11 @@ enum err errand_ask(struct errands *errands, const struct errand_ask *ask, struc
     struct arena arena;
     struct errand_job job = {0};
     arena_init(&arena, 4096);
-    enum err e = ask_once(errands, &arena, ask, &job, why_out);
+    enum err e;
+    bool again;
+    do /* two asked at once: the other one may have taken the name */
+        e = ask_once(errands, &arena, ask, &job, &again, why_out);
+    while (again);
     if (e == ERR_OK) {
         buf_add_u64(id_out, job.id);
         buf_add(name_out, job.name);

@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 
 import { expectError, expectExactly, expectTriple } from './support/expect.mjs';
 import { backedUp, backup, backups, Places, Writers } from './support/errands.mjs';
-import { eventually, times, within } from './support/pace.mjs';
+import { eventually, times, together, within } from './support/pace.mjs';
 import { config, counter, look, over } from './support/rebuild.mjs';
 import { runTally, Server, TOTAL } from './support/server.mjs';
 
@@ -113,6 +113,9 @@ describe('a backup under load', () => {
             expectError(await t.call(method, target), 403, 'forbidden');
         }
         assert.ok(existsSync(places.backup('one', 'MANIFEST')));
+        const crowd = await together(8, () => backup(admin, 'wanted'));
+        assert.deepEqual(crowd.map((reply) => reply.status).sort(), [202, ...Array(7).fill(409)]);
+        assert.equal((await over(admin, crowd.find((reply) => reply.status === 202).body.job)).state, 'done');
         const longest = 'x'.repeat(240); // what a file system has room for, with something in front of it
         assert.equal((await over(admin, (await backup(admin, longest)).body.job)).state, 'done');
         expectExactly(await admin.call('DELETE', `/api/admin/backups/${longest}`), 200, { deleted: true });
