@@ -13,6 +13,7 @@
 #include "core/cell.h"
 #include "core/name.h"
 #include "core/object.h"
+#include "core/reconcile.h"
 #include "core/undo.h"
 
 /* -- Rows -------------------------------------------------------------------------------------- */
@@ -163,10 +164,23 @@ static enum err decide_fail(struct apply *apply, const struct mark_change *chang
     return ERR_OK;
 }
 
+/* Whether a pending row is about an entity as the rules have it: they may be newer than those it
+ * was found useless by. */
+static bool is_wanted(const struct apply *apply, const struct mark_place *place)
+{
+    struct bytes name, tenant, entity_json;
+    bool whole = mark_key_split(place->key, &name, &tenant, &entity_json);
+    must(whole);
+    const struct reconcile *reconcile = apply->rules ? reconcile_find(apply->rules, name) : NULL;
+    return reconcile && reconcile_has_tenant(reconcile, tenant) &&
+           mark_is_entity(entity_json, reconcile);
+}
+
 static enum err decide_forget(struct apply *apply, const struct mark_change *change)
 {
     struct mark mark = row_now(apply, &change->place);
     if (mark.version == 0 || mark.version != change->version) return ERR_CONFLICT;
+    if (mark.pending && is_wanted(apply, &change->place)) return ERR_CONFLICT;
     change_object(apply, change->place.index)->value = BYTES_NONE;
     return count_move(apply, &change->place, false);
 }

@@ -81,7 +81,8 @@ enum mark_step {
     MARK_REQUEST, /* somebody asks for it to be counted */
     MARK_PASS,    /* it was counted: adjust, advance, clear if nothing came meanwhile */
     MARK_FAIL,    /* it could not be counted: only the back-off moves */
-    MARK_FORGET,  /* the row is no longer of use: goes, if it still is what it was */
+    MARK_FORGET,  /* the row is no longer of use: goes, if it still is what it was, unless it is
+                   * pending and the rules of by now want its entity counted */
 };
 
 /* Of an OP_MARK. Decided in one piece: all of it happens, or nothing. */

@@ -63,7 +63,9 @@ bool entity_init(struct entity *entity, const struct entity_config *config, stru
     entity->change.recounted = reconcile->truth == TRUTH_EVENTS;
     entity->change.place = mark_place_of(&entity->arena, &config->store->secret, reconcile->name,
                                          entity->query.tenant, entity->query.entity_json);
-    return read_values(entity, parser) && name_counters(entity);
+    /* A row of before a reload may have all of these keys and others: it is of another cell. */
+    return mark_is_entity(entity_json, reconcile) && read_values(entity, parser) &&
+           name_counters(entity);
 }
 
 void entity_release(struct entity *entity)

@@ -111,6 +111,55 @@ static void a_reload_forgets_the_marks_of_entries_that_left(void **state)
     assert_int_equal(row("c1").version, 0); /* nobody reconciles it any more */
 }
 
+/* Whoever proposes it may go by rules of before a reload. */
+static void a_wanted_mark_is_not_forgotten_by_older_rules(void **state)
+{
+    post("voted", "c1");
+    struct mark_change change = {
+        .step = MARK_FORGET, .place = place("c1"), .version = row("c1").version};
+    struct op op = propose_mark(bytes_str(heart->asks.tenant), &change);
+    assert_int_equal(heart_do(heart, op).err, ERR_CONFLICT);
+    assert_true(row("c1").pending);
+    use(COUNTERS);
+    assert_int_equal(heart_do(heart, op).err, ERR_OK);
+    assert_int_equal(row("c1").version, 0);
+}
+
+#define PAIRS(entity, last)                   \
+    "counters:\n"                             \
+    "- counterName: votes\n"                  \
+    "  dimensions: [conv, user]\n"            \
+    "  rollups: [[conv]]\n"                   \
+    "  rules: [{on: voted, op: increment}]\n" \
+    "reconcile:\n"                            \
+    "- name: convs\n"                         \
+    "  tenants: all\n"                        \
+    "  entity: [" entity "]\n"                \
+    "  source: {postgres: host=nowhere}\n"    \
+    "  counters: {votes: 'SELECT $" last "'}\n"
+
+static bool count_row(void *context, struct bytes key, struct bytes value)
+{
+    ++*(unsigned *)context;
+    return true;
+}
+
+/* Its keys are those of the new entity and one more: the truth of the one is not of the other. */
+static void a_reload_to_a_coarser_entity_counts_nothing_for_the_finer_rows(void **state)
+{
+    unsigned rows = 0, before = asked;
+    use(PAIRS("conv, user", "3"));
+    post("voted", "c1");
+    use(PAIRS("conv", "2"));
+    conv("c1")->votes = 7;
+    pass();
+    assert_int_equal(asked, before);
+    struct bytes prefix = mark_prefix(&heart->asks.arena, BYTES("convs"), BYTES_NONE);
+    enum err e = heart->store->ops->objects(heart->store, prefix, BYTES_NONE, count_row, &rows);
+    assert_int_equal(e, ERR_OK);
+    assert_int_equal(rows, 0);
+}
+
 /* -- Passes ------------------------------------------------------------------------------------ */
 
 /* S2-24. */
@@ -506,6 +555,8 @@ int main(void)
         RECONCILE(a_tenant_has_so_many_marks_and_no_more),
         RECONCILE(rows_that_were_counted_long_ago_are_forgotten),
         RECONCILE(a_reload_forgets_the_marks_of_entries_that_left),
+        RECONCILE(a_wanted_mark_is_not_forgotten_by_older_rules),
+        RECONCILE(a_reload_to_a_coarser_entity_counts_nothing_for_the_finer_rows),
         RECONCILE(any_corruption_is_restored_and_a_second_pass_changes_nothing),
         RECONCILE(a_pass_never_marks_its_own_entity),
         RECONCILE(a_hot_entity_keeps_the_minimum_interval),
