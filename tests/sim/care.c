@@ -142,6 +142,7 @@ static void follow_done(struct care *care, struct model_rebuild *rebuild,
     counter->generation = rebuild->generation;
     counter->since_ms = rebuild->since_ms;
     counter->first_ms = rebuild->first_ms;
+    counter->adjusted = false;
     care->sim->rebuilt++;
 }
 
@@ -259,8 +260,11 @@ static void follow_definition(struct care *care, const struct object_change *cha
     }
     arena_init(&arena, 4096);
     enum err e = definition_decode(change->value, &arena, &said);
-    if (e != ERR_OK || said.generation != counter->generation ||
-        (int64_t)said.since != counter->since_ms)
+    if (care->errand && care->errand->kind == ERRAND_MARK) counter->adjusted = true;
+    if (e != ERR_OK || said.adjusted != counter->adjusted)
+        sim_fail(care->sim, "%s is said to be%s adjusted", ruleset_counter_name(number),
+                 said.adjusted ? "" : " not");
+    if (said.generation != counter->generation || (int64_t)said.since != counter->since_ms)
         sim_fail(care->sim, "%s is said to have generation %u since %lld, expected %u since %lld",
                  ruleset_counter_name(number), said.generation, (long long)said.since,
                  counter->generation, (long long)counter->since_ms);
@@ -402,6 +406,8 @@ static void follow_ops(struct care *care, const struct slice *slice)
             follow_object(care, op);
         else if (op->kind == OP_DELETE)
             follow_delete(care, op);
+        else if (op->kind == OP_MARK)
+            reconcile_decided(care->sim, care->model, care->apply, op);
         else if (op->kind != OP_REPLAY)
             sim_fail(care->sim, "an errand has an operation of kind %d", op->kind);
         causes += is_cause(care->apply, op);

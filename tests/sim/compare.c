@@ -337,6 +337,7 @@ static void compare_events(struct sim *sim)
         compare_row(sim, tenant);
     }
     compare_entities(sim);
+    reconcile_compare(sim);
     events_compare_all(sim);
 }
 
@@ -370,7 +371,10 @@ void compare_some(struct sim *sim)
     int32_t duration = plan->durations[dice_below(dice, plan->durations_count)];
     int64_t one = model_bucket(plan->times_ms[dice_below(dice, plan->times_count)], duration);
     int64_t other = model_bucket(plan->times_ms[dice_below(dice, plan->times_count)], duration);
-    switch (dice_below(dice, plan->events ? 6 : 4)) {
+    switch (dice_below(dice, plan->events ? 7 : 4)) {
+    case 6:
+        reconcile_compare(sim);
+        break;
     case 5:
         compare_rule_cells(sim, tenant);
         break;

@@ -30,6 +30,7 @@ static void make_parts(struct sim *sim)
         .limits = {.tenant_cells = plan->limits.tenant_cells,
                    .granularities = plan->limits.granularities,
                    .key_keep_ms = plan->limits.key_keep_ms,
+                   .tenant_marks = plan->limits.tenant_marks,
                    .ids_shared = plan->limits.ids_shared},
         .batch_ops_max = plan->batch_ops_max,
         .batches_max = plan->batches_max,
@@ -52,6 +53,7 @@ static void make_parts(struct sim *sim)
                                               .batch_weight = plan->queue.batch_weight_max,
                                               .propose = errand_propose,
                                               .context = sim});
+    sim->reconciler = reconcile_begin(sim);
 }
 
 /* Whatever is left is refused: `dead` or not, nothing may be under way when parts are freed. */
@@ -65,6 +67,7 @@ static void free_parts(struct sim *sim)
     commit_free(sim->commit);
     tend_free(sim->tend);
     rebuilds_free(sim->rebuilds);
+    reconciler_free(sim->reconciler);
     pthread_mutex_destroy(&sim->enacting);
     if (!traffic_idle(sim)) sim_fail(sim, "a job was never answered");
     queue_free(sim->queue);

@@ -26,6 +26,7 @@ void model_copy(struct model *to, const struct model *from)
     memcpy(to->keys, from->keys, sizeof to->keys);
     memcpy(to->ids, from->ids, sizeof to->ids);
     memcpy(to->rows, from->rows, sizeof to->rows);
+    memcpy(to->marks, from->marks, sizeof to->marks);
     memcpy(to->counters, from->counters, sizeof to->counters);
     to->generation = from->generation;
     to->retained_ms = from->retained_ms;

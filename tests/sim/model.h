@@ -164,6 +164,37 @@ struct model_counter {
     uint32_t generation; /* of the cells that are shown */
     int64_t since_ms;    /* it is made of every event since then */
     int64_t first_ms;    /* and the oldest of them arrived then; INT64_MAX: there is none */
+    bool adjusted;       /* set right by what was counted elsewhere */
+};
+
+/* A row of the dirty queue. */
+struct model_mark {
+    uint64_t version; /* 0: no row */
+    bool pending;
+    int64_t marked_ms;
+    int64_t cause_ms;
+    int64_t updated_ms; /* MODEL_NEVER */
+    int64_t retry_ms;   /* MODEL_NEVER */
+    unsigned failures;
+};
+
+/* One counter of an entity, as a pass found it. */
+struct model_count {
+    unsigned counter;
+    uint32_t generation;
+    int64_t then;
+    int64_t truth;
+};
+
+/* An entity counted anew. */
+struct model_pass {
+    unsigned tenant;
+    unsigned code;
+    uint64_t version; /* of its row when the pass began */
+    unsigned count;
+    struct model_count counts[RULESET_COUNTERS];
+    bool cleared;    /* out */
+    bool unadjusted; /* out: some counter must first be said to be adjusted */
 };
 
 enum model_progress { MODEL_WAITING, MODEL_RUNNING, MODEL_DONE, MODEL_FAILED };
@@ -198,6 +229,7 @@ struct model_limits {
     unsigned granularities;
     int64_t key_keep_ms;
     bool ids_shared;
+    unsigned tenant_marks;          /* 0: as many as there may be */
     unsigned refusals;              /* of events, in the batch that is decided */
     const struct ruleset *rules;    /* in force for what is decided now; NULL: none */
     struct model_outcome *outcomes; /* all there are, to be freed */
@@ -213,6 +245,7 @@ struct model {
     struct model_record keys[MODEL_TENANTS][MODEL_KEYS];
     struct model_id ids[MODEL_TENANTS][MODEL_IDS]; /* shared ones are the first tenant's */
     struct model_row rows[MODEL_TENANTS];
+    struct model_mark marks[MODEL_TENANTS][RULESET_CODES];
     struct model_counter counters[RULESET_COUNTERS];
     uint32_t generation; /* the last one given out */
     int64_t retained_ms; /* events that arrived before may be gone */
@@ -266,6 +299,17 @@ void model_add_garbage(struct model *model, uint32_t generation);
 void model_end_garbage(struct model *model, uint32_t generation);
 /* Whether cells or entities of it are left. */
 bool model_has_generation(const struct model *model, uint32_t generation);
+
+/* model_marks.c: the dirty queue. */
+unsigned model_marks_count(const struct model *model, unsigned tenant);
+/* The entity changed, or somebody asks for it: by what happens next. */
+enum err model_touch(struct model *model, const struct model_limits *limits, int64_t time_ms,
+                     unsigned tenant, unsigned code);
+/* All of it happens, or nothing. */
+enum err model_settle(struct model *model, const struct model_limits *limits, int64_t time_ms,
+                      struct model_pass *pass);
+enum err model_hold_back(struct model_mark *mark, int64_t retry_ms);
+enum err model_forget(struct model_mark *mark, uint64_t version);
 
 /* `generation` is 0 for a direct counter. */
 const struct model_cell *model_find(const struct model *model, unsigned tenant, unsigned name,

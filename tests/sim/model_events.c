@@ -194,6 +194,15 @@ static bool flip_entity(struct passage *passage, bool down, unsigned codes[RULES
     return true;
 }
 
+/* Also if nothing was left to take away: that is a sign of drift. */
+static enum err mark_entity(struct passage *passage, unsigned number, unsigned code)
+{
+    const struct ruleset *rules = passage->limits->rules;
+    if (passage->rebuild || !ruleset_reconciles(rules, number)) return ERR_OK;
+    if (!ruleset_code_is(code, rules->entity)) return ERR_OK;
+    return model_touch(passage->model, passage->limits, passage->stamp_ms, passage->tenant, code);
+}
+
 static enum err follow_rule(struct passage *passage, unsigned number,
                             const struct ruleset_rule *rule)
 {
@@ -207,8 +216,11 @@ static enum err follow_rule(struct passage *passage, unsigned number,
         if (!flip_entity(passage, rule->down, codes, &count)) return ERR_OK;
     }
     enum err e = ERR_OK;
-    for (unsigned i = 0; i < count && amount && e == ERR_OK; i++)
+    for (unsigned i = 0; i < count && amount && e == ERR_OK; i++) {
+        e = mark_entity(passage, number, codes[i]);
+        if (e != ERR_OK) return e;
         e = change_name(passage, counter, MODEL_RULE_NAME(number, codes[i]), rule->down, amount);
+    }
     return e;
 }
 

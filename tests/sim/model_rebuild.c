@@ -1,7 +1,8 @@
 /* model_rebuild.c -- what becomes of whole counters: given a generation, counted again, forgotten.
  *
  * From SPEC.md section 7: a new counter counts from when its rules come into force; a rebuild is
- * refused once retention has dropped events that went into a total of all time. */
+ * refused once retention has dropped events that went into a total of all time, or something else
+ * than events went into it. */
 #include "base/must.h"
 #include "model.h"
 
@@ -10,7 +11,10 @@ void model_enact(struct model *model, const struct ruleset *rules, int64_t time_
     for (unsigned i = 0; i < RULESET_COUNTERS; i++) {
         struct model_counter *counter = &model->counters[i];
         if (!rules->counters[i].there || counter->known) continue;
-        *counter = (struct model_counter){true, ++model->generation, time_ms, INT64_MAX};
+        *counter = (struct model_counter){.known = true,
+                                          .generation = ++model->generation,
+                                          .since_ms = time_ms,
+                                          .first_ms = INT64_MAX};
     }
 }
 
@@ -25,6 +29,7 @@ enum err model_may_rebuild(const struct model *model, const struct ruleset *rule
 {
     if (!rules || !rules->counters[counter].there) return ERR_NOT_FOUND;
     if (force || !model_keeps_totals(&rules->counters[counter])) return ERR_OK;
+    if (model->counters[counter].adjusted) return ERR_HISTORY;
     return model->retained_ms > model->counters[counter].since_ms ? ERR_HISTORY : ERR_OK;
 }
 

@@ -129,6 +129,8 @@ static void plan_events(struct plan *plan, struct dice *dice)
     plan->archive_ms = DICE_PICK(dice, archive_ms);
     plan->retention_ms = DICE_PICK(dice, retention_ms);
     plan->rebuild_weight = dice_chance(dice, 60) ? 2 + dice_below(dice, 10) : 0;
+    plan->reconcile_weight = dice_chance(dice, 60) ? 5 + dice_below(dice, 40) : 0;
+    plan->limits.tenant_marks = dice_chance(dice, 20) ? 1 + dice_below(dice, 4) : 0;
     plan->segment_bytes = (uint64_t)dice_between(dice, 40, 60) * PAGE;
     plan->queue.batch_weight_max = 10 * PAGE;
     plan->rulesets_count = 1 + dice_below(dice, SIM_RULESETS);

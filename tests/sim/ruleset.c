@@ -41,6 +41,22 @@ void ruleset_json(unsigned code, char out[static RULESET_JSON_SIZE])
     snprintf(out + used, RULESET_JSON_SIZE - used, "}");
 }
 
+bool ruleset_code_is(unsigned code, unsigned parts)
+{
+    return (code % 3 > 0) == ((parts & RULESET_A) > 0) &&
+           (code / 3 % 3 > 0) == ((parts & RULESET_B) > 0) &&
+           (code / 9 > 0) == ((parts & RULESET_P) > 0);
+}
+
+bool ruleset_reconciles(const struct ruleset *rules, unsigned counter)
+{
+    const struct ruleset_counter *it = &rules->counters[counter];
+    if (!rules->entity || !it->there || it->mode != RULESET_PERSISTENT) return false;
+    for (unsigned i = 0; i < it->sets_count; i++)
+        if (it->sets[i] == rules->entity) return true;
+    return false;
+}
+
 /* ---- throwing one ---- */
 
 static void make_sets(struct ruleset_counter *counter, struct dice *dice)
@@ -85,6 +101,19 @@ static void make_series(struct ruleset_counter *counter, struct dice *dice)
     if (dice_chance(dice, 50)) counter->keep_ms = 1000 * dice_between(dice, 1, 90000);
 }
 
+/* One of the sets of a persistent counter, if they have any parts; whoever keeps it is listed. */
+static void make_entity(struct ruleset *rules, struct dice *dice)
+{
+    unsigned most = 0;
+    for (unsigned i = 0; i < RULESET_COUNTERS; i++) {
+        const struct ruleset_counter *counter = &rules->counters[i];
+        unsigned set = counter->sets[dice_below(dice, counter->sets_count)];
+        if (!counter->there || counter->mode != RULESET_PERSISTENT || set == 0) continue;
+        if (dice_below(dice, ++most) == 0) rules->entity = set;
+    }
+    if (dice_chance(dice, 20)) rules->entity = 0;
+}
+
 void ruleset_make(struct ruleset *rules, struct dice *dice)
 {
     memset(rules, 0, sizeof *rules);
@@ -102,6 +131,7 @@ void ruleset_make(struct ruleset *rules, struct dice *dice)
     }
     for (unsigned type = 0; type < RULESET_TYPES; type++)
         if (dice_chance(dice, 20)) rules->statuses[type] = 1 + dice_below(dice, RULESET_STATUSES);
+    make_entity(rules, dice);
 }
 
 /* ---- writing one ---- */
@@ -155,6 +185,20 @@ static void write_counter(struct buf *buf, const struct ruleset_counter *counter
         write_rule(buf, &counter->rules[i]);
 }
 
+/* Nobody ever connects: the simulator is the source. */
+static void write_reconcile(struct buf *buf, const struct ruleset *rules)
+{
+    if (!rules->entity) return;
+    unsigned tenant = 1 + (unsigned)__builtin_popcount(rules->entity);
+    buf_addf(buf, "reconcile:\n- name: " RULESET_RECONCILE "\n  tenants: all\n  entity: ");
+    write_set(buf, rules->entity);
+    buf_addf(buf, "\n  source: {postgres: host=nowhere}\n  scanEvery: 1s\n  scanLimit: 4\n"
+                  "  minInterval: 5s\n  singleFlight: [{every: 1s}]\n  counters:\n");
+    for (unsigned i = 0; i < RULESET_COUNTERS; i++)
+        if (ruleset_reconciles(rules, i))
+            buf_addf(buf, "    %s: SELECT count(*) FROM t WHERE t = $%u\n", names[i], tenant);
+}
+
 void ruleset_write(const struct ruleset *rules, struct buf *buf)
 {
     bool any = false;
@@ -171,5 +215,6 @@ void ruleset_write(const struct ruleset *rules, struct buf *buf)
         any = true;
         buf_addf(buf, "  %s: %s\n", types[type], ruleset_status(rules->statuses[type]));
     }
+    write_reconcile(buf, rules);
     buf_addf(buf, "log: {level: warn}\n"); /* so that it is never empty */
 }

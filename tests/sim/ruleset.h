@@ -54,11 +54,18 @@ struct ruleset_counter {
 struct ruleset {
     struct ruleset_counter counters[RULESET_COUNTERS];
     unsigned statuses[RULESET_TYPES]; /* 1 to RULESET_STATUSES; 0: none */
+    unsigned entity;                  /* parts of what is reconciled; 0: nothing is */
 };
+
+#define RULESET_RECONCILE "truth" /* the name of the one entry */
 
 const char *ruleset_counter_name(unsigned counter);
 const char *ruleset_status(unsigned status);
 const char *ruleset_type(unsigned type);
+/* Whether a cell of this code is kept for exactly these parts. */
+bool ruleset_code_is(unsigned code, unsigned parts);
+/* Whether the counter is listed in the entry. */
+bool ruleset_reconciles(const struct ruleset *rules, unsigned counter);
 /* The canonical JSON of what a cell is kept for, into `out`. */
 #define RULESET_JSON_SIZE 64
 void ruleset_json(unsigned code, char out[static RULESET_JSON_SIZE]);

@@ -122,11 +122,12 @@ static void live(const struct options *options, uint64_t seed, const char *dir)
     sim_run(sim, dir);
     if (sim->verbose)
         printf(
-            "%llu answers, %llu of them 503, %llu crashes, %llu reloads, %llu rebuilds, %u events "
-            "and duplicates, last sequence %llu\n",
+            "%llu answers, %llu of them 503, %llu crashes, %llu reloads, %llu rebuilds, %llu passes, "
+            "%llu of them overtaken, %u events and duplicates, last sequence %llu\n",
             (unsigned long long)sim->answers, (unsigned long long)sim->failures,
             (unsigned long long)sim->crashes, (unsigned long long)sim->reloads,
-            (unsigned long long)sim->rebuilt, sim->events,
+            (unsigned long long)sim->rebuilt, (unsigned long long)sim->passes,
+            (unsigned long long)sim->overtaken, sim->events,
             (unsigned long long)sim->chain.shown.sequence);
     free(sim);
 }

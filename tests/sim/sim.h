@@ -11,6 +11,7 @@
  *   reload.c    other rules, brought into force as a reload does it
  *   care.c      rebuilds, retention and the removal of counters, as batches show them
  *   rebuild.c   asking for those, and doing them step by step
+ *   reconcile.c records that change behind the counters' back, and counting them
  *   compare.c   reads, and whether they show what the model shows
  *   steps.c     what happens next
  *
@@ -26,6 +27,7 @@
 #include "commit/enact.h"
 #include "dice.h"
 #include "disk.h"
+#include "reconcile/reconciler.h"
 #include "support/asks.h"
 #include "tend/rebuild.h"
 #include "tend/tend.h"
@@ -78,6 +80,7 @@ struct plan {
     int64_t archive_ms;
     int64_t retention_ms;
     unsigned rebuild_weight;
+    unsigned reconcile_weight;
 };
 
 /* A request as its client remembers it. */
@@ -115,7 +118,14 @@ struct probe {
 };
 
 /* A job that is no client's and not of those who tend. */
-enum errand_kind { ERRAND_RELOAD, ERRAND_STEP, ERRAND_ASK, ERRAND_FORGET, ERRAND_DELETE };
+enum errand_kind {
+    ERRAND_RELOAD,
+    ERRAND_STEP,
+    ERRAND_ASK,
+    ERRAND_FORGET,
+    ERRAND_DELETE,
+    ERRAND_MARK
+};
 
 struct errand {
     struct sim *sim;
@@ -157,6 +167,7 @@ struct sim {
     struct commit *commit;
     struct tend *tend;
     struct rebuilds *rebuilds;
+    struct reconciler *reconciler;
     pthread_mutex_t enacting;
     struct probe probe;
     struct chain chain;
@@ -175,6 +186,10 @@ struct sim {
     unsigned asked;               /* for rebuilds */
     bool failed_errand;           /* the last one failed for a reason */
     enum err refused;             /* the last step of a rebuild, for this */
+
+    /* What the counters of each entity should be: kept elsewhere, and never lost. */
+    int64_t records[MODEL_TENANTS][RULESET_COUNTERS][RULESET_CODES];
+    struct model_pass pass; /* that is under way */
 
     struct chain picture; /* the chain when the disk's picture was taken */
     bool pictured;
@@ -206,7 +221,9 @@ struct sim {
     uint64_t failures; /* answers 503 */
     uint64_t reloads;
     uint64_t rebuilt;
-    unsigned events; /* in history at the end, duplicates too */
+    uint64_t passes;
+    uint64_t overtaken; /* of them, by something that came meanwhile */
+    unsigned events;    /* in history at the end, duplicates too */
 };
 
 /* Says what is wrong and ends the process: the seed is the bug report. */
@@ -291,6 +308,15 @@ void rebuild_all(struct sim *sim);         /* until nothing is left to do */
 void rebuild_ask_some(struct sim *sim);    /* somebody asks for one */
 void rebuild_forget_some(struct sim *sim); /* an operator forgets a counter */
 void rebuild_delete_some(struct sim *sim); /* or removes one tenant's cells of it */
+
+/* reconcile.c */
+struct reconciler *reconcile_begin(struct sim *sim);
+void reconcile_some(struct sim *sim);     /* a scan and a few passes */
+void reconcile_ask_some(struct sim *sim); /* records change, and somebody may ask for a pass */
+void reconcile_all(struct sim *sim);      /* until everything is right */
+void reconcile_compare(struct sim *sim);  /* the dirty queue with the model's */
+void reconcile_decided(struct sim *sim, struct model *model, const struct apply *apply,
+                       const struct op *op);
 
 /* compare.c */
 void compare_all(struct sim *sim);

@@ -140,10 +140,14 @@ static void step_fault(struct sim *sim)
 
 static void busy_step(struct sim *sim)
 {
-    switch (dice_below(&sim->dice, sim->plan.rebuild_weight ? 7 : 5)) {
+    switch (dice_below(&sim->dice, 9)) {
+    case 7:
+    case 8:
+        if (sim->plan.reconcile_weight) reconcile_some(sim);
+        break;
     case 5:
     case 6:
-        rebuild_some(sim);
+        if (sim->plan.rebuild_weight) rebuild_some(sim);
         break;
     case 0:
     case 1:
@@ -242,6 +246,12 @@ static void step_operator(struct sim *sim)
     bury(sim);
 }
 
+static void step_reconcile(struct sim *sim)
+{
+    dice_chance(&sim->dice, 30) ? reconcile_ask_some(sim) : reconcile_some(sim);
+    bury(sim);
+}
+
 /* With several of them waiting inside one another the first has to wait for the last: a little of
  * that will do. */
 void step_meanwhile(struct sim *sim)
@@ -249,13 +259,15 @@ void step_meanwhile(struct sim *sim)
     static void (*const steps[])(struct sim * sim) = {
         traffic_push,  traffic_push, traffic_push, step_turn_any, step_turn_any,
         step_sync_any, step_tend,    step_clock,   compare_some,  traffic_retry};
+    static void (*const others[])(struct sim * sim) = {rebuild_ask_some, reload_push,
+                                                       reconcile_ask_some};
     struct dice *dice = &sim->dice;
     if (dice_chance(dice, sim->plan.crash_weight)) {
         life_die(sim);
     } else if (dice_chance(dice, sim->plan.fault_weight)) {
         step_fault(sim);
     } else if (sim->errands_depth == 1 && dice_chance(dice, 10)) {
-        dice_chance(dice, 50) ? rebuild_ask_some(sim) : reload_push(sim);
+        DICE_PICK(dice, others)(sim);
     } else {
         DICE_PICK(dice, steps)(sim);
     }
@@ -273,11 +285,12 @@ static const struct {
     unsigned weight; /* 0: the plan's */
     void (*run)(struct sim *sim);
 } steps[] = {
-    {"crash", 0, step_crash},    {"fault", 0, step_fault},     {"push", 90, traffic_push},
-    {"turn", 60, step_turn_any}, {"sync", 40, step_sync_any},  {"clock", 15, step_clock},
-    {"tend", 15, step_tend},     {"read", 20, compare_some},   {"retry", 10, traffic_retry},
-    {"heal", 6, step_heal},      {"drain", 3, step_drain},     {"restart", 1, step_restart},
-    {"reload", 5, step_reload},  {"rebuild", 0, step_rebuild}, {"operator", 0, step_operator},
+    {"crash", 0, step_crash},         {"fault", 0, step_fault},     {"push", 90, traffic_push},
+    {"turn", 60, step_turn_any},      {"sync", 40, step_sync_any},  {"clock", 15, step_clock},
+    {"tend", 15, step_tend},          {"read", 20, compare_some},   {"retry", 10, traffic_retry},
+    {"heal", 6, step_heal},           {"drain", 3, step_drain},     {"restart", 1, step_restart},
+    {"reload", 5, step_reload},       {"rebuild", 0, step_rebuild}, {"operator", 0, step_operator},
+    {"reconcile", 0, step_reconcile},
 };
 
 static unsigned weight_of(const struct sim *sim, unsigned index)
@@ -286,6 +299,7 @@ static unsigned weight_of(const struct sim *sim, unsigned index)
     if (steps[index].run == step_fault) return sim->plan.fault_weight;
     if (steps[index].run == step_rebuild) return sim->plan.rebuild_weight;
     if (steps[index].run == step_operator) return sim->plan.rebuild_weight / 2;
+    if (steps[index].run == step_reconcile) return sim->plan.reconcile_weight;
     return steps[index].weight;
 }
 
@@ -331,6 +345,9 @@ void steps_run(struct sim *sim)
     compare_all(sim);
     sim->doing = "the last rebuild";
     rebuild_all(sim);
+    compare_all(sim);
+    sim->doing = "the last recount";
+    reconcile_all(sim);
     compare_all(sim);
     sweep_all(sim);
     traffic_ask_keys(sim);
