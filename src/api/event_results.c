@@ -77,7 +77,7 @@ static struct totals job_totals(const struct job *job)
 {
     struct totals totals = {0};
     for (uint32_t i = 0; i < job->count; i++) {
-        ops_ahead(&job->ops[i], job->count - i);
+        events_ahead(&job->ops[i], job->count - i);
         total_add(&totals, &job->ops[i]);
     }
     return totals;
@@ -119,7 +119,7 @@ void events_finish_many(struct call *call)
     if (job->count) reply_sequence(reply, job->sequence);
     int64_t now = now_ms(call);
     for (uint32_t i = 0; i < job->count; i++) {
-        ops_ahead(&job->ops[i], job->count - i);
+        events_ahead(&job->ops[i], job->count - i);
         events_count(&job->ops[i], now);
     }
 }

@@ -18,11 +18,19 @@ static inline void ahead_of(const void *at, size_t size)
         __builtin_prefetch((const char *)at + i, 1);
 }
 
-/* `ops` is the one at hand, `left` how many there are from it on. */
+/* `ops` is the one at hand, `left` how many there are from it on. Of decided events only this:
+ * their projections were their batch's, which may be gone. */
+static inline void events_ahead(const struct op *ops, uint32_t left)
+{
+    enum { EVENT = 9 };
+    if (left > EVENT && ops[EVENT].event) ahead_of(ops[EVENT].event, sizeof(struct event));
+}
+
+/* The same for events that are being decided. */
 static inline void ops_ahead(const struct op *ops, uint32_t left)
 {
-    enum { CHANGES = 2, PROJECTION = 5, EVENT = 9 };
-    if (left > EVENT && ops[EVENT].event) ahead_of(ops[EVENT].event, sizeof(struct event));
+    enum { CHANGES = 2, PROJECTION = 5 };
+    events_ahead(ops, left);
     if (left > PROJECTION && ops[PROJECTION].event)
         ahead_of(ops[PROJECTION].event->projection, sizeof(struct projection));
     if (left > CHANGES && ops[CHANGES].event && ops[CHANGES].event->projection) {
