@@ -221,17 +221,7 @@ export class Disk {
 
     #moved(at, from, to) {
         const node = this.#now.get(from);
-        if (node.isDirectory) {
-            // Of a directory that was made lately: what is in it goes along, wherever a cut leaves it.
-            this.#change(at, [from, to], (names) => {
-                for (const [name, below] of [...names]) {
-                    if (name !== from && !name.startsWith(`${from}/`)) continue;
-                    names.delete(name);
-                    names.set(to + name.slice(from.length), below);
-                }
-            });
-            return;
-        }
+        if (node.isDirectory) throw new Error(`the log renames a directory, ${from}`);
         this.#change(at, [from, to], (names) => {
             names.delete(from);
             names.set(to, node);

@@ -66,28 +66,6 @@ const rounds = Number(flags.rounds);
 const seed = Number(flags.seed);
 const random = randomFrom(seed);
 
-/** Backs up without end, onto another disk: links to the store's files come and go all the time. */
-class BackupWorker extends SoloWorker {
-    #count = 0;
-
-    async step(connection) {
-        const name = `b${++this.#count}`;
-        const token = tokenFor('operator', { scope: 'admin' });
-        const asked = await connection.call('POST', '/api/admin/backups', { token, body: { name } });
-        for (let state = asked.status === 202 ? 'waiting' : 'failed'; state === 'waiting' || state === 'running';) {
-            await sleep(5);
-            state = (await connection.call('GET', `/api/admin/jobs/${asked.body.job}`, { token })).body.state;
-        }
-        if (this.#count > 2) await connection.call('DELETE', `/api/admin/backups/b${this.#count - 2}`, { token });
-    }
-
-    async settle() {}
-
-    async verify() {
-        return [];
-    }
-}
-
 /** A disk with a data directory, which the first start makes, and the workers that know what should be in it. */
 class World {
     disk = realpathSync(newDirectory('powercut'));
@@ -113,12 +91,12 @@ class World {
         this.workers.push(one(SoloWorker, 'fleeting', { expiring: true }), one(CrowdWorker, 'crowd'), one(TransferWorker, 'transfer'));
         this.workers.push(one(BulkWorker, 'bulk'), one(Watcher, 'watcher', this.workers));
         const rebuilder = one(RebuildWorker, 'rebuilder', tokenFor('operator', { scope: 'admin' }), { forgetful });
-        this.workers.push(rebuilder, one(BackupWorker, 'backups'));
+        this.workers.push(rebuilder);
         for (let i = 0; i < 3; i++) this.workers.push(one(EventWorker, `events-${i}`, book));
         this.workers.push(one(OwnerWorker, 'owner', book), one(EventWatcher, 'event-watcher', book));
         const options = { rebuilder, retentionMs: forgetful ? 1000 : Infinity };
         this.workers.push(one(HistoryReader, 'history-reader', book, options), one(EventAuditor, 'auditor', book, options));
-        this.#settings = { ...SETTINGS, 'ops.dir': `${this.disk}.ops`, ...(forgetful && { 'events.retention': '1s' }) };
+        this.#settings = forgetful ? { ...SETTINGS, 'events.retention': '1s' } : SETTINGS;
         writeFileSync(this.rulesFile, RULES);
     }
 
@@ -219,7 +197,6 @@ class World {
 
     remove() {
         removeDirectory(this.disk);
-        removeDirectory(`${this.disk}.ops`);
         rmSync(this.log, { force: true });
         rmSync(this.rulesFile, { force: true });
     }
