@@ -17,7 +17,7 @@ import { tokenFor } from '../e2e/support/tokens.mjs';
 import { EventAuditor } from './event_audit.mjs';
 import { EventBook } from './event_book.mjs';
 import { RULES } from './event_model.mjs';
-import { EventWatcher, EventWorker, HistoryReader, OwnerWorker, RebuildWorker } from './event_workers.mjs';
+import { EventWatcher, EventWorker, HistoryReader, OwnerWorker, RebuildWorker, RoomWorker } from './event_workers.mjs';
 import { between, randomFrom } from './random.mjs';
 import { BulkWorker, KeyedWorker, PlainWorker, TransferWorker } from './workers.mjs';
 
@@ -26,7 +26,7 @@ const CRASH_POINTS = [
     'journal.segment.before_switch', 'journal.segment.after_switch', 'checkpoint.before_flush', 'checkpoint.after_flush',
     'checkpoint.before_applied', 'checkpoint.after_applied', 'checkpoint.before_trim', 'registry.ingest.before', 'registry.ingest.after',
     'registry.run.before_rename', 'registry.merge.after', 'registry.filter.before_rename', 'archive.before_seal', 'archive.after_seal', 'retain.before_drop',
-    'rebuild.before_chunk', 'rebuild.after_chunk', 'rebuild.swap', 'rebuild.after_swap',
+    'rebuild.before_chunk', 'rebuild.after_chunk', 'rebuild.swap', 'rebuild.after_swap', 'reconcile.scanned',
 ]; // journal.restart.before_header needs a failing disk: tests/e2e/disk-full.test.mjs passes it
 
 const CYCLE = CRASH_POINTS.length + Math.floor((CRASH_POINTS.length - 1) / 3); // rounds that pass them all
@@ -44,7 +44,7 @@ const SETTINGS = {
 const RETENTION_MS = 1500;
 const ADMIN = tokenFor('operator', { scope: 'admin' });
 
-const { values: flags } = parseArgs({ options: { rounds: { type: 'string', default: '30' }, seed: { type: 'string', default: String(Date.now() % 1000000) } } });
+const { values: flags } = parseArgs({ options: { rounds: { type: 'string', default: '33' }, seed: { type: 'string', default: String(Date.now() % 1000000) } } });
 const rounds = Number(flags.rounds);
 const seed = Number(flags.seed);
 const random = randomFrom(seed);
@@ -84,9 +84,18 @@ class World {
     }
 
     add(kind, name, ...rest) {
-        const worker = new kind(this.#tenant, name, randomFrom(seed + this.workers.length), ...rest);
+        return this.#addFor(this.#tenant, kind, name, ...rest);
+    }
+
+    #addFor(tenant, kind, name, ...rest) {
+        const worker = new kind(tenant, name, randomFrom(seed + this.workers.length), ...rest);
         this.workers.push(worker);
         return worker;
+    }
+
+    /** A tenant of its own: what is recounted from history is then soon recounted. */
+    addRooms() {
+        this.#addFor(new Tenant(null, 'rooms', tokenFor('rooms')), RoomWorker, 'rooms', new EventBook());
     }
 
     addEventWorkers({ senders, ...options }) {
@@ -116,6 +125,7 @@ async function makeWorld() {
     world.add(BulkWorker, 'bulk');
     const rebuilder = world.add(RebuildWorker, 'rebuilder', ADMIN);
     world.addEventWorkers({ senders: 4, rebuilder });
+    world.addRooms();
     const server = await world.server().start();
     await TransferWorker.open(server.tenant('crash'));
     await server.stop();

@@ -52,6 +52,18 @@ export const RULES = `counters:
     dimensions: [region]
     rollups: [[]]
     rules: [{ on: thing.made, op: increment }]
+  - counterName: seats
+    dimensions: [room]
+    rules: [{ on: seat.taken, op: increment, amount: payload.size }]
+reconcile:
+  - name: rooms
+    tenants: [rooms]
+    entity: [room]
+    source: { events: true }
+    counters: [seats]
+    scanEvery: 10ms
+    minInterval: 1ms
+    singleFlight: [{ every: 0s }]
 `;
 
 export const REGIONS = ['north', 'east', 'south', 'west'];

@@ -5,6 +5,8 @@
 //                     workers send at the same time
 //     OwnerWorker     the events of one owner, one after the other, for counters that clamp or know
 //                     states
+//     RoomWorker      events of a reconciled counter, and requests to count it: passes come and go
+//                     while it sends; with nothing under way, the next one sets the counter right
 //     RebuildWorker   has one counter after the other rebuilt, and sees every job to its end. Where
 //                     events are let go of it may be refused, or overtaken, for that reason
 //     EventWatcher    only reads: a count of increments never falls, is never below what was
@@ -154,6 +156,61 @@ export class OwnerWorker extends Sender {
     }
 
     async verify() {
+        return this.book.takeWrong();
+    }
+}
+
+export class RoomWorker extends Sender {
+    static ROOMS = Array.from({ length: 20 }, (_, index) => `r${index}`);
+    #room = 'r0';
+    #at = `/api/reconcile/${this.tenant.id}/rooms`;
+
+    choose() {
+        return Array.from({ length: between(this.random, 1, 6) }, () => ({ event: this.#chooseEvent() }));
+    }
+
+    #chooseEvent() {
+        const past = this.book.order;
+        if (this.random() < 0.1 && past.length) return pick(this.random, past).event;
+        return {
+            eventId: this.newId(), type: 'seat.taken', occurredAt: new Date().toISOString(),
+            dimensions: { room: this.#room },
+            payload: { size: between(this.random, 1, 9) },
+        };
+    }
+
+    /** A room for a while, then another: what a pass left wrong is not marked again by chance. */
+    async step(connection) {
+        if (this.random() < 0.15) this.#room = pick(this.random, RoomWorker.ROOMS);
+        await super.step(connection);
+        if (this.random() > 0.05) return;
+        const room = pick(this.random, RoomWorker.ROOMS);
+        const reply = await this.ask(connection, 'POST', `${this.#at}/request`, { body: { room } });
+        if (reply.status !== 200) this.book.complain(`a request was answered ${reply.status} ${reply.text}`);
+    }
+
+    /** Marks that a dead worker left are taken up by the next. */
+    async #awaitMarks(connection) {
+        const end = Date.now() + 30000;
+        for (;;) {
+            const { body } = await this.ask(connection, 'GET', `${this.#at}/status`);
+            if (body?.pending === 0) return;
+            if (Date.now() > end) throw new Error(`marks are stuck: ${JSON.stringify(body)}`);
+            await sleep(20);
+        }
+    }
+
+    async #checkRoom(connection, room) {
+        const taken = this.book.order.filter(({ event }) => event.dimensions.room === room).reduce((sum, { event }) => sum + event.payload.size, 0);
+        const { net } = await this.triple(connection, 'seats', `?dim.room=${room}`);
+        if (net !== BigInt(taken)) this.book.complain(`${room} has ${net} seats taken after a pass, the events say ${taken}`);
+        const reply = await this.ask(connection, 'POST', `${this.#at}/run`, { body: { room } });
+        if (reply.body?.diff?.seats !== '0') this.book.complain(`a pass of ${room} with nothing to do is answered ${reply.text}`);
+    }
+
+    async verify(connection) {
+        await this.#awaitMarks(connection);
+        for (const room of RoomWorker.ROOMS) await this.#checkRoom(connection, room);
         return this.book.takeWrong();
     }
 }
