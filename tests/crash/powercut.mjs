@@ -30,7 +30,7 @@ import { Disk } from './disk.mjs';
 import { EventAuditor } from './event_audit.mjs';
 import { EventBook } from './event_book.mjs';
 import { RULES } from './event_model.mjs';
-import { EventWatcher, EventWorker, HistoryReader, OwnerWorker, RebuildWorker } from './event_workers.mjs';
+import { EventWatcher, EventWorker, HistoryReader, OwnerWorker, RebuildWorker, RoomWorker } from './event_workers.mjs';
 import { between, randomFrom } from './random.mjs';
 import { CrowdWorker, SoloWorker, Watcher } from './witnesses.mjs';
 import { BulkWorker, KeyedWorker, PlainWorker, TransferWorker } from './workers.mjs';
@@ -96,6 +96,8 @@ class World {
         this.workers.push(one(OwnerWorker, 'owner', book), one(EventWatcher, 'event-watcher', book));
         const options = { rebuilder, retentionMs: forgetful ? 1000 : Infinity };
         this.workers.push(one(HistoryReader, 'history-reader', book, options), one(EventAuditor, 'auditor', book, options));
+        const rooms = new Tenant(null, 'rooms', tokenFor('rooms'));
+        if (!forgetful) this.workers.push(new RoomWorker(rooms, 'rooms', randomFrom(seed + 1000 * number + this.workers.length), new EventBook()));
         this.#settings = forgetful ? { ...SETTINGS, 'events.retention': '1s' } : SETTINGS;
         writeFileSync(this.rulesFile, RULES);
     }
