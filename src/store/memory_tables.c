@@ -138,6 +138,7 @@ static void put_key(struct tables *tables, const struct read_key *read)
     buf_init(&value, SIZE_MAX / 2);
     buf_add(&value, bytes_of(&read->value, sizeof read->value));
     buf_add(&value, read->value.outcome);
+    must(value.data);
     tables_put(tables, KEYS, bytes_of(&read->print, sizeof read->print), buf_bytes(&value));
     buf_release(&value);
 }

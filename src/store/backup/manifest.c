@@ -169,18 +169,26 @@ static enum err write_file(const char *path, struct bytes bytes)
     return e;
 }
 
-enum err manifest_write(const char *dir, const struct manifest *manifest)
+/* Under another name first, so that a manifest is there whole or not at all. */
+static enum err write_beside(const char *dir, struct bytes text)
 {
     char beside[TREE_PATH_MAX];
     char path[TREE_PATH_MAX];
+    enum err e = tree_path(beside, dir, MANIFEST_NAME ".new");
+    if (e != ERR_OK) return e;
+    e = tree_path(path, dir, MANIFEST_NAME);
+    if (e != ERR_OK) return e;
+    e = write_file(beside, text);
+    if (e != ERR_OK) return e;
+    return rename(beside, path) == 0 ? tree_sync_dir(dir) : ERR_STORAGE;
+}
+
+enum err manifest_write(const char *dir, const struct manifest *manifest)
+{
     struct buf text;
     buf_init(&text, MANIFEST_BYTES_MAX);
     manifest_encode(&text, manifest);
-    enum err e = text.failed ? ERR_STORAGE : tree_path(beside, dir, MANIFEST_NAME ".new");
-    if (e == ERR_OK) e = tree_path(path, dir, MANIFEST_NAME);
-    if (e == ERR_OK) e = write_file(beside, buf_bytes(&text));
-    if (e == ERR_OK && rename(beside, path) != 0) e = ERR_STORAGE;
-    if (e == ERR_OK) e = tree_sync_dir(dir);
+    enum err e = text.failed ? ERR_STORAGE : write_beside(dir, buf_bytes(&text));
     buf_release(&text);
     return e;
 }
