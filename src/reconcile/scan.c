@@ -81,12 +81,15 @@ static void share_add(struct walk *walk, struct share *share, struct bytes entit
 {
     struct arena *arena = walk->scan->arena;
     unsigned most = (unsigned)walk->scan->reconcile->scan_limit;
-    if (share->count == most && !comes_before(mark, &share->rows[most - 1].mark)) return;
-    if (share->count == most) share->count--;
+    bool full = share->count == most;
+    must(!full || share->rows);
+    if (full && !comes_before(mark, &share->rows[most - 1].mark)) return;
+    if (full) share->count--;
     if (share->count == share->capacity) {
         share->capacity = share->capacity * 2 + 4;
         share->rows = grown(arena, share->rows, share->count, share->capacity, sizeof *share->rows);
     }
+    must(share->rows);
     unsigned at = share->count++;
     for (; at > 0 && comes_before(mark, &share->rows[at - 1].mark); at--)
         share->rows[at] = share->rows[at - 1];

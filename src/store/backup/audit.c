@@ -8,9 +8,6 @@
 #include <unistd.h>
 
 #include "store/backup/audit_internal.h"
-#include "store/embedded/embedded.h"
-
-_Static_assert(sizeof AUDIT_SCRATCH == sizeof EMBEDDED_SNAPSHOT, "one scratch directory for both");
 
 void audit_say(struct audit *audit, enum audit_verdict verdict, const char *what,
                const char *format, ...)

@@ -12,7 +12,8 @@
 #include "base/clock.h"
 #include "store/backup/tree.h"
 
-#define AUDIT_SCRATCH "snapshot" /* in a data directory; what a crash leaves is removed */
+#define AUDIT_SCRATCH "snapshot" /* in a data directory, as EMBEDDED_SNAPSHOT: opening removes it \
+                                  */
 
 enum audit_verdict {
     AUDIT_GOOD,

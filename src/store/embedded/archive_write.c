@@ -44,6 +44,7 @@ static struct archive_entry *entry_new(struct archive *archive)
 static struct archive_key entry_key(const struct archive *archive,
                                     const struct archive_entry *entry)
 {
+    must(archive->run.data);
     const char *tenant = archive->run.data + entry->offset;
     return (struct archive_key){bytes_of(tenant, entry->tenant_size), entry->sequence};
 }

@@ -120,7 +120,7 @@ static inline void cache_items_add(struct cache_items *items, uint64_t hash, uin
 }
 void cache_items_sort(struct cache_items *items, struct arena *arena);
 struct cache_shard *cache_items_lock(struct cache *cache, const struct cache_items *items,
-                                     unsigned shard);
+                                     unsigned number);
 
 /* Moves up to `max` dirty entries of shard `index` to written and returns how many. `copy` is
  * called with the lock held and gives each one's value to the state. */
