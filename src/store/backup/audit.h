@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "store/backup/tree.h"
 
-#define AUDIT_SCRATCH "snapshot" /* in a data directory, as EMBEDDED_SNAPSHOT: opening removes it \
-                                  */
+/* In a data directory the same as EMBEDDED_SNAPSHOT, so that opening the store removes it. */
+#define AUDIT_SCRATCH "snapshot"
 
 enum audit_verdict {
     AUDIT_GOOD,
