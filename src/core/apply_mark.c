@@ -7,7 +7,8 @@
  * counters move by what was wrong when the pass began, so that nothing that came is lost, and the
  * mark stays: the next pass settles what may have been counted twice. (4) Either way the time of
  * the last pass advances, or a hot entity would be counted with every scan (A-13). A failed pass
- * advances nothing but its back-off. */
+ * advances nothing but its back-off. (5) A pass that counted by an entry which has changed since,
+ * by a reload, does nothing: it may have left out a counter, so the mark is for the next pass. */
 #include "core/apply_mark.h"
 
 #include "core/cell.h"
@@ -44,6 +45,19 @@ static enum err count_move(struct apply *apply, const struct mark_place *place, 
     change_object(apply, place->count_index)->value =
         count ? object_number(apply->arena, count) : BYTES_NONE;
     return ERR_OK;
+}
+
+/* The entry that wants this entity counted, as the rules have it, or NULL: they may be newer than
+ * those of whoever proposes. */
+static const struct reconcile *wanted_by(const struct apply *apply, const struct mark_place *place)
+{
+    struct bytes name, tenant, entity_json;
+    bool whole = mark_key_split(place->key, &name, &tenant, &entity_json);
+    must(whole);
+    const struct reconcile *reconcile = apply->rules ? reconcile_find(apply->rules, name) : NULL;
+    bool wanted = reconcile && reconcile_has_tenant(reconcile, tenant) &&
+                  mark_is_entity(entity_json, reconcile);
+    return wanted ? reconcile : NULL;
 }
 
 enum err mark_touch(struct apply *apply, const struct mark_place *place)
@@ -130,8 +144,10 @@ static enum err adjust(struct apply *apply, struct mark_change *change, bool sam
 static enum err decide_pass(struct apply *apply, struct mark_change *change)
 {
     struct mark mark = row_now(apply, &change->place);
+    const struct reconcile *reconcile = wanted_by(apply, &change->place);
     bool same = mark.version == change->version;
     change->unadjusted = false;
+    if (!reconcile || reconcile_check(reconcile) != change->check) return ERR_CONFLICT;
     for (uint32_t i = 0; i < change->adjustments_count; i++) {
         enum err e = adjust(apply, change, same, &change->adjustments[i]);
         if (e != ERR_OK) return e;
@@ -164,23 +180,11 @@ static enum err decide_fail(struct apply *apply, const struct mark_change *chang
     return ERR_OK;
 }
 
-/* Whether a pending row is about an entity as the rules have it: they may be newer than those it
- * was found useless by. */
-static bool is_wanted(const struct apply *apply, const struct mark_place *place)
-{
-    struct bytes name, tenant, entity_json;
-    bool whole = mark_key_split(place->key, &name, &tenant, &entity_json);
-    must(whole);
-    const struct reconcile *reconcile = apply->rules ? reconcile_find(apply->rules, name) : NULL;
-    return reconcile && reconcile_has_tenant(reconcile, tenant) &&
-           mark_is_entity(entity_json, reconcile);
-}
-
 static enum err decide_forget(struct apply *apply, const struct mark_change *change)
 {
     struct mark mark = row_now(apply, &change->place);
     if (mark.version == 0 || mark.version != change->version) return ERR_CONFLICT;
-    if (mark.pending && is_wanted(apply, &change->place)) return ERR_CONFLICT;
+    if (mark.pending && wanted_by(apply, &change->place)) return ERR_CONFLICT;
     change_object(apply, change->place.index)->value = BYTES_NONE;
     return count_move(apply, &change->place, false);
 }

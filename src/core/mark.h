@@ -92,6 +92,7 @@ struct mark_change {
     uint64_t version;               /* but for a request: of the row when the pass began */
     struct adjustment *adjustments; /* of a pass */
     uint32_t adjustments_count;
+    uint64_t check;   /* of a pass: of the entry that it counted by (core/reconcile.h) */
     bool recounted;   /* of a pass: the truth is the retained events, so they still explain it */
     int64_t retry_ms; /* of a failure: how long to wait */
     bool cleared;     /* out, of a pass: nothing came meanwhile */

@@ -1,6 +1,8 @@
 /* reconcile.c -- looking things up in the entries of `reconcile:`. */
 #include "core/reconcile.h"
 
+#include "base/hash.h"
+
 const struct reconcile *reconcile_find(const struct rules *rules, struct bytes name)
 {
     for (unsigned i = 0; i < rules->reconciles_count; i++)
@@ -30,4 +32,24 @@ int64_t reconcile_flight_ms(const struct reconcile *reconcile, int64_t size)
     while (i + 1 < reconcile->tiers_count && size >= reconcile->tiers[i].below)
         i++;
     return reconcile->tiers[i].every_ms;
+}
+
+static uint64_t mix(uint64_t check, struct bytes part)
+{
+    return hash_mix(check ^ hash_checksum(part)) + part.size;
+}
+
+uint64_t reconcile_check(const struct reconcile *reconcile)
+{
+    uint64_t numbers[] = {reconcile->truth, reconcile->all_tenants, reconcile->entity.count,
+                          (uint64_t)reconcile->statement_timeout_ms};
+    uint64_t check = mix(0, bytes_of(numbers, sizeof numbers));
+    check = mix(check, reconcile->dsn);
+    for (unsigned i = 0; i < reconcile->counters_count; i++) {
+        check = mix(check, reconcile->counters[i].name);
+        check = mix(check, reconcile->counters[i].query);
+    }
+    for (unsigned i = 0; i < reconcile->entity.count; i++)
+        check = mix(check, reconcile->parameters[i]);
+    return check;
 }

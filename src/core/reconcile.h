@@ -67,4 +67,8 @@ const struct reconcile *reconcile_of(const struct definition *definition, struct
 /* How long an entity of this size is left alone once it was taken up (S2-17). */
 int64_t reconcile_flight_ms(const struct reconcile *reconcile, int64_t size);
 
+/* Of all that says what to count, where and how: another one, another truth. The rest of an entry,
+ * which says how often and for whom, is read anew with each scan. */
+uint64_t reconcile_check(const struct reconcile *reconcile);
+
 #endif

@@ -1,32 +1,10 @@
 /* entries.c -- one truth for each entry of the config, kept across scans and reloads. */
 #include <stdlib.h>
 
-#include "base/hash.h"
 #include "reconcile/reconciler_internal.h"
 
 #define DOWN_NS_MIN INT64_C(1000000000)
 #define DOWN_DOUBLINGS_MAX 6 /* up to a minute */
-
-static uint64_t mix(uint64_t check, struct bytes part)
-{
-    return hash_mix(check ^ hash_checksum(part)) + part.size;
-}
-
-/* Whatever changes it needs another truth: the rest of an entry is read anew with each scan. */
-static uint64_t reconcile_check(const struct reconcile *reconcile)
-{
-    uint64_t numbers[] = {reconcile->truth, reconcile->all_tenants, reconcile->entity.count,
-                          (uint64_t)reconcile->statement_timeout_ms};
-    uint64_t check = mix(0, bytes_of(numbers, sizeof numbers));
-    check = mix(check, reconcile->dsn);
-    for (unsigned i = 0; i < reconcile->counters_count; i++) {
-        check = mix(check, reconcile->counters[i].name);
-        check = mix(check, reconcile->counters[i].query);
-    }
-    for (unsigned i = 0; i < reconcile->entity.count; i++)
-        check = mix(check, reconcile->parameters[i]);
-    return check;
-}
 
 static struct entry *entry_make(struct reconciler *reconciler, const struct reconcile *reconcile,
                                 uint64_t check)

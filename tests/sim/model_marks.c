@@ -2,7 +2,8 @@
  * pass that counted one does.
  *
  * If nothing came since the pass began its counters become the truth and the mark goes. Otherwise
- * they move by what was wrong then, and the mark stays. */
+ * they move by what was wrong then, and the mark stays. A pass of before a reload that wants
+ * something else counted does nothing. */
 #include <stdlib.h>
 
 #include "base/must.h"
@@ -103,14 +104,27 @@ static enum err adjust_all(struct model *model, const struct model_limits *limit
     return pass->unadjusted ? ERR_CONFLICT : ERR_OK;
 }
 
+/* Whether the rules in force want just this counted: others may have come since the pass began. */
+static bool is_wanted(const struct ruleset *rules, const struct model_pass *pass)
+{
+    unsigned wanted = 0;
+    if (!rules || !rules->entity || !ruleset_code_is(pass->code, rules->entity)) return false;
+    for (unsigned i = 0; i < RULESET_COUNTERS; i++)
+        wanted += ruleset_reconciles(rules, i);
+    for (unsigned i = 0; i < pass->count; i++)
+        if (!ruleset_reconciles(rules, pass->counts[i].counter)) return false;
+    return wanted == pass->count;
+}
+
 enum err model_settle(struct model *model, const struct model_limits *limits, int64_t time_ms,
                       struct model_pass *pass)
 {
     struct model_mark *mark = &model->marks[pass->tenant][pass->code];
+    pass->unadjusted = false;
+    if (!is_wanted(limits->rules, pass)) return ERR_CONFLICT;
     struct model *before = must_alloc(sizeof *before);
     model_copy(before, model);
     pass->cleared = mark->version == pass->version;
-    pass->unadjusted = false;
     enum err e = adjust_all(model, limits, time_ms, pass);
     if (e != ERR_OK) model_copy(model, before);
     free(before);

@@ -431,8 +431,6 @@ void reconcile_all(struct sim *sim)
     bool asked[MODEL_TENANTS][RULESET_CODES] = {0};
     if (!rules->entity) return;
     sim->calm = true;
-    while (reconciler_pass(sim->reconciler))
-        ; /* taken up under older rules, which may list fewer counters */
     for (unsigned tenant = 0; tenant < sim->plan.tenants; tenant++)
         for (unsigned code = 0; code < RULESET_CODES; code++)
             if (ruleset_code_is(code, rules->entity))

@@ -544,6 +544,53 @@ static void a_reload_during_a_pass_loses_nothing(void **state)
     expect_right("c1");
 }
 
+#define ENTRY_OF_VOTES(query)              \
+    "reconcile:\n"                         \
+    "- name: convs\n"                      \
+    "  tenants: all\n"                     \
+    "  entity: [conv]\n"                   \
+    "  source: {postgres: host=nowhere}\n" \
+    "  counters: {votes: '" query "'}\n"
+
+static void add_a_counter_during_the_pass(enum step which)
+{
+    if (which == AFTER_SNAPSHOT) use(COUNTERS ENTRY("all"));
+}
+
+/* The pass has not counted it, so it must not clear the mark. */
+static void a_counter_that_a_reload_adds_during_a_pass_is_counted_by_the_next(void **state)
+{
+    use(COUNTERS ENTRY_OF_VOTES("SELECT $1, $2"));
+    conv("c1")->votes = 3;
+    conv("c1")->opinions = 5;
+    request("c1");
+    pass_with(add_a_counter_during_the_pass);
+    assert_true(row("c1").pending);
+    assert_int_equal(row("c1").updated_ms, TIME_NONE); /* it was not a pass */
+    assert_int_equal(pass(), 1);
+    expect_right("c1");
+    assert_false(row("c1").pending);
+}
+
+static void ask_otherwise_during_the_pass(enum step which)
+{
+    if (which != AFTER_SNAPSHOT) return;
+    conv("c1")->votes = 4; /* which is what the other query finds */
+    use(COUNTERS ENTRY_OF_VOTES("SELECT $2, $1"));
+}
+
+static void a_pass_by_a_query_that_a_reload_changed_settles_nothing(void **state)
+{
+    use(COUNTERS ENTRY_OF_VOTES("SELECT $1, $2"));
+    conv("c1")->votes = 3;
+    request("c1");
+    pass_with(ask_otherwise_during_the_pass);
+    assert_int_equal(net("votes", "c1"), 0);
+    assert_true(row("c1").pending);
+    assert_int_equal(pass(), 1);
+    assert_int_equal(net("votes", "c1"), 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,6 +620,8 @@ int main(void)
         RECONCILE(adjusted_counters_say_so),
         RECONCILE(an_adjustment_only_grows_added_and_subbed),
         RECONCILE(a_reload_during_a_pass_loses_nothing),
+        RECONCILE(a_counter_that_a_reload_adds_during_a_pass_is_counted_by_the_next),
+        RECONCILE(a_pass_by_a_query_that_a_reload_changed_settles_nothing),
     };
     return cmocka_run_group_tests_name("reconcile", tests, NULL, NULL);
 }
