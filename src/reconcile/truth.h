@@ -24,10 +24,12 @@ struct truth_ops {
     /* Counts all of the entry's counters at one moment not before the call. ERR_OK: each of
      * `counts_out` is 0 or more. ERR_SOURCE_DOWN: it cannot be asked now, about any entity.
      * ERR_SOURCE_ANSWER: it gave no count for this one. ERR_HISTORY: it knows only a part. With
-     * these `why_out` has a sentence for the operator, never for a tenant, without secrets. */
+     * these `why_out` has a sentence for the operator, never for a tenant, without secrets.
+     * ERR_BUSY: cancelled. */
     enum err (*count)(struct truth *truth, const struct truth_query *query, int64_t *counts_out,
                       struct buf *why_out);
-    /* Any thread: makes calls that are under way come back soon, and new ones too. */
+    /* Any thread, waits for nothing: makes calls that are under way come back soon, and new ones
+     * too. */
     void (*cancel)(struct truth *truth);
     /* Nobody is inside. */
     void (*free)(struct truth *truth);

@@ -205,7 +205,7 @@ static enum err replay_all(struct recount *recount)
                                   .budget = PAGE_BYTES};
     enum err e = ERR_OK;
     do {
-        e = recount->truth->cancelled ? ERR_SOURCE_DOWN : replay_page(recount, &history);
+        e = recount->truth->cancelled ? ERR_BUSY : replay_page(recount, &history);
     } while (e == ERR_OK && history.after > 0);
     return e;
 }

@@ -1,4 +1,9 @@
-/* truth_postgres.c -- libpq, used by threads that may wait.
+/* truth_postgres.c -- libpq, used by threads that may wait, but not for ever.
+ *
+ * Every wait for an answer ends: with the answer, with postgres_cancel, or some seconds after the
+ * server should have ended the statement itself. The last two leave the connection in the middle of
+ * something, so it is closed; the server notices and stops counting. Nobody asks it to: PQcancel
+ * makes a connection of its own, and waits for it as long as TCP does.
  *
  * Why an answer failed is for the operator's log: the server's primary message and SQLSTATE. What
  * libpq says about a connection may name host and user, never the password; should it hold it all
@@ -6,21 +11,26 @@
 #include "reconcile/truth_postgres.h"
 
 #include <libpq-fe.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "core/number.h"
 
 #define CONNECT_SECONDS "5"
+#define ANSWER_MS 3000 /* how long after its time-out a statement's end may take to arrive */
 #define NAME_SIZE 16
 #define SHOWN_MAX 60
 
 struct connection {
-    PGconn *pg;       /* NULL: not open */
-    PGcancel *cancel; /* of it */
+    PGconn *pg; /* NULL: not open */
     bool busy;
-    bool used; /* it has answered before: it may have gone stale since */
+    enum err given_up; /* why an answer was not waited for: ERR_BUSY, ERR_SOURCE_DOWN */
+    bool used;         /* it has answered before: it may have gone stale since */
     int parameters[RECONCILE_COUNTERS_MAX]; /* that each query wants */
 };
 
@@ -36,6 +46,7 @@ struct postgres {
     pthread_cond_t freed;
     struct connection connections[TRUTH_CONNECTIONS_MAX];
     bool cancelled;
+    int cancelled_fd; /* readable from then on */
 };
 
 /* -- What went wrong --------------------------------------------------------------------------- */
@@ -64,15 +75,61 @@ static bool is_server_trouble(const char *state)
     return false;
 }
 
+/* ERR_BUSY: cancelled. Or as `count` says it. */
 static enum err explain(const struct postgres *postgres, const struct connection *connection,
                         const PGresult *result, struct buf *why)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    if (connection->given_up == ERR_SOURCE_DOWN)
+        buf_addf(why, "no answer within %d ms", postgres->timeout_ms + ANSWER_MS);
+    if (connection->given_up != ERR_OK) return connection->given_up;
     add_message(postgres, why, primary ? primary : PQerrorMessage(connection->pg));
     if (state) buf_addf(why, " (SQLSTATE %s)", state);
     bool bad = PQstatus(connection->pg) == CONNECTION_BAD;
     return bad || is_server_trouble(state) ? ERR_SOURCE_DOWN : ERR_SOURCE_ANSWER;
+}
+
+/* -- Waiting ----------------------------------------------------------------------------------- */
+
+static int64_t mono_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Until libpq has the next result whole. False: given up. */
+static bool wait_result(const struct postgres *postgres, struct connection *connection,
+                        int64_t until_ms)
+{
+    struct pollfd fds[] = {{.fd = postgres->cancelled_fd, .events = POLLIN},
+                           {.fd = PQsocket(connection->pg), .events = POLLIN}};
+    while (PQisBusy(connection->pg)) {
+        int64_t left_ms = until_ms - mono_ms();
+        int ready = left_ms > 0 ? poll(fds, ARRAY_COUNT(fds), (int)left_ms) : 0;
+        if (ready == 0) connection->given_up = ERR_SOURCE_DOWN;
+        if (ready > 0 && fds[0].revents) connection->given_up = ERR_BUSY;
+        if (connection->given_up != ERR_OK) return false;
+        if (ready > 0 && !PQconsumeInput(connection->pg)) break; /* PQgetResult says why */
+    }
+    return true;
+}
+
+/* What the statement that was just sent came to, as PQexec has it. NULL: see `explain`. */
+static PGresult *wait_answer(const struct postgres *postgres, struct connection *connection,
+                             int sent)
+{
+    int64_t until_ms = mono_ms() + postgres->timeout_ms + ANSWER_MS;
+    PGresult *last = NULL;
+    while (sent && wait_result(postgres, connection, until_ms)) {
+        PGresult *next = PQgetResult(connection->pg);
+        if (!next) return last;
+        PQclear(last);
+        last = next;
+    }
+    PQclear(last);
+    return NULL;
 }
 
 /* -- Connections ------------------------------------------------------------------------------- */
@@ -83,22 +140,24 @@ static void drop_notice(void *context, const char *message)
     (void)message;
 }
 
-static void connection_close(struct postgres *postgres, struct connection *connection)
+static void connection_close(struct connection *connection)
 {
-    pthread_mutex_lock(&postgres->lock);
-    PQfreeCancel(connection->cancel);
-    connection->cancel = NULL;
-    pthread_mutex_unlock(&postgres->lock);
     PQfinish(connection->pg);
     connection->pg = NULL;
     connection->used = false;
+    connection->given_up = ERR_OK;
+}
+
+static bool is_usable(const struct connection *connection)
+{
+    return connection->given_up == ERR_OK && PQstatus(connection->pg) == CONNECTION_OK;
 }
 
 /* A command without result. */
-static enum err command(const struct postgres *postgres, const struct connection *connection,
+static enum err command(const struct postgres *postgres, struct connection *connection,
                         const char *text, struct buf *why)
 {
-    PGresult *result = PQexec(connection->pg, text);
+    PGresult *result = wait_answer(postgres, connection, PQsendQuery(connection->pg, text));
     enum err e = PQresultStatus(result) == PGRES_COMMAND_OK
                      ? ERR_OK
                      : explain(postgres, connection, result, why);
@@ -106,14 +165,14 @@ static enum err command(const struct postgres *postgres, const struct connection
     return e;
 }
 
-static enum err refuse_replica(const struct postgres *postgres, const struct connection *connection,
+static enum err refuse_replica(const struct postgres *postgres, struct connection *connection,
                                struct buf *why)
 {
-    PGresult *result = PQexec(connection->pg, "SELECT pg_is_in_recovery()");
+    PGresult *result = wait_answer(postgres, connection,
+                                   PQsendQuery(connection->pg, "SELECT pg_is_in_recovery()"));
     enum err e = ERR_OK;
     if (PQresultStatus(result) != PGRES_TUPLES_OK) {
-        explain(postgres, connection, result, why);
-        e = ERR_SOURCE_DOWN;
+        e = explain(postgres, connection, result, why);
     } else if (strcmp(PQgetvalue(result, 0, 0), "f") != 0) {
         buf_add(why, BYTES("the source is a replica, which may be behind; name the primary"));
         e = ERR_SOURCE_DOWN;
@@ -127,26 +186,29 @@ static enum err prepare(const struct postgres *postgres, struct connection *conn
 {
     char name[NAME_SIZE];
     snprintf(name, sizeof name, "q%u", i);
-    PGresult *result = PQprepare(connection->pg, name, postgres->queries[i], 0, NULL);
+    PGresult *result = wait_answer(
+        postgres, connection, PQsendPrepare(connection->pg, name, postgres->queries[i], 0, NULL));
     if (PQresultStatus(result) == PGRES_COMMAND_OK) {
         PQclear(result);
-        result = PQdescribePrepared(connection->pg, name);
+        result = wait_answer(postgres, connection, PQsendDescribePrepared(connection->pg, name));
     }
     enum err e = ERR_OK;
     if (PQresultStatus(result) == PGRES_COMMAND_OK) {
         connection->parameters[i] = PQnparams(result);
     } else {
         buf_addf(why, "counter %s: ", postgres->names[i]);
-        explain(postgres, connection, result, why);
-        e = ERR_SOURCE_DOWN; /* whatever the entity, this query does not work */
+        e = explain(postgres, connection, result, why);
     }
     PQclear(result);
     return e;
 }
 
+/* Whatever fails here fails for every entity. A server too old to look whether its client is still
+ * there counts on for nobody until the statement's time-out. */
 static enum err set_up(const struct postgres *postgres, struct connection *connection,
                        struct buf *why)
 {
+    static const char look[] = "SET client_connection_check_interval = 1000";
     char settings[256];
     snprintf(settings, sizeof settings,
              "SET statement_timeout = %d; SET lock_timeout = %d; "
@@ -157,7 +219,8 @@ static enum err set_up(const struct postgres *postgres, struct connection *conne
     if (e == ERR_OK) e = refuse_replica(postgres, connection, why);
     for (unsigned i = 0; i < postgres->count && e == ERR_OK; i++)
         e = prepare(postgres, connection, i, why);
-    return e == ERR_OK ? ERR_OK : ERR_SOURCE_DOWN;
+    if (e == ERR_OK) PQclear(wait_answer(postgres, connection, PQsendQuery(connection->pg, look)));
+    return e == ERR_SOURCE_ANSWER ? ERR_SOURCE_DOWN : e;
 }
 
 /* What the config says comes later and wins. */
@@ -177,15 +240,12 @@ static enum err connection_open(struct postgres *postgres, struct connection *co
     must(connection->pg != NULL);
     if (PQstatus(connection->pg) != CONNECTION_OK) {
         add_message(postgres, why, PQerrorMessage(connection->pg));
-        connection_close(postgres, connection);
+        connection_close(connection);
         return ERR_SOURCE_DOWN;
     }
     PQsetNoticeProcessor(connection->pg, drop_notice, NULL);
-    pthread_mutex_lock(&postgres->lock);
-    connection->cancel = PQgetCancel(connection->pg);
-    pthread_mutex_unlock(&postgres->lock);
     enum err e = set_up(postgres, connection, why);
-    if (e != ERR_OK) connection_close(postgres, connection);
+    if (e != ERR_OK) connection_close(connection);
     return e;
 }
 
@@ -254,7 +314,7 @@ static enum err read_count(const PGresult *result, int64_t *count_out, struct bu
     return ERR_SOURCE_ANSWER;
 }
 
-static enum err count_one(const struct postgres *postgres, const struct connection *connection,
+static enum err count_one(const struct postgres *postgres, struct connection *connection,
                           unsigned i, const char *const *values, int64_t *count_out,
                           struct buf *why)
 {
@@ -262,8 +322,9 @@ static enum err count_one(const struct postgres *postgres, const struct connecti
     size_t before = why->size;
     snprintf(name, sizeof name, "q%u", i);
     buf_addf(why, "counter %s: ", postgres->names[i]);
-    PGresult *result =
-        PQexecPrepared(connection->pg, name, connection->parameters[i], values, NULL, NULL, 0);
+    int sent =
+        PQsendQueryPrepared(connection->pg, name, connection->parameters[i], values, NULL, NULL, 0);
+    PGresult *result = wait_answer(postgres, connection, sent);
     enum err e = PQresultStatus(result) == PGRES_TUPLES_OK
                      ? read_count(result, count_out, why)
                      : explain(postgres, connection, result, why);
@@ -272,16 +333,16 @@ static enum err count_one(const struct postgres *postgres, const struct connecti
     return e;
 }
 
-static enum err count_in_snapshot(const struct postgres *postgres,
-                                  const struct connection *connection, const char *const *values,
-                                  int64_t *counts_out, struct buf *why)
+static enum err count_in_snapshot(const struct postgres *postgres, struct connection *connection,
+                                  const char *const *values, int64_t *counts_out, struct buf *why)
 {
     enum err e =
         command(postgres, connection, "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", why);
     for (unsigned i = 0; i < postgres->count && e == ERR_OK; i++)
         e = count_one(postgres, connection, i, values, &counts_out[i], why);
     if (e == ERR_OK) return command(postgres, connection, "COMMIT", why);
-    if (PQstatus(connection->pg) == CONNECTION_OK) PQclear(PQexec(connection->pg, "ROLLBACK"));
+    if (is_usable(connection))
+        PQclear(wait_answer(postgres, connection, PQsendQuery(connection->pg, "ROLLBACK")));
     return e;
 }
 
@@ -296,10 +357,9 @@ static enum err count_on(struct postgres *postgres, struct connection *connectio
         if (!connection->pg) e = connection_open(postgres, connection, why);
         if (!connection->pg) return e;
         e = count_in_snapshot(postgres, connection, values, counts_out, why);
-        bool bad = PQstatus(connection->pg) == CONNECTION_BAD;
+        again = stale && PQstatus(connection->pg) == CONNECTION_BAD;
         connection->used = true;
-        if (bad) connection_close(postgres, connection);
-        again = bad && stale;
+        if (!is_usable(connection)) connection_close(connection);
     }
     return e;
 }
@@ -315,8 +375,7 @@ static enum err postgres_count(struct truth *truth, const struct truth_query *qu
     enum err e = ERR_SOURCE_ANSWER;
     if (fill_parameters(query, &arena, values, why_out)) {
         struct connection *connection = connection_take(postgres);
-        e = connection ? count_on(postgres, connection, values, counts_out, why_out)
-                       : ERR_SOURCE_DOWN;
+        e = connection ? count_on(postgres, connection, values, counts_out, why_out) : ERR_BUSY;
         if (connection) connection_give(postgres, connection);
     }
     arena_release(&arena);
@@ -326,12 +385,10 @@ static enum err postgres_count(struct truth *truth, const struct truth_query *qu
 static void postgres_cancel(struct truth *truth)
 {
     struct postgres *postgres = (struct postgres *)truth;
-    char error[256];
     pthread_mutex_lock(&postgres->lock);
     postgres->cancelled = true;
-    for (unsigned i = 0; i < TRUTH_CONNECTIONS_MAX; i++)
-        if (postgres->connections[i].busy && postgres->connections[i].cancel)
-            PQcancel(postgres->connections[i].cancel, error, sizeof error);
+    int failed = eventfd_write(postgres->cancelled_fd, 1);
+    must(failed == 0);
     pthread_cond_broadcast(&postgres->freed);
     pthread_mutex_unlock(&postgres->lock);
 }
@@ -366,7 +423,7 @@ static void postgres_free(struct truth *truth)
     struct postgres *postgres = (struct postgres *)truth;
     for (unsigned i = 0; i < TRUTH_CONNECTIONS_MAX; i++) {
         must(!postgres->connections[i].busy);
-        if (postgres->connections[i].pg) connection_close(postgres, &postgres->connections[i]);
+        if (postgres->connections[i].pg) connection_close(&postgres->connections[i]);
     }
     for (unsigned i = 0; i < postgres->count; i++) {
         free(postgres->names[i]);
@@ -374,6 +431,7 @@ static void postgres_free(struct truth *truth)
     }
     text_wipe(postgres->dsn);
     text_wipe(postgres->password);
+    close(postgres->cancelled_fd);
     pthread_cond_destroy(&postgres->freed);
     pthread_mutex_destroy(&postgres->lock);
     free(postgres);
@@ -392,6 +450,8 @@ struct truth *truth_postgres_open(const struct reconcile *reconcile)
         postgres->names[i] = text_of(reconcile->counters[i].name);
         postgres->queries[i] = text_of(reconcile->counters[i].query);
     }
+    postgres->cancelled_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    must(postgres->cancelled_fd >= 0);
     pthread_mutex_init(&postgres->lock, NULL);
     pthread_cond_init(&postgres->freed, NULL);
     return &postgres->truth;

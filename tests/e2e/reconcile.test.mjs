@@ -237,6 +237,34 @@ describe('reconciliation', () => {
         await app.sql(`DROP VIEW odd; ALTER TABLE odd_table RENAME TO odd`);
     }));
 
+    test('a source that stops answering is given up on, and holds up no stop', () => withServer(async (app, server) => {
+        await app.sql(`INSERT INTO odd VALUES ('still', '1')`);
+        const run = () => app.reconcile('POST', 'run', { conversationId: 'still' }, 'odd');
+        const backends = async () => (await app.sql(`SELECT pid FROM pg_stat_activity WHERE application_name = 'tally'`))
+            .split('\n').filter(Boolean).map(Number);
+        const frozen = [];
+        const freeze = async () => {
+            const pids = await backends();
+            assert.ok(pids.length > 0);
+            for (const pid of pids) process.kill(pid, 'SIGSTOP');
+            frozen.push(...pids);
+        };
+        try {
+            assert.equal((await run()).status, 200);
+            await freeze();
+            const reply = await run();
+            assert.equal(reply.body.code, 'source_unavailable', reply.text);
+            assert.equal((await logged(server, 'could not be counted'))[0].why, 'no answer within 3500 ms');
+            assert.equal((await run()).status, 200); // on a new connection
+            await freeze();
+            await app.request('still', 'odd');
+            await logged(server, '[Scan] Successfully enqueued 1 odd(s): [still]');
+            await server.stop();
+        } finally {
+            for (const pid of frozen) process.kill(pid, 'SIGCONT');
+        }
+    }));
+
     test('S2-05 S2-27 S2-32: a source that is down keeps the marks, is reported, and is taken up again by itself', () => withServer(async (app, server) => {
         await app.sql(votes('down', 5));
         await app.request('down');
