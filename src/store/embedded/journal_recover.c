@@ -250,6 +250,14 @@ static enum err walk_segment(struct walk *walk, const struct segment *segment,
     return e;
 }
 
+/* Without live blocks: a scan has nothing to read there, and journal_trim may let go of it at any
+ * moment, whatever is pinned. */
+static bool is_empty(const struct segment *segments, size_t count, size_t index)
+{
+    return index + 1 < count &&
+           segments[index].previous.sequence == segments[index + 1].previous.sequence;
+}
+
 /* From the segment that holds the block after `walk->after`. ERR_NOT_FOUND: it is not there. */
 static enum err walk_chain(struct walk *walk, const struct segment *segments, size_t count)
 {
@@ -260,6 +268,7 @@ static enum err walk_chain(struct walk *walk, const struct segment *segments, si
     enum err e = ERR_OK;
     for (size_t i = start - 1; i < count && !e; i++) {
         if (i >= start && !walk->recovering && walk->end.sequence >= walk->durable) break;
+        if (!walk->recovering && is_empty(segments, count, i)) continue;
         e = walk_segment(walk, &segments[i], i + 1 < count ? &segments[i + 1].previous : NULL);
     }
     return e;
