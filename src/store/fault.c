@@ -158,10 +158,10 @@ static void fault_forget(struct store *store, int64_t before_ms)
 }
 
 static enum err fault_snapshot(struct store *store, const char *dir,
-                               struct store_position *position_out)
+                               struct store_position *position_out, struct buf *why_out)
 {
     struct fault *fault = FAULT_OF(store);
-    return fault->inner->ops->snapshot(fault->inner, dir, position_out);
+    return fault->inner->ops->snapshot(fault->inner, dir, position_out, why_out);
 }
 
 static enum err fault_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)

@@ -144,8 +144,9 @@ struct store_ops {
     /* Makes the new directory `dir`, on the store's own file system, a store of the same kind that
      * holds everything up to one durable batch, `*position_out`, and nothing after it; commits go
      * on. Scratch: it need not survive a crash, and it is the caller's to remove. One at a time.
-     * ERR_STORAGE with errno. NULL: this store cannot. */
-    enum err (*snapshot)(struct store *store, const char *dir, struct store_position *position_out);
+     * ERR_STORAGE: `why_out` says which file could not be what. NULL: this store cannot. */
+    enum err (*snapshot)(struct store *store, const char *dir, struct store_position *position_out,
+                         struct buf *why_out);
 
     /* Cells that may be due at `now_ms`; candidates only, the commit thread decides again. Called
      * by the thread that tends. */

@@ -110,9 +110,10 @@ static bool is_made(void *context, const char *name, const struct manifest *mani
 static enum err snapshot(struct work *work, struct store_position *position_out)
 {
     struct store *store = work->errands->config.store;
-    enum err e = tree_remove(work->errands->snapshot);
-    if (e == ERR_OK) e = store->ops->snapshot(store, work->errands->snapshot, position_out);
-    if (e != ERR_OK) buf_addf(&work->why, "the store could not be linked: %s", strerror(errno));
+    const char *dir = work->errands->snapshot;
+    enum err e = tree_remove(dir);
+    if (e == ERR_OK) return store->ops->snapshot(store, dir, position_out, &work->why);
+    buf_addf(&work->why, "%s cannot be removed: %s", dir, strerror(errno));
     return e;
 }
 

@@ -1,7 +1,7 @@
 // Online backups: one moment under load, incremental, restored exactly, never half.
 
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
@@ -200,6 +200,20 @@ describe('a crash during a backup', () => {
             assert.equal((await places.restore(`half-${point}`, data)).code, 0);
         });
     }
+});
+
+test('X-08: a store that cannot be linked: the job names the file and the reason, and the next one is made', async () => {
+    const s = server();
+    await s.start();
+    const part = path.join(s.data, 'archive');
+    renameSync(part, `${part}.away`);
+    const job = await over(adminOf(s), (await backup(adminOf(s), 'unlinked')).body.job);
+    assert.equal(job.state, 'failed', JSON.stringify(job));
+    assert.equal(job.error, `${part} cannot be listed: No such file or directory`);
+    assert.ok(!existsSync(places.backup('unlinked')));
+    renameSync(`${part}.away`, part);
+    await backedUp(adminOf(s), 'unlinked');
+    await s.stop();
 });
 
 test('the number of errands that wait is bounded, and each is to be looked at', async () => {

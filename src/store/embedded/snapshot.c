@@ -23,6 +23,7 @@
 struct snapshot {
     struct embedded *embedded;
     const char *dir;
+    struct buf *why;               /* which step failed, at which file, for which reason */
     struct store_position applied; /* as the linked state has it */
     struct store_position moment;
     uint64_t from; /* the journal is copied after this sequence */
@@ -30,14 +31,35 @@ struct snapshot {
     struct journal_copy copy;
 };
 
-static enum err snapshot_part(const struct snapshot *snapshot, const char *name,
-                              char path[TREE_PATH_MAX])
+static enum err failed(const struct snapshot *snapshot, const char *path, const char *what,
+                       const char *reason)
 {
-    enum err e = tree_path(path, snapshot->dir, name);
-    return e != ERR_OK || mkdir(path, 0700) == 0 ? e : ERR_STORAGE;
+    buf_addf(snapshot->why, "%s cannot be %s: %s", path, what, reason);
+    return ERR_STORAGE;
+}
+
+/* Names that a path is made of, as far as they are known when it is too long for one. */
+static enum err path_of(const struct snapshot *snapshot, const char *dir, const char *name,
+                        char path[TREE_PATH_MAX])
+{
+    if (tree_path(path, dir, name) == ERR_OK) return ERR_OK;
+    return failed(snapshot, name, "named", strerror(errno));
+}
+
+static enum err make_dir(const struct snapshot *snapshot, const char *path)
+{
+    return mkdir(path, 0700) == 0 ? ERR_OK : failed(snapshot, path, "made", strerror(errno));
+}
+
+static enum err make_part(const struct snapshot *snapshot, const char *name,
+                          char path[TREE_PATH_MAX])
+{
+    enum err e = path_of(snapshot, snapshot->dir, name, path);
+    return e == ERR_OK ? make_dir(snapshot, path) : e;
 }
 
 struct linking {
+    const struct snapshot *snapshot;
     const char *from;
     const char *to;
     enum err err;
@@ -56,9 +78,10 @@ static void link_file(void *context, const char *name)
     char from[TREE_PATH_MAX];
     char to[TREE_PATH_MAX];
     if (linking->err != ERR_OK || !is_whole(name)) return;
-    linking->err = tree_path(from, linking->from, name);
-    if (linking->err == ERR_OK) linking->err = tree_path(to, linking->to, name);
-    if (linking->err == ERR_OK && link(from, to) != 0) linking->err = ERR_STORAGE;
+    linking->err = path_of(linking->snapshot, linking->from, name, from);
+    if (linking->err == ERR_OK) linking->err = path_of(linking->snapshot, linking->to, name, to);
+    if (linking->err == ERR_OK && link(from, to) != 0)
+        linking->err = failed(linking->snapshot, from, "linked", strerror(errno));
 }
 
 /* A directory of files that are replaced or removed, but never changed. */
@@ -66,12 +89,12 @@ static enum err link_part(const struct snapshot *snapshot, const char *part)
 {
     char from[TREE_PATH_MAX];
     char to[TREE_PATH_MAX];
-    enum err e = tree_path(from, snapshot->embedded->config.dir, part);
-    if (e == ERR_OK) e = snapshot_part(snapshot, part, to);
+    enum err e = path_of(snapshot, snapshot->embedded->config.dir, part, from);
+    if (e == ERR_OK) e = make_part(snapshot, part, to);
     if (e != ERR_OK) return e;
-    struct linking linking = {.from = from, .to = to};
+    struct linking linking = {.snapshot = snapshot, .from = from, .to = to};
     int result = io_system.ops->list(&io_system, from, link_file, &linking);
-    return result < 0 ? ERR_STORAGE : linking.err;
+    return result < 0 ? failed(snapshot, from, "listed", strerror(-result)) : linking.err;
 }
 
 /* A copy: it is small, and nothing keeps its file from being written to. */
@@ -80,30 +103,42 @@ static enum err copy_file(const struct snapshot *snapshot, const char *name)
     char from[TREE_PATH_MAX];
     char to[TREE_PATH_MAX];
     struct checksum checksum;
-    enum err e = tree_path(from, snapshot->embedded->config.dir, name);
-    if (e == ERR_OK) e = tree_path(to, snapshot->dir, name);
-    if (e == ERR_OK) e = tree_remove(to);
-    return e == ERR_OK ? tree_copy(from, to, &checksum, NULL) : e;
+    enum err e = path_of(snapshot, snapshot->embedded->config.dir, name, from);
+    if (e == ERR_OK) e = path_of(snapshot, snapshot->dir, name, to);
+    if (e != ERR_OK) return e;
+    e = tree_remove(to);
+    if (e == ERR_OK) e = tree_copy(from, to, &checksum, NULL);
+    return e == ERR_OK ? e : failed(snapshot, from, "copied", strerror(errno));
+}
+
+static enum err link_state(const struct snapshot *snapshot)
+{
+    char path[TREE_PATH_MAX];
+    struct state *state = snapshot->embedded->state;
+    enum err e = path_of(snapshot, snapshot->dir, "state", path);
+    if (e != ERR_OK || state_checkpoint(state, path) == ERR_OK) return e;
+    return failed(snapshot, path, "made of the state's files", state_error(state));
 }
 
 /* A state in trouble, or a disk that has no room for write-back, still has what is durable: the
  * snapshot then has more journal. */
-static enum err settle_state(struct embedded *embedded)
+static enum err settle_state(const struct snapshot *snapshot)
 {
-    if (embedded->state_failed) return ERR_STORAGE;
+    struct embedded *embedded = snapshot->embedded;
+    const char *dir = embedded->config.dir;
+    if (embedded->state_failed)
+        return failed(snapshot, dir, "linked", "its state waits to be opened again after an error");
     bool behind = atomic_load(&embedded->durable_sequence) != embedded->applied.last_sequence;
-    return behind && checkpoint_has_room(embedded) ? checkpoint_run(embedded) : ERR_OK;
+    if (!behind || !checkpoint_has_room(embedded)) return ERR_OK;
+    if (checkpoint_run(embedded) == ERR_OK) return ERR_OK;
+    return failed(snapshot, dir, "written back", state_error(embedded->state));
 }
 
-static enum err link_files(struct snapshot *snapshot)
+static enum err link_files(const struct snapshot *snapshot)
 {
-    char path[TREE_PATH_MAX];
-    struct embedded *embedded = snapshot->embedded;
-    enum err e = settle_state(embedded);
-    if (e != ERR_OK) return e;
-    if (mkdir(snapshot->dir, 0700) != 0) return ERR_STORAGE;
-    e = tree_path(path, snapshot->dir, "state");
-    if (e == ERR_OK) e = state_checkpoint(embedded->state, path);
+    enum err e = settle_state(snapshot);
+    if (e == ERR_OK) e = make_dir(snapshot, snapshot->dir);
+    if (e == ERR_OK) e = link_state(snapshot);
     /* RocksDB's checkpoints are databases of their own; the files of ids name the one they go with.
      */
     if (e == ERR_OK) e = copy_file(snapshot, "state/IDENTITY");
@@ -143,21 +178,23 @@ static enum err copy_journal(struct snapshot *snapshot)
 {
     struct embedded *embedded = snapshot->embedded;
     char path[TREE_PATH_MAX];
-    enum err e = snapshot_part(snapshot, "journal", path);
+    enum err e = make_part(snapshot, "journal", path);
     if (e != ERR_OK) return e;
     journal_copy_begin(&snapshot->copy, path, embedded->identity.installation, snapshot->epoch);
     e = journal_scan(embedded->journal, snapshot->from + 1, copy_block, snapshot);
     if (e == ERR_BUSY) e = ERR_OK;
     enum err ended = journal_copy_end(&snapshot->copy, &snapshot->applied);
-    if (snapshot->copy.error) errno = snapshot->copy.error;
-    return e == ERR_OK ? ended : e;
+    if (snapshot->copy.error)
+        return failed(snapshot, path, "written", strerror(snapshot->copy.error));
+    if (e == ERR_OK) return ended;
+    return failed(snapshot, "the journal", "read", err_sentence(e));
 }
 
 enum err embedded_snapshot(struct store *store, const char *dir,
-                           struct store_position *position_out)
+                           struct store_position *position_out, struct buf *why_out)
 {
     struct embedded *embedded = embedded_of(store);
-    struct snapshot snapshot = {.embedded = embedded, .dir = dir};
+    struct snapshot snapshot = {.embedded = embedded, .dir = dir, .why = why_out};
     must(atomic_load(&embedded->pinned) == UINT64_MAX); /* one at a time */
     pthread_mutex_lock(&embedded->tending);
     enum err e = take_moment(&snapshot);
