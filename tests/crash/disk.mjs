@@ -29,6 +29,7 @@ const PAGE = 4096;
 const SECTOR = 512;
 const HEAD = 24;
 const [OPEN, WRITE, SIZE, SYNC_BEGIN, SYNC_END, RENAME, LINK, UNLINK, MKDIR] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+const O_ACCMODE = 0o3;
 const O_CREAT = 0o100;
 const O_TRUNC = 0o1000;
 
@@ -174,8 +175,8 @@ export class Disk {
     replay(log) {
         const actions = {
             [OPEN]: (record) => this.#opened(record),
-            [WRITE]: ({ at, fd, value, text }) => this.#file(fd).pending.push({ at, offset: value, data: text }),
-            [SIZE]: ({ at, fd, value }) => this.#file(fd).pending.push({ at, size: value }),
+            [WRITE]: ({ at, fd, value, text }) => this.#written(fd).pending.push({ at, offset: value, data: text }),
+            [SIZE]: ({ at, fd, value }) => this.#written(fd).pending.push({ at, size: value }),
             [SYNC_BEGIN]: ({ at, fd }) => this.#syncs.set(fd, [...(this.#syncs.get(fd) ?? []), at]),
             [SYNC_END]: (record) => this.#syncEnded(record),
             [RENAME]: (record) => this.#renamed(record),
@@ -187,8 +188,10 @@ export class Disk {
         this.#time += log.length + 1;
     }
 
-    #file(fd) {
-        return this.#open.get(fd).node;
+    #written(fd) {
+        const { node, name, writable } = this.#open.get(fd);
+        if (!writable) throw new Error(`the log writes to ${name}, which was opened to be read: is a descriptor reused that forget.so did not see closed?`);
+        return node;
     }
 
     #change(at, names, apply) {
@@ -212,7 +215,7 @@ export class Disk {
         }
         const node = this.#now.get(name);
         if (value & O_TRUNC) node.pending.push({ at, size: 0 });
-        this.#open.set(fd, { node, name });
+        this.#open.set(fd, { node, name, writable: (value & O_ACCMODE) !== 0 });
     }
 
     #renamed({ at, text }) {
@@ -221,7 +224,17 @@ export class Disk {
 
     #moved(at, from, to) {
         const node = this.#now.get(from);
-        if (node.isDirectory) throw new Error(`the log renames a directory, ${from}`);
+        if (node.isDirectory) {
+            // Of a directory that was made lately: what is in it goes along, wherever a cut leaves it.
+            this.#change(at, [from, to], (names) => {
+                for (const [name, below] of [...names]) {
+                    if (name !== from && !name.startsWith(`${from}/`)) continue;
+                    names.delete(name);
+                    names.set(to + name.slice(from.length), below);
+                }
+            });
+            return;
+        }
         this.#change(at, [from, to], (names) => {
             names.delete(from);
             names.set(to, node);

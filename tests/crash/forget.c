@@ -20,7 +20,9 @@
  *     which compares its idea of the directory with the directory.
  *
  * The wrappers make bare system calls, because looking up the next library's function is not safe
- * in the middle of a program's start. */
+ * in the middle of a program's start; `fclose`, which is no system call, is looked up when it comes
+ * to it. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -187,10 +189,25 @@ int creat(const char *path, mode_t mode)
     return do_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
 }
 
-int close(int fd)
+static void unwatch(int fd)
 {
     if (is_watched(fd)) atomic_store(&watched[fd], false);
+}
+
+int close(int fd)
+{
+    unwatch(fd);
     return (int)syscall(SYS_close, fd);
+}
+
+/* A stream made of a descriptor (RocksDB reads its MANIFEST by one) closes it without `close`.
+ * Whatever got that number next, another disk's file say, would be taken for the old one. */
+int fclose(FILE *stream)
+{
+    static int (*next)(FILE *);
+    if (!next) next = (int (*)(FILE *))dlsym(RTLD_NEXT, "fclose");
+    unwatch(fileno(stream));
+    return next(stream);
 }
 
 static int refuse_copy(int fd)

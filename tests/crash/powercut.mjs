@@ -11,6 +11,9 @@
 //     start     sometimes: the server is started and cut again before or soon after it is ready
 //     compare   the server's books against the workers', new writes, then the cut again
 //
+// Backups are made all the while, onto another disk that keeps everything: none may fail, and the
+// last of them, restored, must be whole.
+//
 // Sometimes the first end is a kill alone: the next server then reads what the disk has not got yet,
 // and the cut that comes after it takes that away.
 //
@@ -26,6 +29,7 @@ import { parseArgs } from 'node:util';
 import { patience, sleep, within } from '../e2e/support/pace.mjs';
 import { newDirectory, removeDirectory, Server, TALLY_BIN, Tenant } from '../e2e/support/server.mjs';
 import { tokenFor } from '../e2e/support/tokens.mjs';
+import { BackupWorker } from './backup_worker.mjs';
 import { Disk } from './disk.mjs';
 import { EventAuditor } from './event_audit.mjs';
 import { EventBook } from './event_book.mjs';
@@ -91,14 +95,14 @@ class World {
         this.workers.push(one(SoloWorker, 'fleeting', { expiring: true }), one(CrowdWorker, 'crowd'), one(TransferWorker, 'transfer'));
         this.workers.push(one(BulkWorker, 'bulk'), one(Watcher, 'watcher', this.workers));
         const rebuilder = one(RebuildWorker, 'rebuilder', tokenFor('operator', { scope: 'admin' }), { forgetful });
-        this.workers.push(rebuilder);
+        this.workers.push(rebuilder, one(BackupWorker, 'backups', tokenFor('operator', { scope: 'admin' }), `${this.disk}.ops`));
         for (let i = 0; i < 3; i++) this.workers.push(one(EventWorker, `events-${i}`, book));
         this.workers.push(one(OwnerWorker, 'owner', book), one(EventWatcher, 'event-watcher', book));
         const options = { rebuilder, retentionMs: forgetful ? 1000 : Infinity };
         this.workers.push(one(HistoryReader, 'history-reader', book, options), one(EventAuditor, 'auditor', book, options));
         const rooms = new Tenant(null, 'rooms', tokenFor('rooms'));
         if (!forgetful) this.workers.push(new RoomWorker(rooms, 'rooms', randomFrom(seed + 1000 * number + this.workers.length), new EventBook()));
-        this.#settings = forgetful ? { ...SETTINGS, 'events.retention': '1s' } : SETTINGS;
+        this.#settings = { ...SETTINGS, 'ops.dir': `${this.disk}.ops`, ...(forgetful && { 'events.retention': '1s' }) };
         writeFileSync(this.rulesFile, RULES);
     }
 
@@ -199,6 +203,7 @@ class World {
 
     remove() {
         removeDirectory(this.disk);
+        removeDirectory(`${this.disk}.ops`);
         rmSync(this.log, { force: true });
         rmSync(this.rulesFile, { force: true });
     }
