@@ -58,6 +58,19 @@ describe('a store that is whole', () => {
         assert.deepEqual(readdirSync(data, { recursive: true }).sort(), before, 'nothing was changed');
     });
 
+    test('keys that came by the thousand, in a file of their own, are no damage', async () => {
+        for (let round = 0; round < 3; round++) {
+            const s = server(data, { 'checkpoint.every': '1h' }); // so that all are written back together, at the end
+            await s.start();
+            const lines = Array.from({ length: 6000 }, (_, i) => JSON.stringify({ op: 'increment', name: 'keyed', ...TOTAL, idempotencyKey: `${round}-${i}` }));
+            const reply = await s.tenant('audited').call('POST', '/api/counters/audited/batch?results=errors', { body: lines.join('\n'), headers: { 'Content-Type': 'application/x-ndjson' } });
+            assert.deepEqual([reply.status, reply.body.results], [200, []], reply.text);
+            await s.stop();
+        }
+        const run = await verify(data);
+        assert.equal(run.code, 0, run.stdout + run.stderr);
+    });
+
     test('also after kill -9 with everything still in the journal', async () => {
         const s = server(data, { 'checkpoint.every': '1h' });
         await s.start();
