@@ -8,6 +8,9 @@ export class ApiError extends Error {
     }
 }
 
+/** Names like any other, but browsers resolve such parts of a path away, encoded or not. */
+export const isDots = (name) => name === '.' || name === '..';
+
 export class Api {
     constructor({ token, tenant }) {
         this.tenant = tenant;
@@ -22,7 +25,15 @@ export class Api {
     }
 
     async get(path, query, options) {
-        const reply = await this.request(path, query, options);
+        return this.#body(await this.request(path, query, options));
+    }
+
+    async post(what, body, options) {
+        const path = `/api/counters/${encodeURIComponent(this.tenant)}/${what}`;
+        return this.#body(await this.request(path, {}, { ...options, method: 'POST', body: JSON.stringify(body) }));
+    }
+
+    async #body(reply) {
         const body = await reply.json().catch(() => ({}));
         if (!reply.ok) throw new ApiError(reply.status, body);
         return body;
@@ -37,11 +48,34 @@ export class Api {
     }
 
     value(name, query, options) {
-        return this.get(this.#counter(name, 'get'), query, options);
+        return this.#read(name, 'get', query, options);
     }
 
     series(name, query, options) {
-        return this.get(this.#counter(name, 'series'), query, options);
+        return this.#read(name, 'series', query, options);
+    }
+
+    #read(name, action, query, options) {
+        return isDots(name) ? this.#ask(name, action, query, options) : this.get(this.#counter(name, action), query, options);
+    }
+
+    /** The same with the name in a body. */
+    async #ask(name, action, query, options) {
+        const parameters = Object.entries(query).filter(([, value]) => value !== undefined);
+        const isDim = ([key]) => key.startsWith('dim.');
+        const dimensions = Object.fromEntries(parameters.filter(isDim).map(([key, value]) => [key.slice(4), value]));
+        const asked = { name, dimensions, ...Object.fromEntries(parameters.filter((pair) => !isDim(pair))) };
+        return this.#only(await this.post('query', { queries: [{ [action]: asked }] }, options));
+    }
+
+    #only({ results: [result] }) {
+        if (result.status !== 200) throw new ApiError(result.status, result);
+        return result;
+    }
+
+    /** Adds one to this minute of `name`. */
+    async count(name) {
+        return this.#only(await this.post('batch', { ops: [{ op: 'increment', name, durationSeconds: 60, timestamp: Date.now() }] }));
     }
 
     cells(name, query, options) {

@@ -5,6 +5,9 @@ import uPlot from 'uplot';
 
 import { axisTimes, short } from './format.js';
 
+/** Steps of an axis that counts whole things: 1, 2, 5, 10, .. */
+const WHOLE = Array.from({ length: 57 }, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3));
+
 const dark = matchMedia('(prefers-color-scheme: dark)');
 
 function colour(name) {
@@ -15,7 +18,7 @@ function withAlpha(value, alpha) {
     return `color-mix(in srgb, ${value} ${alpha}%, transparent)`;
 }
 
-function axes() {
+function axes(whole) {
     const common = {
         stroke: colour('muted'),
         grid: { stroke: colour('line'), width: 1 },
@@ -24,7 +27,7 @@ function axes() {
     };
     return [
         { ...common, grid: { show: false }, space: 66, size: 30, values: (_, splits, axis, space, step) => axisTimes(splits, step) },
-        { ...common, size: 48, space: 36, values: (_, splits) => splits.map((split) => (split === null ? '' : short(split))) },
+        { ...common, size: 48, space: 36, incrs: whole ? WHOLE : undefined, values: (_, splits) => splits.map((split) => (split === null ? '' : short(split))) },
     ];
 }
 
@@ -78,11 +81,11 @@ export class Chart {
         this.#plot = new uPlot({
             width,
             height: this.height,
-            padding: [10, 22, 0, 0],
+            padding: [10, 32, 0, 0],
             legend: { show: false },
             cursor: { drag: { x: false, y: false }, y: false, points: { show: !this.series[0].bars } },
             scales: { x: { time: true, range: this.series[0].bars ? rangeWithBars : undefined }, y: { range: rangeWithZero } },
-            axes: axes(),
+            axes: axes(this.series[0].bars),
             series: [{}, ...lines],
             hooks: { setCursor: [(plot) => this.cursor?.(plot.cursor.idx ?? null)] },
         }, this.#data, this.place);

@@ -8,6 +8,11 @@ export function grouped(value) {
     return sign + text.replace(/^-/, '').replace(/\B(?=(\d{3})+$)/g, '\u202f');
 }
 
+/** `1 file`, `2 files`. */
+export function counted(value, noun) {
+    return `${grouped(value)} ${noun}${String(value) === '1' ? '' : 's'}`;
+}
+
 /** A number of at most about four digits: 950, 12.3k, 4.5M. */
 export function short(value) {
     const size = Math.abs(value);

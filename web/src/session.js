@@ -1,6 +1,8 @@
 // session.js -- who is signed in, for as long as this tab lives. The token is never put into an address, a
 // log line or anything that outlives the tab.
 
+import { isDots } from './api.js';
+
 const KEY = 'tally.session';
 
 /** The claims of a JWT, or null of anything else, such as an API key. Nothing is verified here. */
@@ -25,6 +27,7 @@ export function sessionFrom(pasted, wantedTenant) {
     const sub = typeof claims?.sub === 'string' ? claims.sub : '';
     const tenant = wantedTenant.trim() || sub;
     if (!tenant) return { error: 'This token does not name a tenant: fill in the tenant below.' };
+    if (isDots(tenant)) return { error: `Browsers cannot ask for a tenant named ${tenant}; curl --path-as-is and the tally commands can.` };
     const admin = typeof claims?.scope === 'string' && claims.scope.split(' ').includes('admin');
     const expiresAt = typeof claims?.exp === 'number' ? claims.exp * 1000 : null;
     return { token, tenant, admin, expiresAt };

@@ -45,7 +45,7 @@ export class Explorer {
         this.granularityField = field('Granularity', this.granularity);
         this.rangeField = field('Range', this.range);
         this.setField = field('Per', this.set);
-        this.nameField = field('Counter', this.name);
+        this.nameField = field('Name', this.name);
         this.nameField.classList.add('large');
         this.measureField = field('Show', this.measure);
         this.form = el('form', { class: 'fields', 'aria-label': 'What to plot' }, this.nameField, this.names,
@@ -63,7 +63,7 @@ export class Explorer {
         this.problem = el('p', { class: 'error', role: 'alert' });
         this.plot = el('div', { class: 'plot' }, this.place, this.readout, this.details);
         this.flat = el('p', { class: 'muted foot', textContent: 'This counter has no time buckets to plot: it keeps one value.' });
-        this.empty = emptyState('Nothing counted yet. With the token in TALLY_TOKEN:', this.#curl());
+        this.empty = this.#emptyState();
         this.shown = el('div', { class: 'shown' }, el('div', { class: 'headline' }, this.number, this.caption), this.problem, this.flat, this.plot);
         this.element = card('Counter', { wide: true }, this.form, this.empty, this.shown);
         for (const part of [this.problem, this.flat, this.values]) show(part, false);
@@ -80,6 +80,21 @@ export class Explorer {
         show(this.shown, any);
         show(this.measureField, any);
         if (!any) for (const part of [this.setField, this.granularityField, this.rangeField]) show(part, false);
+    }
+
+    /** A first count, by one click or by one command. */
+    #emptyState() {
+        const button = el('button', { type: 'button', class: 'primary', textContent: 'Count one now' });
+        const refused = el('p', { class: 'error', role: 'alert', hidden: true });
+        button.addEventListener('click', async () => {
+            const error = await this.api.count('hello').then(() => null, (reason) => reason);
+            setText(refused, error ? `That did not work: ${error.message}` : '');
+            show(refused, Boolean(error));
+            if (!error) this.reload();
+        });
+        return el('div', { class: 'empty' },
+            el('p', { textContent: 'Nothing counted yet. Count one into hello, this minute:' }), button, refused,
+            emptyState('Or from a terminal, with the token in TALLY_TOKEN:', this.#curl()));
     }
 
     #curl() {
@@ -206,11 +221,11 @@ export class Explorer {
         }
     }
 
-    /** Without a choice the first counter that can be plotted, or else the first. */
+    /** Without a choice a counter that can be plotted, best one of the rules, or else the first. */
     async #first(options) {
         await this.#search(options);
-        const plotted = this.found.find((name) => this.#known(name)?.granularities.some((seconds) => seconds > 0));
-        const name = this.name.value || (plotted ?? this.found[0]);
+        const plotted = this.found.filter((name) => this.#known(name)?.granularities.some((seconds) => seconds > 0));
+        const name = this.name.value || (plotted.find((each) => this.ruled.has(each)) ?? plotted[0] ?? this.found[0]);
         this.#hold(Boolean(name));
         if (!name || !this.#known(name)) return;
         this.name.value = name;
@@ -244,6 +259,8 @@ export class Explorer {
         setText(this.caption, parts.join(' \u00b7 ') || '\u00a0');
         this.buckets = buckets;
         if (!buckets.length) return;
+        this.nothing = buckets.every(({ added, subbed }) => added === '0' && subbed === '0');
+        this.#point(this.pointed ?? null);
         this.chart.setSeries(this.#series(buckets.length));
         this.chart.setData([buckets.map(({ timeStart }) => Date.parse(timeStart) / 1000), buckets.map((bucket) => Number(bucket[measure]))]);
         if (this.details.open) this.#fillTable();
@@ -251,8 +268,10 @@ export class Explorer {
     }
 
     #point(index) {
+        this.pointed = index;
+        const idle = this.nothing ? `Nothing was counted in the ${this.range.selectedOptions[0]?.text}: choose a longer range or a coarser granularity.` : '\u00a0';
         const bucket = index === null ? null : this.buckets[index];
-        setText(this.readout, bucket ? `${moment(bucket.timeStart)}: net ${grouped(bucket.net)}, added ${grouped(bucket.added)}, taken away ${grouped(bucket.subbed)}` : '\u00a0');
+        setText(this.readout, bucket ? `${moment(bucket.timeStart)}: net ${grouped(bucket.net)}, added ${grouped(bucket.added)}, taken away ${grouped(bucket.subbed)}` : idle);
     }
 
     #fillTable() {

@@ -1,15 +1,15 @@
 // health.js -- whether the server can do its work: storage for everybody, the rest for those who may see it.
 
 import { card, el, setText, show } from '../dom.js';
-import { bytes, duration, grouped } from '../format.js';
+import { bytes, counted, duration, grouped } from '../format.js';
 
 const ROWS = [
     ['Storage', ({ storage }) => (storage === 'ok' ? 'ok: writes are durable' : 'cannot write now: writes are answered 503'), ({ storage }) => storage === 'ok'],
     ['Queue', ({ server }) => `${grouped(server.queueDepth)} of ${grouped(server.queueLimit)}`, ({ server }) => Number(server.queueDepth) < 0.8 * Number(server.queueLimit)],
-    ['Journal', ({ server }) => `${bytes(server.journalBytes)} in ${grouped(server.journalSegments)} files`],
+    ['Journal', ({ server }) => `${bytes(server.journalBytes)} in ${counted(server.journalSegments, 'file')}`],
     ['Durable up to', ({ server }) => `sequence ${grouped(server.durableSequence)}`],
-    ['Written back', ({ server }) => `${grouped(BigInt(server.durableSequence) - BigInt(server.appliedSequence))} behind, ${grouped(server.checkpoints)} checkpoints`],
-    ['Ids remembered', ({ server }) => `${grouped(server.registryIds)}, filters ${bytes(server.registryFilterBytes)}`],
+    ['Written back', ({ server }) => `${grouped(BigInt(server.durableSequence) - BigInt(server.appliedSequence))} behind, ${counted(server.checkpoints, 'checkpoint')}`],
+    ['Id registry', ({ server }) => `${counted(server.registryIds, 'id')} remembered, filters ${bytes(server.registryFilterBytes)}`],
     ['Memory for cells', ({ server }) => `${bytes(server.cacheBytes)}, ${grouped(server.dirtyCells)} changed`],
     ['Disk free', ({ server }) => bytes(server.diskFreeBytes), ({ server }) => Number(server.diskFreeBytes) > 2 ** 30],
     ['Storage errors', ({ server }) => grouped(server.storageErrors), ({ server }) => server.storageErrors === '0'],
@@ -37,7 +37,9 @@ export class Health {
         this.askedAt = 0;
         this.rows = ROWS.map(([title, text, good]) => ({ title, text, good, ...row(title) }));
         this.hidden = el('p', { class: 'muted foot', textContent: 'Figures of the whole server are shown to administrators (metrics.public is off).' });
-        this.list = el('dl', { class: 'rows columns' }, ...this.rows.map(({ element }) => element));
+        this.none = row('Reconcile');
+        setText(this.none.value, 'not set up for this tenant');
+        this.list = el('dl', { class: 'rows columns' }, ...this.rows.map(({ element }) => element), this.none.element);
         this.element = card('Health', { wide: true }, this.list, this.hidden);
         show(this.hidden, false);
     }
@@ -58,6 +60,7 @@ export class Health {
         for (const [name, { element }] of this.reconciles) if (!reconciles.includes(name)) element.remove();
         this.reconciles = new Map(reconciles.map((name) => [name, this.reconciles.get(name) ?? row(`Reconcile ${name}`)]));
         this.list.append(...[...this.reconciles.values()].map(({ element }) => element));
+        show(this.none.element, reconciles.length === 0);
         this.askedAt = 0;
     }
 

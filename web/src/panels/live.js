@@ -12,7 +12,7 @@ const KINDS = {
     applied: { title: 'Applied', colour: 'accent', about: 'operations and events that took effect' },
     duplicates: { title: 'Duplicates', colour: 'blue', about: 'seen before, not counted again' },
     refused: { title: 'Refused', colour: 'amber', about: 'answered with an error' },
-    throttled: { title: 'Turned away', colour: 'red', about: 'answered 429, the queue was full' },
+    throttled: { title: '429s', colour: 'red', about: 'turned away because the queue was full; nothing was applied' },
 };
 
 function tile(title, { colour, about } = {}) {
@@ -70,7 +70,10 @@ export class Live {
     #plot(until) {
         const times = Array.from({ length: SPAN_S }, (_, i) => until - SPAN_S + 1 + i);
         const points = times.map((time) => this.history.rates(time * 1000, RATE_MS));
-        this.chart.setData([times, ...FIGURES.map((_, i) => points.map((rates) => rates[i]))]);
+        // Only work done is drawn at zero too: a red or amber line there would look like trouble.
+        const busy = (i, at) => [at - 1, at, at + 1].some((near) => points[near]?.[i] > 0);
+        const lines = FIGURES.map((_, i) => points.map((rates, at) => (i === 0 || busy(i, at) ? rates[i] : null)));
+        this.chart.setData([times, ...lines]);
     }
 
     destroy() {

@@ -1,6 +1,6 @@
 // top.js -- the dimension sets of a counter with the largest values.
 
-import { card, el, emptyState, field, setOptions, show } from '../dom.js';
+import { card, el, emptyState, field, setOptions, setText, show } from '../dom.js';
 import { grouped } from '../format.js';
 
 const SHOWN = 8;
@@ -21,7 +21,7 @@ export class Top {
         this.select.addEventListener('change', () => this.refresh().catch(() => {}));
         this.list = el('ol', { class: 'bars' });
         this.empty = emptyState('No counters with dimensions yet. They come from the config: give a counter dimensions, and send events that have them.');
-        this.none = el('p', { class: 'muted foot', textContent: 'Nothing counted under any dimensions yet.' });
+        this.none = el('p', { class: 'empty' });
         this.form = el('div', { class: 'fields' }, field('Counter', this.select));
         this.element = card('Top dimension sets', { note: this.form }, this.list, this.empty, this.none);
         this.element.classList.add('listing');
@@ -44,6 +44,8 @@ export class Top {
         if (counter.name !== this.select.value) return;
         const rows = cells.filter(({ dimensions }) => Object.keys(dimensions).length).slice(0, SHOWN);
         const most = rows.reduce((largest, { net }) => (BigInt(net) > largest ? BigInt(net) : largest), 1n);
+        const keys = [...new Set(counter.sets.flat())].join(', ');
+        setText(this.none, `Nothing yet. Send an event that ${counter.name} counts, with a value for ${keys}.`);
         show(this.none, rows.length === 0);
         const focused = [...this.list.querySelectorAll('button')].indexOf(document.activeElement);
         this.list.replaceChildren(...rows.map((row) => this.#row(counter.name, row, most)));
