@@ -4,7 +4,7 @@
 #include <sys/random.h>
 
 #include "base/hash.h"
-#include "cli/cli.h"
+#include "cli/client.h"
 #include "cli/load.h"
 #include "core/name.h"
 
@@ -18,7 +18,7 @@ static const char help[] =
     "\n"
     "  --url URL          default $TALLY_URL, or http://127.0.0.1:8787\n"
     "  --token TOKEN      default $TALLY_TOKEN\n"
-    "  --tenant T         the token's tenant (default demo)\n"
+    "  --tenant T         default: the token's own\n"
     "  --work WORK        increment, get, batch (NDJSON of increments) or events (NDJSON of events\n"
     "                     of type page.viewed with random ids); default increment\n"
     "  --connections N    open at the same time (1 to 10000)\n"
@@ -46,9 +46,7 @@ struct bench {
 };
 
 struct bench_flags {
-    const char *url;
-    const char *token;
-    const char *tenant;
+    struct client_flags client;
     const char *work;
     const char *connections;
     const char *depth;
@@ -56,7 +54,6 @@ struct bench_flags {
     const char *seconds;
     const char *keys;
     const char *batch;
-    bool json;
 };
 
 static uint64_t draw(struct bench *bench)
@@ -195,17 +192,12 @@ static int read_counts(const struct bench_flags *flags, struct bench *bench,
 static int read_flags(const struct bench_flags *flags, struct bench *bench,
                       struct load_config *load)
 {
-    if (!flags->token) return cli_usage_error("bench", "a token is needed: --token or TALLY_TOKEN");
-    if (!read_url(bench, flags->url))
+    if (!read_url(bench, flags->client.url))
         return cli_usage_error("bench", "--url must look like http://127.0.0.1:8787");
-    if (!name_valid(bytes_str(flags->tenant)))
-        return cli_usage_error("bench", "a tenant is 1 to 255 of A-Z a-z 0-9 _ . ~ -");
     for (bench->work = 0; bench->work < WORKS; bench->work++)
         if (strcmp(work_names[bench->work], flags->work) == 0) break;
     if (bench->work == WORKS)
         return cli_usage_error("bench", "--work must be increment, get, batch or events");
-    bench->token = flags->token;
-    bench->tenant = flags->tenant;
     return read_counts(flags, bench, load);
 }
 
@@ -245,13 +237,29 @@ static void print_text(const struct bench *bench, const struct load_config *load
            (double)report->latency_ns.max / 1e6);
 }
 
+/* Whose counters, as every other command decides it. */
+static int read_client(struct client *client, const struct bench_flags *flags, struct bench *bench)
+{
+    int code = client_open(client, "bench", &flags->client);
+    if (!code) code = client_tenant(client);
+    bench->tenant = client->tenant;
+    bench->token = flags->client.token;
+    if (!code && !name_valid(bytes_str(bench->tenant)))
+        code = cli_usage_error("bench", "a tenant is 1 to 255 of A-Z a-z 0-9 _ . ~ -");
+    if (!code && !bench->token)
+        code = cli_usage_error("bench", "a token is needed: TALLY_TOKEN or --token");
+    return code;
+}
+
 static int run(const struct bench_flags *flags)
 {
+    struct client client;
     struct load_report *report = must_calloc(1, sizeof *report);
     struct bench bench = {0};
     struct load_config load = {.request = add_request, .check = check_body, .context = &bench};
     char error[512];
-    int code = read_flags(flags, &bench, &load);
+    int code = read_client(&client, flags, &bench);
+    if (!code) code = read_flags(flags, &bench, &load);
     load.host = bench.host;
     load.port = bench.port;
     buf_init(&bench.body, SIZE_MAX / 2);
@@ -259,31 +267,29 @@ static int run(const struct bench_flags *flags)
         code = cli_failure("bench", "no random numbers");
     if (!code && !load_run(&load, report, error, sizeof error))
         code = cli_failure("bench", "%s", error);
-    if (!code && flags->json) print_json(&load, report);
-    if (!code && !flags->json) print_text(&bench, &load, report);
+    if (!code && flags->client.json) print_json(&load, report);
+    if (!code && !flags->client.json) print_text(&bench, &load, report);
     if (!code && report->failed) code = cli_failure("bench", "a reply: %s", report->first_failure);
     buf_release(&bench.body);
+    client_close(&client);
     free(report);
     return code;
 }
 
 int cli_bench(int argc, char **argv)
 {
-    const char *url = getenv("TALLY_URL");
-    struct bench_flags flags = {.url = url ? url : "http://127.0.0.1:8787",
-                                .token = getenv("TALLY_TOKEN"),
-                                .tenant = "demo",
-                                .work = "increment",
+    struct bench_flags flags = {.work = "increment",
                                 .connections = "64",
                                 .depth = "1",
                                 .rate = "0",
                                 .seconds = "10",
                                 .keys = "10000",
                                 .batch = "5000"};
+    client_flags_init(&flags.client);
     const struct cli_option options[] = {
-        {"--url", &flags.url, NULL},
-        {"--token", &flags.token, NULL},
-        {"--tenant", &flags.tenant, NULL},
+        {"--url", &flags.client.url, NULL},
+        {"--token", &flags.client.token, NULL},
+        {"--tenant", &flags.client.tenant, NULL},
         {"--work", &flags.work, NULL},
         {"--connections", &flags.connections, NULL},
         {"--depth", &flags.depth, NULL},
@@ -291,7 +297,7 @@ int cli_bench(int argc, char **argv)
         {"--seconds", &flags.seconds, NULL},
         {"--keys", &flags.keys, NULL},
         {"--batch", &flags.batch, NULL},
-        {"--json", NULL, &flags.json},
+        {"--json", NULL, &flags.client.json},
     };
     struct cli_arguments arguments = {
         .command = "bench", .options = options, .options_count = ARRAY_COUNT(options)};

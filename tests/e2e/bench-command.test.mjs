@@ -15,12 +15,12 @@ describe('tally bench', () => {
     });
 
     const bench = async (t, ...args) => {
-        const { stdout } = await run(TALLY_BIN, ['bench', '--url', server.url, '--token', t.token, '--tenant', t.id,
+        const { stdout } = await run(TALLY_BIN, ['bench', '--url', server.url, '--token', t.token,
             '--seconds', '0.5', '--keys', '1', ...args]);
         return stdout;
     };
 
-    test('SPEC 2: every increment it reports was counted', async () => {
+    test("SPEC 2: every increment it reports was counted, for the token's own tenant", async () => {
         const t = server.tenant();
         const report = JSON.parse(await bench(t, '--json', '--connections', '4', '--depth', '3'));
         assert.equal(report.failed, 0);
@@ -49,14 +49,17 @@ describe('tally bench', () => {
 
     test('a server that is not there, a wrong token and wrong options are told apart', async () => {
         const failing = (...args) => run(TALLY_BIN, ['bench', '--seconds', '0.2', ...args]).then(assert.fail, (error) => error);
-        const absent = await failing('--url', 'http://127.0.0.1:1', '--token', 'x');
+        const absent = await failing('--url', 'http://127.0.0.1:1', '--token', 'x', '--tenant', 't');
         assert.equal(absent.code, 1);
         assert.match(absent.stderr, /cannot connect/);
-        const refused = await failing('--url', server.url, '--token', 'x');
+        const refused = await failing('--url', server.url, '--token', 'x', '--tenant', 't');
         assert.equal(refused.code, 1);
         assert.match(refused.stderr, /unauthorized/);
+        const whose = await failing('--url', server.url, '--token', 'x');
+        assert.equal(whose.code, 2);
+        assert.match(whose.stderr, /whose counters\?/);
         for (const wrong of [['--work', 'nothing'], ['--depth', '0'], ['--url', 'ftp://x'], ['--connections', 'x']]) {
-            assert.equal((await failing('--token', 'x', ...wrong)).code, 2);
+            assert.equal((await failing('--token', 'x', '--tenant', 't', ...wrong)).code, 2);
         }
     });
 });
