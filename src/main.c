@@ -1,6 +1,9 @@
 /* main.c -- the subcommand table and the loop over it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -96,12 +99,8 @@ static int help(int argc, char **argv)
     return command ? command->run(2, arguments) : unknown("help on", argv[1]);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    if (argc < 2) {
-        print_usage(stderr);
-        return EXIT_USAGE;
-    }
     const char *name = argv[1];
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         puts("tally " TALLY_VERSION);
@@ -111,4 +110,37 @@ int main(int argc, char **argv)
         return help(argc - 1, argv + 1);
     const struct cli_command *command = find_command(name);
     return command ? command->run(argc - 1, argv + 1) : unknown("command", name);
+}
+
+/* A shell's `>&-` leaves a descriptor free that the next socket or file would take, and what is
+ * printed would go there. */
+static bool standard_streams_open(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= 2);
+    if (fd < 0) return false;
+    close(fd);
+    return true;
+}
+
+/* What did not reach the reader is not success: a script would go on with half a file. */
+static int finish(int code)
+{
+    bool lost = ferror(stdout) != 0;
+    if (fflush(stdout) == 0 && !lost) return code;
+    fprintf(stderr, "tally: the output could not be written: %s\n", strerror(errno));
+    return code ? code : EXIT_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+    if (!standard_streams_open()) return EXIT_FAILED;
+    if (argc < 2) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    cli_hide_secrets(argc, argv);
+    return finish(run(argc, argv));
 }

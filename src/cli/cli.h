@@ -69,6 +69,10 @@ int cli_usage_error(const char *command, const char *format, ...) PRINTF_LIKE(2,
 /* Prints "tally COMMAND: sentence" on stderr; returns EXIT_FAILED. */
 int cli_failure(const char *command, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* Moves what must stay secret (--token, --set auth.jwtSecret=) out of the arguments that everybody
+ * on the machine can list, and stars it there. The copies live as long as the process. */
+void cli_hide_secrets(int argc, char **argv);
+
 /* One option of a command: "--name value", or "--name" alone when `flag` is given. */
 struct cli_option {
     const char *name; /* with its dashes */

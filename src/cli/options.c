@@ -32,6 +32,31 @@ int cli_failure(const char *command, const char *format, ...)
     return EXIT_FAILED;
 }
 
+/* Where the secret in argument `text` begins, or NULL; `before` is the argument in front of it. */
+static char *secret_in(const char *before, char *text)
+{
+    static const char secret[] = "auth.jwtSecret=";
+    if (strcmp(before, "--token") == 0) return text;
+    if (strncmp(text, "--token=", 8) == 0) return text + 8;
+    bool joined = strncmp(text, "--set=", 6) == 0;
+    if (!joined && strcmp(before, "--set") != 0) return NULL;
+    if (joined) text += 6;
+    return strncmp(text, secret, sizeof secret - 1) == 0 ? text + sizeof secret - 1 : NULL;
+}
+
+void cli_hide_secrets(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        must(argv[i]);
+        char *secret = secret_in(argv[i - 1], argv[i]);
+        if (!secret) continue;
+        char *copy = must_calloc(strlen(argv[i]) + 1, 1);
+        memcpy(copy, argv[i], strlen(argv[i]));
+        memset(secret, '*', strlen(secret));
+        argv[i] = copy;
+    }
+}
+
 static void source_add_set(struct config_source *source, const char *text)
 {
     unsigned count = source->sets_count++;

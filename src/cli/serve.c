@@ -1,5 +1,7 @@
 /* serve.c -- `tally serve`: flags and config, then the daemon. */
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/bearer.h"
@@ -28,21 +30,31 @@ static const char help[] =
     "\n"
     "Each setting can also be given in the environment, such as TALLY_AUTH_JWTSECRET.\n";
 
+/* The folder of this very program: a reader who has just built it has it nowhere in PATH. */
+static void print_path(FILE *out)
+{
+    char program[PATH_MAX];
+    ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (size <= 0) return;
+    program[size] = '\0';
+    char *end = strrchr(program, '/');
+    if (end) fprintf(out, " PATH='%.*s':$PATH", (int)(end - program), program);
+}
+
 void cli_print_dev_hints(FILE *out, const char *url, const char *token)
 {
     fprintf(out,
-            "\nToken for tenant " DEV_TENANT ":\n\n  %s\n\n"
-            "Dashboard: open %s/ and paste the token.\n\n"
-            "Command line, in another terminal:\n\n"
-            "  export TALLY_URL=%s TALLY_TOKEN=%s\n"
-            "  tally inc hello\n\n"
-            "Or count something with curl:\n\n"
-            "  curl -s -X POST %s/api/counters/" DEV_TENANT "/hello/increment \\\n"
-            "    -H 'Authorization: Bearer %s' \\\n"
-            "    -H 'Content-Type: application/json' \\\n"
-            "    -d '{\"durationSeconds\":0,\"timestamp\":0}'\n\n"
-            "Address: %s\n",
-            token, url, url, token, url, token, url);
+            "\nDashboard: open %s/ and paste this token of the tenant " DEV_TENANT ":\n\n  %s\n\n"
+            "Command line, in another terminal; watch the dashboard meanwhile:\n\n"
+            "  export TALLY_URL=%s TALLY_TOKEN=%s",
+            url, token, url, token);
+    print_path(out);
+    fprintf(out, "\n  tally inc hello --duration 1m\n\n"
+                 "With curl, after the export above:\n\n"
+                 "  curl $TALLY_URL/api/counters/" DEV_TENANT "/hello/increment \\\n"
+                 "    -H \"Authorization: Bearer $TALLY_TOKEN\" \\\n"
+                 "    -d '{\"durationSeconds\":60,\"timestamp\":'$(date +%%s)'}'\n\n"
+                 "Ctrl-C stops the server. What was counted stays.\n");
     fflush(out);
 }
 

@@ -42,6 +42,23 @@ describe('help', () => {
     });
 });
 
+describe('standard output', () => {
+    const shell = (script) => spawnSync('sh', ['-c', script, 'sh', TALLY_BIN], { encoding: 'utf8' });
+
+    test('SPEC 2: output that could not be written is a failure, and says so', () => {
+        for (const command of ['help', 'help settings', 'completion bash', '--version']) {
+            const { status, stderr } = shell(`"$1" ${command} >/dev/full`);
+            assert.deepEqual([status, stderr], [1, 'tally: the output could not be written: No space left on device\n'], command);
+        }
+    });
+
+    test('a closed one is nobody who listens: nothing else takes its place', () => {
+        assert.deepEqual(shell('"$1" help settings >&-').status, 0);
+        const away = shell('"$1" get x --url http://127.0.0.1:1 --token x --tenant t --timeout 100ms >&- 2>&- <&-');
+        assert.equal(away.status, 1);
+    });
+});
+
 describe('completion', () => {
     let home;
     let env;

@@ -1,10 +1,12 @@
 // cli-values.test.mjs -- one call each: inc, dec, set, get, sum, series.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 
 import { cliFor } from './support/cli.mjs';
-import { runTally, serverFor } from './support/server.mjs';
+import { eventually, patience, within } from './support/pace.mjs';
+import { newDirectory, removeDirectory, runTally, serverFor, spawnTally } from './support/server.mjs';
 
 const good = (run) => {
     assert.equal(run.code, 0, run.stderr);
@@ -85,6 +87,31 @@ describe('tally inc, dec, set', () => {
             assert.ok(!run.stderr.includes('hunter2') && !run.stderr.includes(token.slice(0, 20)), run.stderr);
         }
         assert.match(outputs[0].stderr, /Cannot reach tally at http:\/\/127\.0\.0\.1:1:/);
+    });
+
+    test('SPEC 10: a token or secret given as an argument is not in the list of processes', async () => {
+        const { token } = client();
+        const secret = 'a secret of thirty-two bytes or more';
+        const directory = newDirectory('arguments');
+        const serve = ['serve', '--listen', '127.0.0.1:0', '--data', directory];
+        const waiting = ['get', 'a', '--url', 'http://127.0.0.1:1', '--timeout', '1m'];
+        const cases = [
+            [[...waiting, '--token', token], token],
+            [[...waiting, `--token=${token}`], token],
+            [[...serve, '--set', `auth.jwtSecret=${secret}`], secret],
+            [[...serve, `--set=auth.jwtSecret=${secret}`], secret],
+        ];
+        for (const [args, hidden] of cases) {
+            const run = spawnTally(args);
+            const listed = await eventually('the arguments to be hidden', () => {
+                const text = readFileSync(`/proc/${run.child.pid}/cmdline`, 'utf8');
+                return text.includes('***') && !text.includes(hidden) && text;
+            });
+            assert.ok(listed.includes(args[0]), 'the rest is there to see');
+            run.child.kill('SIGTERM');
+            await within(patience(20000), 'tally to stop', run.exited);
+        }
+        removeDirectory(directory);
     });
 });
 
