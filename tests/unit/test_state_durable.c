@@ -10,6 +10,10 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -248,6 +252,67 @@ static void readers_wait_for_a_reopen_and_see_no_error(void **state)
         pthread_join(readers[i], NULL);
 }
 
+/* ---- a torn MANIFEST ---- */
+
+static void manifest_path(const struct world *world, char path[512])
+{
+    char name[64];
+    snprintf(path, 512, "%s/CURRENT", world->dir.path);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_non_null(fgets(name, sizeof name, file));
+    fclose(file);
+    name[strcspn(name, "\n")] = '\0';
+    snprintf(path, 512, "%s/%s", world->dir.path, name);
+}
+
+static void append_to(const char *path, const void *bytes, size_t size)
+{
+    FILE *file = fopen(path, "ae");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The end of an append of which some sectors reached the disk and some did not. A power-cut run met
+ * it: a server that would not start again. */
+static void law_5_a_torn_end_of_the_manifest_is_as_if_it_had_never_been(void **state)
+{
+    static const unsigned char torn[700] = {0x11, 0x22, 0x33, 0x44, 103, 0, 1, 2, 0x75};
+    struct world *world = *state;
+    char path[512];
+    put_in_all(world, "1");
+    assert_int_equal(state_flush(world->state), ERR_OK);
+    world_close(world);
+    manifest_path(world, path);
+    append_to(path, torn, sizeof torn);
+    world_open(world);
+    for (int i = 0; i < STATE_FAMILY_COUNT; i++)
+        expect_stored(world, (enum state_family)i, every_key, "1");
+}
+
+static void more_than_an_append_is_damage_and_stays_as_it_is(void **state)
+{
+    struct world *world = *state;
+    char path[512];
+    char error[256] = "";
+    char *rot = must_calloc(1, 70000);
+    struct stat before;
+    struct stat after;
+    memset(rot, 0x5a, 70000);
+    world_close(world);
+    manifest_path(world, path);
+    append_to(path, rot, 70000);
+    free(rot);
+    assert_int_equal(stat(path, &before), 0);
+    assert_int_equal(state_open(&world->state, &world->config, error, sizeof error), ERR_STORAGE);
+    assert_non_null(strstr(error, "MANIFEST"));
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(before.st_size, after.st_size);
+    assert_int_equal(truncate(path, before.st_size - 70000), 0);
+    world_open(world);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "flush") == 0) return flush_for_ever(argv[2]);
@@ -261,6 +326,8 @@ int main(int argc, char **argv)
         TEST(a_reopened_state_takes_batches_made_before),
         TEST(a_failed_reopen_answers_errors_until_one_succeeds),
         TEST(a_state_that_cannot_be_opened_says_why),
+        TEST(law_5_a_torn_end_of_the_manifest_is_as_if_it_had_never_been),
+        TEST(more_than_an_append_is_damage_and_stays_as_it_is),
         TEST(an_identity_is_kept_and_never_shared),
         TEST(readers_wait_for_a_reopen_and_see_no_error),
     };

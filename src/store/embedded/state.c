@@ -18,6 +18,7 @@
 
 #include "base/crash.h"
 #include "base/hash.h"
+#include "store/embedded/state_mend.h"
 #include "store/embedded/state_options.h"
 
 #define STATE_PATH_MAX 4096
@@ -111,13 +112,23 @@ uint64_t state_identity_of(const char *dir)
     return hash_checksum(bytes_of(text, size));
 }
 
-static enum err state_start(struct state *state)
+static char *state_try(struct state *state)
 {
     char *error = NULL;
-    state_remove_leftovers(state);
     state->db = rocksdb_open_column_families(
         state->options.db, state->dir, STATE_FAMILY_COUNT, state_family_names,
         (const rocksdb_options_t *const *)state->options.families, state->families, &error);
+    return error;
+}
+
+static enum err state_start(struct state *state)
+{
+    state_remove_leftovers(state);
+    char *error = state_try(state);
+    if (error && state_mend(state->dir)) {
+        rocksdb_free(error);
+        error = state_try(state);
+    }
     if (error) {
         state->db = NULL;
         return state_fail(error);
