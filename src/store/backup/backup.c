@@ -96,6 +96,32 @@ enum err backup_list(const char *dir, backup_visit_fn *visit, void *context)
     return e;
 }
 
+/* -- The directories of a store ---------------------------------------------------------------- */
+
+static const char *const parts[] = {"state", "ids", "archive", "journal"};
+
+enum err backup_parts_make(const char *dir)
+{
+    char path[TREE_PATH_MAX];
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < ARRAY_COUNT(parts) && e == ERR_OK; i++) {
+        e = tree_path(path, dir, parts[i]);
+        if (e == ERR_OK) e = tree_make(path);
+    }
+    return e;
+}
+
+enum err backup_parts_sync(const char *dir)
+{
+    char path[TREE_PATH_MAX];
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < ARRAY_COUNT(parts) && e == ERR_OK; i++) {
+        e = tree_path(path, dir, parts[i]);
+        if (e == ERR_OK) e = tree_sync_dir(path);
+    }
+    return e == ERR_OK ? tree_sync_dir(dir) : e;
+}
+
 /* -- Making ------------------------------------------------------------------------------------ */
 
 struct making {
@@ -106,17 +132,6 @@ struct making {
     const struct manifest *earlier;  /* NULL: there is none */
     struct manifest manifest;
 };
-
-/* Directories of a file's path, one level deep as stores are. */
-static enum err make_above(const char *root, const char *path)
-{
-    char dir[TREE_PATH_MAX];
-    const char *slash = strchr(path, '/');
-    if (!slash) return ERR_OK;
-    int need = snprintf(dir, sizeof dir, "%s/%.*s", root, (int)(slash - path), path);
-    if (need < 0 || (size_t)need >= sizeof dir) return ERR_STORAGE;
-    return mkdir(dir, 0700) == 0 || errno == EEXIST ? ERR_OK : ERR_STORAGE;
-}
 
 /* Links the earlier backup's file if it is the same. ERR_NOT_FOUND: it has to be copied. */
 static enum err link_earlier(struct making *making, const char *from, const char *to,
@@ -140,7 +155,6 @@ static enum err take_file(struct making *making, struct tree_file *file)
     char to[TREE_PATH_MAX];
     enum err e = tree_path(from, making->request->snapshot, file->path);
     if (e == ERR_OK) e = tree_path(to, making->dir, file->path);
-    if (e == ERR_OK) e = make_above(making->dir, file->path);
     if (e != ERR_OK) return e;
     e = link_earlier(making, from, to, file);
     if (e != ERR_NOT_FOUND) return e;
@@ -160,25 +174,13 @@ static enum err take_files(struct making *making)
     return e;
 }
 
-/* Names are durable before the manifest that lists them, and that before the backup's own name. */
-static enum err sync_parts(const struct making *making)
-{
-    static const char *const parts[] = {"state", "ids", "archive", "journal", "."};
-    char path[TREE_PATH_MAX];
-    enum err e = ERR_OK;
-    for (unsigned i = 0; i < ARRAY_COUNT(parts) && e == ERR_OK; i++) {
-        e = tree_path(path, making->dir, parts[i]);
-        if (e == ERR_OK) e = tree_sync_dir(path);
-        if (e != ERR_OK && errno == ENOENT) e = ERR_OK; /* an archive without files */
-    }
-    return e;
-}
-
 static enum err finish(struct making *making)
 {
     char path[TREE_PATH_MAX];
     const struct backup_request *request = making->request;
-    enum err e = sync_parts(making);
+    /* Names are durable before the manifest that lists them, and that before the backup's own name.
+     */
+    enum err e = backup_parts_sync(making->dir);
     crash_point("backup.before_manifest");
     if (e == ERR_OK) e = manifest_write(making->dir, &making->manifest);
     if (e == ERR_OK) e = tree_path(path, request->dir, request->name);
@@ -198,6 +200,7 @@ static enum err make(struct making *making)
     enum err e = tree_make(request->dir);
     if (e == ERR_OK) e = tree_remove(making->dir);
     if (e == ERR_OK) e = tree_make(making->dir);
+    if (e == ERR_OK) e = backup_parts_make(making->dir);
     if (e == ERR_OK) e = take_files(making);
     if (e == ERR_OK) e = finish(making);
     int error = errno;

@@ -48,6 +48,11 @@ MUST_USE enum err backup_check(const char *dir, const char *name, struct effort 
 MUST_USE enum err backup_restore(const char *dir, const char *name, const char *data,
                                  struct effort *effort, struct buf *why_out);
 
+/* The directories that a store's files lie in, in a backup as in a data directory: made where they
+ * are not there, and with all names in them made durable. */
+MUST_USE enum err backup_parts_make(const char *dir);
+MUST_USE enum err backup_parts_sync(const char *dir);
+
 MUST_USE enum err backup_remove(const char *dir, const char *name);
 /* What crashes left behind. */
 void backup_tidy(const char *dir);

@@ -68,41 +68,17 @@ enum err backup_check(const char *dir, const char *name, struct effort *effort,
 
 /* -- Restoring --------------------------------------------------------------------------------- */
 
-static enum err make_dirs(const char *data)
-{
-    static const char *const parts[] = {"state", "ids", "archive", "journal"};
-    char path[TREE_PATH_MAX];
-    enum err e = ERR_OK;
-    for (unsigned i = 0; i < ARRAY_COUNT(parts) && e == ERR_OK; i++) {
-        e = tree_path(path, data, parts[i]);
-        if (e == ERR_OK) e = tree_make(path);
-    }
-    return e;
-}
-
-static enum err sync_dirs(const char *data)
-{
-    static const char *const parts[] = {"state", "ids", "archive", "journal", "."};
-    char path[TREE_PATH_MAX];
-    enum err e = ERR_OK;
-    for (unsigned i = 0; i < ARRAY_COUNT(parts) && e == ERR_OK; i++) {
-        e = tree_path(path, data, parts[i]);
-        if (e == ERR_OK) e = tree_sync_dir(path);
-    }
-    return e;
-}
-
 static enum err lay_out(const char *root, const struct manifest *manifest, const char *data,
                         struct effort *effort, struct buf *why)
 {
     char to[TREE_PATH_MAX];
-    enum err e = make_dirs(data);
+    enum err e = backup_parts_make(data);
     for (size_t i = 0; i < manifest->files.count && e == ERR_OK; i++) {
         e = tree_path(to, data, manifest->files.files[i].path);
         if (e == ERR_OK) e = take(root, &manifest->files.files[i], to, effort, why);
         crash_point("restore.after_file");
     }
-    return e == ERR_OK ? sync_dirs(data) : e;
+    return e == ERR_OK ? backup_parts_sync(data) : e;
 }
 
 static enum err put_marker(const char *marker)
