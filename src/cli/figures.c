@@ -16,7 +16,8 @@ static const struct {
     struct bytes labels; /* a part of them; "": any */
     size_t member;
 } table[] = {
-    FIGURE("counter_update_success_total", "", applied),
+    FIGURE("counter_update_success_total", "", changes),
+    FIGURE("tally_events_total", "result=\"applied\"", events),
     FIGURE("duplicate_event_dropped_total", "", duplicates),
     FIGURE("tally_events_total", "result=\"rejected\"", rejected),
     FIGURE("tally_queue_refused_total", "", refused_queue),

@@ -18,7 +18,8 @@ struct figures_histogram {
 /* One look. Names are those of metrics.def without "tally_" and "_total". */
 struct figures {
     double at_s; /* monotonic */
-    double applied, duplicates, rejected, refused_queue, refused_constraint, unauthorized, replayed;
+    double changes, events, duplicates, rejected, refused_queue, refused_constraint, unauthorized,
+        replayed;
     double requests, connections;
     double queue, lag_s;
     struct figures_histogram commit_s;

@@ -75,7 +75,8 @@ static void look(struct top *top)
 /* -- The page ---------------------------------------------------------------------------------- */
 
 struct rates {
-    double applied, requests, duplicates, rejected, replayed, queue_full, constraint, unauthorized;
+    double changes, events, requests, duplicates, rejected, replayed, queue_full, constraint,
+        unauthorized;
     double commit_p50_s, commit_p99_s, batch_mean;
 };
 
@@ -86,7 +87,8 @@ static struct rates rates_of(const struct top *top)
     double batches = now->batch.total - before->batch.total;
     double ops = now->batch.sum - before->batch.sum;
     return (struct rates){
-        .applied = figures_rate(now->applied, before->applied, seconds),
+        .changes = figures_rate(now->changes, before->changes, seconds),
+        .events = figures_rate(now->events, before->events, seconds),
         .requests = figures_rate(now->requests, before->requests, seconds),
         .duplicates = figures_rate(now->duplicates, before->duplicates, seconds),
         .rejected = figures_rate(now->rejected, before->rejected, seconds),
@@ -136,8 +138,9 @@ static void add_figures(const struct top *top, struct buf *page)
 {
     const struct figures *now = &top->now;
     struct rates rates = rates_of(top);
-    buf_add(page, BYTES("applied   "));
-    add_count(page, rates.applied, "/s   requests   ");
+    buf_add(page, BYTES("changes   "));
+    add_count(page, rates.changes, "/s   events     ");
+    add_count(page, rates.events, "/s   requests ");
     add_count(page, rates.requests, "/s\nduplicates");
     add_count(page, rates.duplicates, "/s   rejected   ");
     add_count(page, rates.rejected, "/s   replayed ");
@@ -196,11 +199,12 @@ static void print_json(const struct top *top)
 {
     struct rates rates = rates_of(top);
     const struct figures *now = &top->now;
-    printf("{\"appliedPerSecond\":%.1f,\"requestsPerSecond\":%.1f,\"duplicatesPerSecond\":%.1f,"
-           "\"queueFullPerSecond\":%.1f,\"queue\":%.0f,\"lagSeconds\":%.3f,\"connections\":%.0f,"
-           "\"counters\":[",
-           rates.applied, rates.requests, rates.duplicates, rates.queue_full, now->queue,
-           now->lag_s, now->connections);
+    printf(
+        "{\"changesPerSecond\":%.1f,\"eventsPerSecond\":%.1f,\"requestsPerSecond\":%.1f,\"duplicatesPerSecond\":%.1f,"
+        "\"queueFullPerSecond\":%.1f,\"queue\":%.0f,\"lagSeconds\":%.3f,\"connections\":%.0f,"
+        "\"counters\":[",
+        rates.changes, rates.events, rates.requests, rates.duplicates, rates.queue_full, now->queue,
+        now->lag_s, now->connections);
     for (unsigned i = 0; top->watching && i < top->busiest->count && i < ONCE_ROWS; i++) {
         const struct busiest_row *row = &top->busiest->rows[i]; /* a name needs no escapes */
         printf("%s{\"name\":\"%s\",\"durationSeconds\":%lld,\"net\":", i ? "," : "", row->name,

@@ -36,7 +36,7 @@ describe('in a terminal', { skip: !hasTmux && 'no tmux here' }, () => {
         await tenant.increment('quiet', { ...TOTAL, amount: 7 });
         const screen = await terminal(t, tenant.token, `${TALLY_BIN} top --interval 200ms`);
         await screen.shows(/^tally top {2}http.* tenant tenant-1 .*\(q quits\)/);
-        await screen.shows(/^applied .*\/s.*requests/m);
+        await screen.shows(/^changes .*\/s.*events .*\/s.*requests/m);
         await screen.shows(/^COUNTER .*\nquiet +ever +7 +0\.0/m);
         const busy = setInterval(() => tenant.increment('busy', TOTAL).catch(() => {}), 20);
         try {
@@ -46,7 +46,7 @@ describe('in a terminal', { skip: !hasTmux && 'no tmux here' }, () => {
             clearInterval(busy);
         }
         await screen.resize(50, 8);
-        const small = await screen.shows(/^applied/m);
+        const small = await screen.shows(/^changes/m);
         assert.ok(small.trimEnd().split('\n').length <= 8);
         assert.doesNotMatch(await screen.shows(/^queue/m), /COUNTER/);
         await screen.resize(100, 30);
@@ -64,7 +64,7 @@ describe('in a terminal', { skip: !hasTmux && 'no tmux here' }, () => {
 
     test('Ctrl-C ends top as q does', async (t) => {
         const screen = await terminal(t, server.tenant().token, `${TALLY_BIN} top`);
-        await screen.shows(/^applied/m);
+        await screen.shows(/^changes/m);
         await screen.press('C-c');
         assert.doesNotMatch(await screen.shows(/ended with 0/), /tally top/);
     });
@@ -76,12 +76,12 @@ describe('in a terminal', { skip: !hasTmux && 'no tmux here' }, () => {
         const tally = cliFor(server, tenant.token);
         const page = await tally('top', '--interval', '100ms');
         assert.equal(page.code, 0, page.stderr);
-        assert.match(page.stdout, /^tally top .*\n\napplied [^]*\nCOUNTER .*\na +ever +1 /);
+        assert.match(page.stdout, /^tally top .*\n\nchanges [^]*\nCOUNTER .*\na +ever +1 /);
         assert.match(page.stdout, /^by_page +ever +by dimensions +-$/m);
         const figures = JSON.parse((await tally('top', '--json', '--interval', '100ms')).stdout);
         assert.deepEqual(figures.counters.map((each) => [each.name, each.net]), [['a', 1], ['by_page', null]]);
         const plain = await runTally(['top', '--interval', '100ms'], { env: { TALLY_URL: server.url, TALLY_TOKEN: '' } });
-        assert.match(plain.stdout, /^applied/m);
+        assert.match(plain.stdout, /^changes/m);
         const away = await runTally(['top', '--url', 'http://u:hunter2@127.0.0.1:1']);
         assert.equal(away.code, 1);
         assert.doesNotMatch(away.stderr, /hunter2/);
