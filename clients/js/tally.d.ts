@@ -122,6 +122,7 @@ export class Tally {
     /** Refused with code `constraint_violation` if it would fall below zero. */
     decrement(name: string, options?: ChangeOptions & Lane & Cancel): Promise<ChangedValue>;
     set(name: string, value: Integer, options?: SetOptions & Cancel): Promise<ChangedValue>;
+    /** With all its buckets, at once. Not for counters named `.` or `..`: fetch cannot name them in a path. */
     delete(name: string, options?: { key?: string } & Cancel): Promise<void>;
 
     /** null: nothing was ever counted there. */

@@ -43,7 +43,9 @@ export class Tally {
     /** /api/<kind>/<tenant>/..., each part percent-encoded. */
     path(kind, ...parts) {
         if (!this.#tenant) throw invalid('which tenant? The token does not say, so the options must');
-        return ['/api', ...[kind, this.#tenant, ...parts].map(encodeURIComponent)].join('/');
+        const segments = [kind, this.#tenant, ...parts];
+        if (segments.some(isDots)) throw invalid('fetch takes "." and ".." out of a path, so it cannot name them there');
+        return ['/api', ...segments.map(encodeURIComponent)].join('/');
     }
 
     /** Any call of the HTTP interface, with this client's retries; resolves to the reply's body. */
@@ -81,7 +83,6 @@ export class Tally {
     }
 
     async delete(name, { key = randomKey(), signal } = {}) {
-        if (isDots(name)) throw invalid('fetch cannot name a counter called "." or ".." in a path');
         await this.#transport.call('DELETE', this.path('counters', name), { key, signal });
     }
 

@@ -75,6 +75,9 @@ describe('the JavaScript client', () => {
             assert.deepEqual(await tally.sum(name, { from: '0' }), value(1), name);
         }
         await fails(tally.decrement('.', { amount: 2 }), { code: 'constraint_violation' });
+        for (const name of ['.', '..']) await fails(tally.delete(name), { code: 'invalid_argument', outcome: 'invalid' });
+        const dots = new Tally({ url: server.url, token: t.token, tenant: '..' });
+        await fails(Promise.resolve().then(() => dots.increment('x')), { code: 'invalid_argument', outcome: 'invalid' });
         const listed = [];
         for await (const counter of tally.list()) listed.push(counter.name);
         assert.deepEqual(listed.sort(), names.sort());
