@@ -296,9 +296,9 @@ static enum err reconcile_run(void *context, struct bytes name, struct bytes ten
 
 static enum err list_drift(void *context, struct bytes name, struct bytes tenant,
                            struct bytes after, int64_t limit, struct buf *json_out,
-                           struct buf *after_out)
+                           struct buf *uncounted_out, struct buf *after_out)
 {
-    return reconcile_drift(context, name, tenant, after, limit, json_out, after_out);
+    return reconcile_drift(context, name, tenant, after, limit, json_out, uncounted_out, after_out);
 }
 
 static enum err describe_reconcile(void *context, struct bytes name, struct bytes tenant,

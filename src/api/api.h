@@ -68,7 +68,8 @@ struct api_config {
         enum err (*run)(void *context, struct bytes name, struct bytes tenant,
                         struct bytes entity_json, struct buf *json_out);
         enum err (*drift)(void *context, struct bytes name, struct bytes tenant, struct bytes after,
-                          int64_t limit, struct buf *json_out, struct buf *after_out);
+                          int64_t limit, struct buf *json_out, struct buf *uncounted_out,
+                          struct buf *after_out);
         enum err (*status)(void *context, struct bytes name, struct bytes tenant,
                            struct buf *json_out);
         void *context;

@@ -13,6 +13,7 @@
 #include "core/reconcile.h"
 
 #define CURSOR_SIZE_MAX (64u << 10)
+#define UNCOUNTED_SIZE_MAX (16u << 20) /* a page of entities */
 
 /* The entry in the path. An entry that is not for this tenant is none (SPEC 9). */
 static const struct reconcile *find_entry(struct call *call, enum request_verdict *verdict_out)
@@ -132,16 +133,21 @@ static void run_drift(struct call *call)
     const struct api_config *config = &call->api->config;
     const struct drift_plan *plan = call->plan;
     struct reply *reply = &call->exchange->reply;
-    struct buf after;
+    struct buf after, uncounted;
     buf_init(&after, CURSOR_SIZE_MAX);
+    buf_init(&uncounted, UNCOUNTED_SIZE_MAX);
     reply->status = 200;
     buf_add(&reply->body, BYTES("{\"drift\":["));
-    enum err e = config->reconcile.drift(config->reconcile.context, call->name, call->tenant,
-                                         plan->after, plan->limit, &reply->body, &after);
+    enum err e =
+        config->reconcile.drift(config->reconcile.context, call->name, call->tenant, plan->after,
+                                plan->limit, &reply->body, &uncounted, &after);
+    buf_add(&reply->body, BYTES("],\"uncounted\":["));
+    buf_add(&reply->body, buf_bytes(&uncounted));
     if (e == ERR_OK)
         reply_page_end(&reply->body, after.size ? buf_bytes(&after) : BYTES_NONE);
     else
         exchange_error(call->exchange, e, NULL);
+    buf_release(&uncounted);
     buf_release(&after);
 }
 

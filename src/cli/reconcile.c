@@ -61,15 +61,20 @@ static struct json_value pick(const struct json_value *object, struct bytes name
 }
 
 /* conversationId=c1 */
-static void print_entity(const struct json_value *row)
+static void print_entity(const struct json_value *entity)
 {
-    struct json_value entity = pick(row, BYTES("entity"));
     struct json_iter field;
     const char *gap = "";
-    for (json_each(&entity, &field); json_next(&field); gap = " ")
+    for (json_each(entity, &field); json_next(&field); gap = " ")
         printf("%s%.*s=%.*s", gap, (int)field.key.size, field.key.data,
                (int)field.value.string.size, field.value.string.data);
     putchar('\n');
+}
+
+static void print_row(const struct json_value *row)
+{
+    struct json_value entity = pick(row, BYTES("entity"));
+    print_entity(&entity);
 }
 
 /* One line a counter: its name and three numbers under these names. */
@@ -109,6 +114,20 @@ static int status(struct client *client, const char *name, const char *const *wo
     return EXIT_GOOD;
 }
 
+/* How many there are. */
+static unsigned print_uncounted(struct client *client)
+{
+    struct json_value entities = client_field(client, "uncounted");
+    struct json_iter entity;
+    unsigned count = 0;
+    for (json_each(&entities, &entity); json_next(&entity); count++) {
+        if (client->flags->json) continue;
+        print_entity(&entity.value);
+        puts("  could not be counted; the server's log says why");
+    }
+    return count;
+}
+
 /* One page; `*after` is the next one's, or NULL. */
 static int drift_page(struct client *client, const char *name, char **after, unsigned *found)
 {
@@ -124,9 +143,10 @@ static int drift_page(struct client *client, const char *name, char **after, uns
     struct json_iter row;
     for (json_each(&rows, &row); json_next(&row); ++*found) {
         if (client->flags->json) continue;
-        print_entity(&row.value);
+        print_row(&row.value);
         print_counters(&row.value, names);
     }
+    *found += print_uncounted(client);
     if (client_field(client, "next").type == JSON_STRING) {
         *after = strdup(client_text(client, "next"));
         must(*after != NULL);
@@ -153,7 +173,7 @@ static int run(struct client *client, const char *name, const char *const *words
     int code = send_entity(client, name, "run", words);
     if (code) return code;
     if (client->flags->json) return client_print(client);
-    print_entity(&client->root);
+    print_row(&client->root);
     print_counters(&client->root, names);
     return EXIT_GOOD;
 }

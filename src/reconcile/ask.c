@@ -137,6 +137,8 @@ struct page {
     unsigned count;
     unsigned most;
     size_t prefix_size;
+    struct buf *json; /* out: what is wrong, and what could not be counted */
+    struct buf *uncounted;
 };
 
 static bool page_add(struct page *page, struct bytes entity_json)
@@ -221,14 +223,24 @@ static void write_drift(struct buf *json, const struct entity *entity)
     buf_add_char(json, '}');
 }
 
-static enum err drift_of(struct page *page, struct bytes entity_json, struct buf *json)
+static void write_uncounted(struct buf *json, const struct entity *entity)
+{
+    if (json->size) buf_add_char(json, ',');
+    buf_add(json, entity->query.entity_json);
+}
+
+static enum err drift_of(struct page *page, struct bytes entity_json)
 {
     struct entity entity;
     enum err e = ERR_OK;
     if (asking_entity(page->asking, entity_json, &entity) && !is_known(page, &entity)) {
         e = entity_begin(&entity);
         if (e == ERR_OK) e = pass_count(&entity, page->asking->entry->truth);
-        if (e == ERR_OK && is_wrong(&entity)) write_drift(json, &entity);
+        if (e == ERR_OK && is_wrong(&entity)) write_drift(page->json, &entity);
+        if (e == ERR_SOURCE_ANSWER) {
+            write_uncounted(page->uncounted, &entity);
+            e = ERR_OK;
+        }
     }
     entity_release(&entity);
     return e;
@@ -240,7 +252,7 @@ static void write_cursor(struct buf *after, unsigned turn, struct bytes entity_j
     buf_add(after, entity_json);
 }
 
-static enum err fill_page(struct page *page, struct buf *json, struct buf *after_out)
+static enum err fill_page(struct page *page, struct buf *after_out)
 {
     const struct clock *clock = page->asking->reconciler->config.clock;
     unsigned turns = page->asking->reconcile->counters_count + 1;
@@ -250,7 +262,7 @@ static enum err fill_page(struct page *page, struct buf *json, struct buf *after
         page->most = left;
         enum err e = page_find(page);
         for (unsigned i = 0; i < page->count && e == ERR_OK; i++, left--) {
-            e = drift_of(page, page->found[i], json);
+            e = drift_of(page, page->found[i]);
             if (e != ERR_OK || (left > 1 && clock_mono_ns(clock) < until_ns)) continue;
             write_cursor(after_out, page->turn, page->found[i]);
             return ERR_OK;
@@ -262,12 +274,13 @@ static enum err fill_page(struct page *page, struct buf *json, struct buf *after
 
 enum err reconcile_drift(struct reconciler *reconciler, struct bytes name, struct bytes tenant,
                          struct bytes after, int64_t limit, struct buf *json_out,
-                         struct buf *after_out)
+                         struct buf *uncounted_out, struct buf *after_out)
 {
     struct asking asking;
     enum err e = asking_begin(&asking, reconciler, name, tenant);
     if (e != ERR_OK) return e;
-    struct page page = {.asking = &asking, .most = (unsigned)limit};
+    struct page page = {
+        .asking = &asking, .most = (unsigned)limit, .json = json_out, .uncounted = uncounted_out};
     arena_init(&page.arena, 16u << 10);
     page.found = arena_alloc(&page.arena, page.most * sizeof *page.found);
     if (after.size) {
@@ -277,7 +290,7 @@ enum err reconcile_drift(struct reconciler *reconciler, struct bytes name, struc
     if (page.turn > asking.reconcile->counters_count)
         e = ERR_INVALID;
     else
-        e = fill_page(&page, json_out, after_out);
+        e = fill_page(&page, after_out);
     arena_release(&page.arena);
     asking_end(&asking);
     return e;

@@ -16,10 +16,12 @@ MUST_USE enum err reconcile_now(struct reconciler *reconciler, struct bytes name
 
 /* Entities that are wrong, as {"entity":{..},"stored":{..},"actual":{..},"drift":{..}} with commas
  * between. Counts `limit` entities at most, and no more than some seconds. `after` is where the
- * last page ended; `after_out` is left empty on the last one. */
+ * last page ended; `after_out` is left empty on the last one. An entity for which the source gives
+ * no count must not hide the others: those are in `uncounted_out`, as {..} with commas between. */
 MUST_USE enum err reconcile_drift(struct reconciler *reconciler, struct bytes name,
                                   struct bytes tenant, struct bytes after, int64_t limit,
-                                  struct buf *json_out, struct buf *after_out);
+                                  struct buf *json_out, struct buf *uncounted_out,
+                                  struct buf *after_out);
 
 /* {"name":..,"pending":..,"oldestMarkAt":..,"source":"ok","retryInSeconds":0} */
 MUST_USE enum err reconcile_status(struct reconciler *reconciler, struct bytes name,

@@ -195,7 +195,7 @@ describe('reconciliation', () => {
             cleared: true,
         });
         assert.deepEqual((await app.run('d1')).diff, { opinion_count: '0', vote_count: '0', participant_count: '0' });
-        assert.deepEqual((await app.reconcile('GET', 'drift')).body, { drift: [], next: null });
+        assert.deepEqual((await app.reconcile('GET', 'drift')).body, { drift: [], uncounted: [], next: null });
     }));
 
     test('a source that answers garbage never changes a counter, and is reported', () => withServer(async (app, server) => {
@@ -224,6 +224,16 @@ describe('reconciliation', () => {
         await app.request('none', 'odd');
         await eventually('a failing entity', async () => (await app.status('odd')).failing === 1);
         assert.equal(await app.net('odd_count', { conversationId: 'good' }), 7);
+
+        // S2-44: one that cannot be counted does not hide what is wrong with the others.
+        await app.sql(`UPDATE odd SET answer = '9' WHERE conversation_id = 'good'`);
+        const { drift, uncounted } = (await app.reconcile('GET', 'drift', undefined, 'odd')).body;
+        assert.deepEqual(drift.map((row) => [row.entity.conversationId, row.drift.odd_count]), [['good', '-2']]);
+        assert.deepEqual(uncounted, [{ conversationId: 'none' }]);
+        const shown = await runTally(['reconcile', 'drift', 'odd'], { env: { TALLY_URL: server.url, TALLY_TOKEN: app.token } });
+        assert.equal(shown.code, 0, shown.stderr);
+        assert.equal(shown.stdout, 'conversationId=good\n  odd_count                      stored 7, actual 9, drift -2\n'
+            + "conversationId=none\n  could not be counted; the server's log says why\n");
     }));
 
     test('a slow source is given up on after statementTimeout', () => withServer(async (app, server) => {
