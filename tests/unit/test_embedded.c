@@ -559,6 +559,42 @@ static void traffic_checkpoints_and_reads_go_on_together(void **state)
     expect_whole();
 }
 
+static void *due_main(void *context)
+{
+    (void)context;
+    while (!stopping)
+        due(1000);
+    return NULL;
+}
+
+/* Seen under load: a sweep between the cells of a batch and its counters took the rows of the
+ * expiry index for those of a dead series, and the cells stayed for ever. */
+static void a_sweep_in_the_midst_of_new_series_forgets_none(void **state)
+{
+    heart_free(heart);
+    start((struct heart_config){.checkpoint_bytes = 1 << 20});
+    static void *(*const mains[])(void *) = {due_main, heart_commit_main, heart_sync_main};
+    void *contexts[] = {NULL, heart, heart};
+    pthread_t threads[3];
+    stopping = false;
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, mains[i], contexts[i]), 0);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "due%u", i);
+        struct op op = increment(name, 60, 0, 1);
+        op.expires_ms = 1;
+        heart_send(heart, (struct job){.lane = LANE_SYNC}, &op, 1);
+        if (i % 8 == 7) usleep(500);
+    }
+    queue_stop(heart->queue);
+    pthread_join(threads[1], NULL);
+    pthread_join(threads[2], NULL);
+    stopping = true;
+    pthread_join(threads[0], NULL);
+    assert_int_equal(due(1000), ROUNDS);
+}
+
 #define STORE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -581,6 +617,7 @@ int main(void)
         STORE(stale_rows_of_the_expiry_index_go_when_they_come_due),
         STORE(values_are_right_when_everything_is_evicted_and_read_again),
         STORE(traffic_checkpoints_and_reads_go_on_together),
+        STORE(a_sweep_in_the_midst_of_new_series_forgets_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

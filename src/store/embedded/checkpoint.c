@@ -363,6 +363,7 @@ bool embedded_tend(struct store *store)
 struct due_rows {
     char keys[DUE_ROWS_MAX][EXPIRY_KEY_SIZE];
     size_t count;
+    uint64_t young; /* series from this one on may have cells here and no counter yet */
 };
 
 static bool due_row(void *context, struct bytes key, struct bytes value)
@@ -389,10 +390,12 @@ static enum err due_owner(struct embedded *embedded, uint64_t series, struct buf
 }
 
 /* A row whose cell is gone, or expires at another time, says nothing any more: it is removed here,
- * by the thread that writes such rows, so no new row of the same key can be lost. */
-static enum err due_check(struct embedded *embedded, const char *key, store_due_fn *visit,
-                          void *context, bool *go_on_out)
+ * by the thread that writes such rows, so no new row of the same key can be lost. The row of a
+ * young series without an owner waits: its counter is on its way. */
+static enum err due_check(struct embedded *embedded, const struct due_rows *rows, size_t index,
+                          store_due_fn *visit, void *context, bool *go_on_out)
 {
+    const char *key = rows->keys[index];
     int64_t expires_ms;
     uint64_t series;
     int64_t bucket;
@@ -405,20 +408,32 @@ static enum err due_check(struct embedded *embedded, const char *key, store_due_
     struct buf value;
     buf_init(&value, SIZE_MAX / 2);
     e = due_owner(embedded, series, &value, &duration, &counter);
-    if (e == ERR_NOT_FOUND || !cell.exists || cell.expires_ms != expires_ms) {
+    bool orphan = e == ERR_NOT_FOUND;
+    if ((orphan && series < rows->young) || !cell.exists || cell.expires_ms != expires_ms) {
         state_batch_delete(embedded->writes, STATE_EXPIRY, bytes_of(key, EXPIRY_KEY_SIZE));
         e = state_write(embedded->state, embedded->writes);
     } else if (e == ERR_OK) {
         *go_on_out = visit(context, counter, duration, bucket);
     }
     buf_release(&value);
-    return e;
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+/* The first series of which it is not sure that its counter is in the cache: a batch publishes its
+ * cells first, its counters next and its position last. */
+static uint64_t series_published(struct embedded *embedded)
+{
+    pthread_mutex_lock(&embedded->pipeline);
+    uint64_t next = embedded->durable.next_series;
+    pthread_mutex_unlock(&embedded->pipeline);
+    return next;
 }
 
 enum err embedded_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
 {
     struct embedded *embedded = embedded_of(store);
     if (embedded->state_failed || embedded->no_room) return ERR_STORAGE;
+    uint64_t young = series_published(embedded);
     enum err e = write_back(embedded); /* so that the index knows every cell */
     if (e != ERR_OK) {
         settle(embedded, false);
@@ -428,11 +443,12 @@ enum err embedded_due(struct store *store, int64_t now_ms, store_due_fn *visit, 
     char end[EXPIRY_KEY_SIZE];
     expiry_key(end, now_ms + 1, 0, INT64_MIN);
     struct due_rows *rows = must_calloc(1, sizeof *rows);
+    rows->young = young;
     e = state_scan(embedded->state, STATE_EXPIRY, BYTES_NONE, bytes_of(end, sizeof end), due_row,
                    rows);
     bool go_on = true;
     for (size_t i = 0; i < rows->count && e == ERR_OK && go_on; i++)
-        e = due_check(embedded, rows->keys[i], visit, context, &go_on);
+        e = due_check(embedded, rows, i, visit, context, &go_on);
     free(rows);
     return e;
 }
