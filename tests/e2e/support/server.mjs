@@ -67,7 +67,7 @@ export function spawnTally(args, { env = {} } = {}) {
 export async function runTally(args, options) {
     const run = spawnTally(args, options);
     try {
-        const end = await within(15000, `tally ${args[0]} to end`, run.exited);
+        const end = await within(options?.ms ?? 15000, `tally ${args[0]} to end`, run.exited);
         return { ...end, stdout: run.stdout, stderr: run.stderr };
     } finally {
         run.child.kill('SIGKILL');
