@@ -1,32 +1,57 @@
-/* crash.c -- counts how often the chosen place is passed and dies there. */
+/* crash.c -- counts how often the chosen place is passed and dies there; waits at another. */
 #include "base/crash.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 bool crash_armed;
 
-static const char *crash_name;
-static size_t crash_name_size;
-static atomic_ulong crash_left = 1; /* passes still to go; any thread may pass */
+/* NAME or NAME:NUMBER, from the environment. */
+struct place {
+    const char *name; /* NULL: none */
+    size_t name_size;
+    unsigned long number;
+};
+
+static struct place crash_place;
+static struct place pause_place;
+static atomic_ulong crash_left; /* passes still to go; any thread may pass */
+
+static void place_parse(struct place *place, const char *variable)
+{
+    const char *text = getenv(variable);
+    if (!text || !*text) return;
+    const char *colon = strchr(text, ':');
+    unsigned long number = colon ? strtoul(colon + 1, NULL, 10) : 1;
+    place->name = text;
+    place->name_size = colon ? (size_t)(colon - text) : strlen(text);
+    place->number = number ? number : 1;
+    crash_armed = true;
+}
 
 /* Before main, because no thread runs yet and no module has to remember to call it. */
 __attribute__((constructor)) static void crash_parse(void)
 {
-    const char *text = getenv("TALLY_CRASH_POINT");
-    if (!text || !*text) return;
-    const char *colon = strchr(text, ':');
-    unsigned long nth = colon ? strtoul(colon + 1, NULL, 10) : 1;
-    crash_name = text;
-    crash_name_size = colon ? (size_t)(colon - text) : strlen(text);
-    crash_left = nth ? nth : 1;
-    crash_armed = true;
+    place_parse(&crash_place, "TALLY_CRASH_POINT");
+    place_parse(&pause_place, "TALLY_PAUSE_POINT");
+    crash_left = crash_place.number;
+}
+
+static bool is_at(const struct place *place, const char *name)
+{
+    return place->name && strlen(name) == place->name_size &&
+           memcmp(name, place->name, place->name_size) == 0;
 }
 
 void crash_pass(const char *name)
 {
-    if (strlen(name) != crash_name_size || memcmp(name, crash_name, crash_name_size) != 0) return;
-    if (atomic_fetch_sub(&crash_left, 1) == 1) raise(SIGKILL);
+    if (is_at(&pause_place, name)) {
+        const struct timespec time = {.tv_sec = (time_t)(pause_place.number / 1000),
+                                      .tv_nsec = (long)(pause_place.number % 1000) * 1000000};
+        nanosleep(&time, NULL);
+    }
+    if (is_at(&crash_place, name) && atomic_fetch_sub(&crash_left, 1) == 1) raise(SIGKILL);
 }

@@ -1,15 +1,16 @@
-/* crash.h -- named places where a test may kill the process.
+/* crash.h -- named places where a test may kill the process, or hold it up.
  *
  * TALLY_CRASH_POINT=name kills it (SIGKILL: no handler, no flush, no exit code of ours) when it
  * passes the place of that name, TALLY_CRASH_POINT=name:3 the third time. The crash test walks
- * through all names. Compiled in always, so that what is tested is what is shipped; unset it costs
- * one branch that never goes the other way. */
+ * through all names. TALLY_PAUSE_POINT=name:500 makes it stand there for 500 ms each time instead,
+ * so that what others do meanwhile is certain to happen. Compiled in always, so that what is tested
+ * is what is shipped; unset it costs one branch that never goes the other way. */
 #ifndef TALLY_BASE_CRASH_H
 #define TALLY_BASE_CRASH_H
 
 #include <stdbool.h>
 
-extern bool crash_armed; /* set before main from the environment */
+extern bool crash_armed; /* set before main from the environment: one of the two is asked for */
 
 void crash_pass(const char *name); /* of crash_point only */
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/crash.h"
@@ -50,6 +51,24 @@ static void other_names_do_nothing(void **state)
     assert_int_equal(signal_of_child("one.more"), 0);
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void a_named_point_holds_up_each_time(void **state)
+{
+    (void)state;
+    setenv("TALLY_PAUSE_POINT", "one:30", 1);
+    int64_t began = now_ms();
+    assert_int_equal(signal_of_child(NULL), 0);
+    assert_true(now_ms() - began >= 90);
+    assert_int_equal(signal_of_child("one:2"), SIGKILL);
+    unsetenv("TALLY_PAUSE_POINT");
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "pass") == 0) {
@@ -61,6 +80,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_named_point_kills_at_the_chosen_passing),
         cmocka_unit_test(other_names_do_nothing),
+        cmocka_unit_test(a_named_point_holds_up_each_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

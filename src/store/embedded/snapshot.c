@@ -142,6 +142,7 @@ static enum err link_files(const struct snapshot *snapshot)
     /* RocksDB's checkpoints are databases of their own; the files of ids name the one they go with.
      */
     if (e == ERR_OK) e = copy_file(snapshot, "state/IDENTITY");
+    crash_point("snapshot.between_links");
     if (e == ERR_OK) e = link_part(snapshot, "ids");
     if (e == ERR_OK) e = link_part(snapshot, "archive");
     if (e == ERR_OK) e = copy_file(snapshot, "IDENTITY");
@@ -154,6 +155,7 @@ static enum err take_moment(struct snapshot *snapshot)
     struct embedded *embedded = snapshot->embedded;
     enum err e = link_files(snapshot);
     if (e != ERR_OK) return e;
+    crash_point("snapshot.before_moment");
     uint64_t archived = atomic_load(&embedded->archived);
     snapshot->applied = embedded->applied;
     snapshot->from =
