@@ -32,6 +32,7 @@ struct exporting {
     unsigned definitions_capacity;
     struct buf line;
     uint64_t lines;
+    uint64_t sum; /* of them */
     enum err err;
 
     /* Of the series under way. */
@@ -49,6 +50,7 @@ static bool put(struct exporting *exporting, const struct port_record *record)
     if (exporting->err == ERR_OK && atomic_load(&exporting->effort->stop))
         exporting->err = ERR_BUSY;
     exporting->lines++;
+    exporting->sum = port_sum(exporting->sum, buf_bytes(&exporting->line));
     atomic_fetch_add(&exporting->effort->done, 1);
     return exporting->err == ERR_OK;
 }
@@ -251,7 +253,10 @@ static enum err write_all(struct exporting *exporting)
     scan_objects(exporting, OBJECT_STATE, put_state);
     if (exporting->err == ERR_OK && request->ids) put_ids(exporting);
     if (exporting->err == ERR_OK)
-        put(exporting, &(struct port_record){.kind = PORT_END, .lines = exporting->lines});
+        put(exporting, &(struct port_record){.kind = PORT_END,
+                                             .lines = exporting->lines,
+                                             .summed = true,
+                                             .sum = exporting->sum});
     return exporting->err;
 }
 

@@ -27,6 +27,8 @@ struct importer {
     unsigned definitions_capacity;
     uint64_t lines;           /* of the file, the last not counted */
     uint64_t at;              /* lines taken */
+    uint64_t sum;             /* of them */
+    uint64_t sum_before;      /* of all but the last of them */
     struct bytes only;        /* the one counter that is taken; size 0: everything */
     uint32_t only_generation; /* where its cells go */
 };
@@ -51,6 +53,7 @@ static enum err reopen(struct importer *importer)
     port_reader_close(importer->reader);
     importer->reader = NULL;
     importer->at = 0;
+    importer->sum = 0;
     return port_reader_open(&importer->reader, importer->dir, importer->name);
 }
 
@@ -60,6 +63,8 @@ static enum err next_record(struct importer *importer, struct arena *arena,
     struct bytes line;
     const char *wrong;
     enum err e = port_reader_line(importer->reader, &line);
+    importer->sum_before = importer->sum;
+    if (e == ERR_OK) importer->sum = port_sum(importer->sum, line);
     if (e == ERR_OK && !port_record_read(importer->parser, line, arena, record_out, &wrong)) {
         buf_addf(why, "line %llu of the export %s", (unsigned long long)importer->at + 1, wrong);
         return ERR_CORRUPT;
@@ -125,7 +130,10 @@ static const char *check_record(struct importer *importer, const struct port_rec
     case PORT_ID:
         return importer->header.ids ? NULL : "is an id in an export without ids";
     case PORT_END:
-        return record->lines == importer->at - 1 ? NULL : "counts other lines than there are";
+        if (record->lines != importer->at - 1) return "counts other lines than there are";
+        return !record->summed || record->sum == importer->sum_before
+                   ? NULL
+                   : "has another checksum than the lines before it: one of them was changed";
     default:
         return NULL;
     }

@@ -47,6 +47,7 @@ enum name {
     CHECK,
     OUTCOME,
     LINES,
+    CHECKSUM,
     NAMES
 };
 
@@ -80,7 +81,14 @@ static const struct bytes names[NAMES] = {
     [CHECK] = BYTES("check"),
     [OUTCOME] = BYTES("outcome"),
     [LINES] = BYTES("lines"),
+    [CHECKSUM] = BYTES("checksum"),
 };
+
+uint64_t port_sum(uint64_t sum, struct bytes line)
+{
+    const uint64_t both[] = {sum, hash_checksum(line)};
+    return hash_checksum(bytes_of((const char *)both, sizeof both));
+}
 
 /* -- Writing ----------------------------------------------------------------------------------- */
 
@@ -201,6 +209,7 @@ void port_record_write(struct buf *line, const struct port_record *record)
         break;
     case PORT_END:
         add_unsigned(line, LINES, record->lines);
+        if (record->summed) add_unsigned(line, CHECKSUM, record->sum);
         break;
     }
     buf_add_char(line, '}');
@@ -386,6 +395,8 @@ static void read_kind(struct reading *reading, struct port_record *record)
         break;
     case PORT_END:
         record->lines = take_unsigned(reading, LINES);
+        record->summed = reading->values[CHECKSUM].type != JSON_ABSENT;
+        if (record->summed) record->sum = take_unsigned(reading, CHECKSUM);
         break;
     }
 }

@@ -9,7 +9,8 @@
  *   {"kind":"status","tenant":"..","status":"active","updatedAt":".."}
  *   {"kind":"state","tenant":"..","counter":"..","entity":"<hex>","value":"<hex>"}
  *   {"kind":"id","print":"<hex>","event":true,"firstSeenAt":"..","check":"..","outcome":"<hex>"}
- *   {"kind":"end","lines":"8"}                     last: how many there are before it
+ *   {"kind":"end","lines":"8","checksum":".."}     last: how many there are before it, and port_sum
+ *                                                  of them; a file made by hand may leave that out
  *
  * Numbers that may be large are decimal strings; times are milliseconds since 1970. A cell with
  * `dimensions` is a rule counter's; they are the set's canonical JSON, as a text. An id is kept as
@@ -56,7 +57,12 @@ struct port_record {
     struct fingerprint print;
     struct key_record key;
     uint64_t lines;
+    bool summed; /* end: `sum` is that of the lines before it */
+    uint64_t sum;
 };
+
+/* The checksum of one line more, without its end; 0 before the first. */
+uint64_t port_sum(uint64_t sum, struct bytes line);
 
 /* Replaces what is in `line`. */
 void port_record_write(struct buf *line, const struct port_record *record);
