@@ -40,7 +40,7 @@ SRC     := $(wildcard src/*.c src/*/*.c src/*/*/*.c)
 CXXSRC  := $(wildcard src/*/*.cc src/*/*/*.cc)
 # Fuzzers reach half of it, and clang with all its checks takes a second for each file.
 ifeq ($(VARIANT),fuzz)
-SRC     := $(filter-out $(addprefix src/,cli/% port/% reconcile/% tend/%),$(SRC))
+SRC     := $(filter-out $(addprefix src/,cli/% reconcile/% tend/%),$(SRC))
 endif
 OBJ     := $(SRC:%.c=$(OUT)/obj/%.o) $(CXXSRC:%.cc=$(OUT)/obj/%.o)
 WEB     := $(shell find web -name node_modules -prune -o -type f -print)

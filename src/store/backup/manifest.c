@@ -58,14 +58,13 @@ static bool take_word(const char **line, const char *word)
     return true;
 }
 
-/* Takes 16 hex digits off the line. */
+/* Takes 16 hex digits off the line, as they are written here. */
 static bool take_hex(const char **line, uint64_t *value_out)
 {
     char digits[17] = "";
     snprintf(digits, sizeof digits, "%s", *line);
-    char *end;
-    *value_out = strtoull(digits, &end, 16);
-    if (end != digits + 16) return false;
+    if (strspn(digits, "0123456789abcdef") != 16) return false;
+    *value_out = strtoull(digits, NULL, 16);
     *line += 16;
     return true;
 }
@@ -73,7 +72,8 @@ static bool take_hex(const char **line, uint64_t *value_out)
 static bool take_unsigned(const char **line, uint64_t *value_out)
 {
     char *end;
-    if (**line < '0' || **line > '9') return false;
+    bool padded = **line == '0' && (*line)[1] >= '0' && (*line)[1] <= '9';
+    if (**line < '0' || **line > '9' || padded) return false;
     errno = 0;
     *value_out = strtoull(*line, &end, 10);
     *line = end;
@@ -86,7 +86,7 @@ static bool decode_signed(const char *line, int64_t *value_out)
     bool negative = *line == '-';
     if (negative) line++;
     if (!take_unsigned(&line, &value) || *line) return false;
-    if (value > (uint64_t)INT64_MAX + negative) return false;
+    if (value > (uint64_t)INT64_MAX + negative || (negative && value == 0)) return false;
     *value_out = negative ? (int64_t)(0 - value) : (int64_t)value;
     return true;
 }
@@ -133,9 +133,10 @@ static bool decode_lines(struct bytes text, struct manifest *manifest)
 {
     char line[LINE_MAX_SIZE];
     unsigned index = 0;
+    if (text.size == 0 || text.data[text.size - 1] != '\n') return false;
     while (text.size > 0) {
         struct bytes one = bytes_split(&text, '\n');
-        if (one.size >= sizeof line) return false;
+        if (one.size >= sizeof line || memchr(one.data, '\0', one.size)) return false;
         memcpy(line, one.data, one.size);
         line[one.size] = '\0';
         if (!decode_line(line, index++, manifest)) return false;
