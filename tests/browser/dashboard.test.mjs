@@ -496,12 +496,16 @@ describe('dashboard in the long run', () => {
         await d.signInAs(t);
         await d.text(d.card('Counter').locator('.headline .number'), '1');
         const places = () => d.page.locator('section.card h2').evaluateAll((all) => all.map((e) => Math.round(e.getBoundingClientRect().top)));
+        await d.text(d.card('Usage and limits').locator('.bar'), /^storage_bytes/);
         const before = await places();
         for (let i = 0; i < 20; i++) await t.send('viewed', { page: `/${i % 4}` });
         await d.text(d.card('Counter').locator('.headline .number'), '21');
         const event = { eventId: newId(), type: 'ordered', dimensions: { shop: 's' } };
         for (let i = 0; i < 9; i++) await t.events(event);
         await d.text(d.tile('Now', 'Duplicates').locator('.foot'), '8 in all');
+        await d.card('Recent duplicates').locator('tbody tr').nth(7).waitFor();
+        await d.control('Top dimension sets', 'Counter').selectOption('views');
+        await d.card('Top dimension sets').locator('li').nth(4).waitFor();
         assert.deepEqual(await places(), before);
         await d.close();
     });
