@@ -224,6 +224,15 @@ void stored_event_decode(struct reader *reader, struct stored_event *event_out)
     if (!reader->failed) event_out->encoded = bytes_of(from, (size_t)(reader->at - from));
 }
 
+struct bytes stored_event_id(struct bytes encoded)
+{
+    struct reader reader = reader_of(encoded);
+    read_u8(&reader);
+    struct bytes id = read_sized(&reader);
+    must(!reader.failed);
+    return id;
+}
+
 /* The parser reads a little past its text. */
 static bool parse_padded(struct json_parser *parser, struct arena *arena, struct bytes text,
                          struct json_value *root_out)

@@ -103,6 +103,9 @@ static inline struct stored_event event_to_store(const struct event *event)
 void stored_event_encode(struct buf *buf, const struct stored_event *event);
 void stored_event_decode(struct reader *reader, struct stored_event *event_out);
 
+/* The id within bytes that stored_event_encode wrote. */
+struct bytes stored_event_id(struct bytes encoded);
+
 /* Back to an event that can be projected: dimensions are parsed, `payload_out` is the payload's
  * value (JSON_ABSENT if there is none) and good until the parser's next parse. False: what is
  * stored is no JSON any more. */

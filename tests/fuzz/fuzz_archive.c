@@ -5,6 +5,8 @@
  *   'i'  an index, in a file whose checksums are right: u16 size of the frames, u16 how many there
  *        are, u16 how many records, then the index
  *   'r'  the records of one frame, in a file where everything else is right
+ *   'p'  a packed frame: u16 size of the raw bytes, u16 size of the UUIDs, then they, then what is
+ *        compressed
  *   'd'  damage to a good archive: five bytes each, u32 place and what to turn there. It must then
  *        refuse, or read what was written and nothing else.
  * An archive that opened must take a run and open again with it. */
@@ -15,6 +17,7 @@
 #include "base/codec.h"
 #include "base/log.h"
 #include "store/embedded/archive_internal.h"
+#include "store/embedded/archive_pack.h"
 #include "support/archive_world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -132,15 +135,17 @@ static void fuzz_index(struct bytes bytes)
 static void fuzz_records(struct bytes raw)
 {
     if (raw.size > ARCHIVE_FRAME_MAX) return;
-    static char stored[ARCHIVE_STORED_MAX];
-    size_t size = ZSTD_compress(stored, sizeof stored, raw.data, raw.size, 1);
-    must(!ZSTD_isError(size));
+    struct buf stored;
+    buf_init(&stored, ARCHIVE_STORED_MAX);
+    struct archive_packer *packer = archive_packer_new();
+    archive_pack(packer, raw, &stored);
+    archive_packer_free(packer);
     struct archive_frame frame = {
         .first = {BYTES("\x01"), 1},
         .last = {BYTES("\xff"), LAST},
         .arrived_min = INT64_MIN,
         .arrived_max = INT64_MAX,
-        .stored_size = (uint32_t)size,
+        .stored_size = (uint32_t)stored.size,
         .raw_size = (uint32_t)raw.size,
         .records_count = 1,
         .checksum = hash_checksum(raw),
@@ -150,8 +155,28 @@ static void fuzz_records(struct bytes raw)
     struct buf index;
     buf_init(&index, 1000);
     archive_frame_encode(&index, &frame);
-    fuzz_parts(bytes_of(stored, size), buf_bytes(&index), 1, 1);
+    fuzz_parts(buf_bytes(&stored), buf_bytes(&index), 1, 1);
     buf_release(&index);
+    buf_release(&stored);
+}
+
+static void fuzz_packed(struct bytes bytes)
+{
+    if (bytes.size < 4) return;
+    size_t raw_size = take_u16(bytes, 0), uuids = take_u16(bytes, 2);
+    if (uuids > bytes.size - 4) return;
+    struct bytes plain = bytes_of(bytes.data + 4 + uuids, bytes.size - 4 - uuids);
+    size_t bound = ZSTD_compressBound(plain.size);
+    char *stored = must_alloc(bound + uuids), *raw = must_alloc(raw_size + 1);
+    size_t size = ZSTD_compress(stored, bound, plain.data, plain.size, 1);
+    must(!ZSTD_isError(size));
+    memcpy(stored + size, bytes.data + 4, uuids);
+    struct archive_unpacker *unpacker = archive_unpacker_new();
+    bool good = archive_unpack(unpacker, bytes_of(stored, size + uuids), raw, raw_size);
+    must(!good || raw_size <= plain.size + uuids / 16 * 36);
+    archive_unpacker_free(unpacker);
+    free(raw);
+    free(stored);
 }
 
 /* Only the middle file: what is before and after it must still be read. */
@@ -191,6 +216,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] == 'f') fuzz_file(rest);
     if (data[0] == 'i') fuzz_index(rest);
     if (data[0] == 'r') fuzz_records(rest);
+    if (data[0] == 'p') fuzz_packed(rest);
     if (data[0] == 'd') fuzz_damage(rest);
     return 0;
 }

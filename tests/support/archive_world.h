@@ -2,7 +2,8 @@
  *
  * Everything about a record follows from its sequence, so a reader is checked without a list of
  * what was written: each record must be the next one that the query asks for, to the last byte, and
- * at the end none may be left. Every seventh sequence is something else than an event. */
+ * at the end none may be left. Every seventh sequence is something else than an event. Ids are
+ * UUIDs, almost UUIDs and others. */
 #ifndef TALLY_TESTS_ARCHIVE_WORLD_H
 #define TALLY_TESTS_ARCHIVE_WORLD_H
 
@@ -26,7 +27,7 @@ struct archive_world {
 struct archive_record {
     struct stored_event event;
     char tenant[32];
-    char id[32];
+    char id[40];
     char dimensions[64];
     char payload[4096];
 };
@@ -73,11 +74,20 @@ static inline bool record_duplicate(uint64_t sequence)
     return sequence % 5 == 0;
 }
 
+static inline void record_id(uint64_t mix, char text[40])
+{
+    const char *form = "id-%llx";
+    if (mix % 3 == 0) form = "%08llx-89ab-cdef-0123-456789abcdef";
+    if (mix % 11 == 0) form = "%08llX-89AB-cdef-0123-456789abcdef";
+    if (mix % 13 == 0) form = "%08llx-89ab-cdef-0123_456789abcdef";
+    snprintf(text, 40, form, (unsigned long long)(mix >> 32));
+}
+
 static inline void record_make(const struct archive_world *world, uint64_t sequence,
                                struct archive_record *record)
 {
     uint64_t mix = hash_mix(sequence + 1);
-    snprintf(record->id, sizeof record->id, "id-%llx", (unsigned long long)mix);
+    record_id(mix, record->id);
     snprintf(record->dimensions, sizeof record->dimensions, "{\"a\":\"%u\"}", (unsigned)mix % 100);
     size_t payload = (size_t)(mix % (world->payload_max + 1));
     for (size_t i = 0; i < payload; i++)

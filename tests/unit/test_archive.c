@@ -211,6 +211,28 @@ static void events_of_the_largest_size_fit(void **state)
     assert_true(reads(check) > 0);
 }
 
+/* Of the text only 16 bytes are kept, wherever a record begins. */
+static void uuids_take_as_much_as_they_say(void **state)
+{
+    (void)state;
+    struct archive_record record;
+    world.payload_max = 0;
+    for (uint64_t sequence = 1; sequence <= 2000; sequence++) {
+        record_make(&world, sequence, &record);
+        uint64_t high = hash_mix(sequence), low = hash_mix(high);
+        snprintf(record.id, sizeof record.id, "%08x-%04x-%04x-%04x-%012llx", (unsigned)high,
+                 (unsigned)(high >> 32) & 0xffff, (unsigned)(high >> 48), (unsigned)low & 0xffff,
+                 (unsigned long long)(low >> 16));
+        record.event.id = bytes_str(record.id);
+        assert_int_equal(record.event.id.size, 36);
+        archive_add(world.archive, &record.event);
+    }
+    assert_int_equal(archive_seal(world.archive, 2000), ERR_OK);
+    struct archive_stats stats;
+    archive_stats(world.archive, &stats);
+    assert_true(stats.bytes < 2000 * (16 + 36));
+}
+
 /* ---- dropping ---- */
 
 static void dropping_takes_whole_old_files_and_never_the_newest(void **state)
@@ -319,7 +341,7 @@ static void no_damaged_byte_is_ever_read_as_something_else(void **state)
     reopens();
     reads_all();
     /* zstd does not use every bit of its frames' headers; the data came out right. */
-    assert_true(silent < 20);
+    assert_in_range(silent, 0, 40);
 }
 
 static void the_log_names_the_damaged_file(void **state)
@@ -432,7 +454,7 @@ static void a_newer_format_is_refused(void **state)
     uint64_t size;
     char header[48];
     memcpy(header, io_sim_content(world.sim, name, &size), sizeof header);
-    put_u32(header + 8, 2);
+    put_u32(header + 8, 99);
     put_u64(header + 40, hash_checksum(bytes_of(header, 40)));
     struct io *io = world.config.io;
     int fd = io->ops->open(io, name, false, false);
@@ -560,6 +582,7 @@ int main(void)
         TEST(runs_without_a_record_move_the_end_on),
         TEST(an_abandoned_run_leaves_nothing),
         TEST(events_of_the_largest_size_fit),
+        TEST(uuids_take_as_much_as_they_say),
         TEST(dropping_takes_whole_old_files_and_never_the_newest),
         TEST(a_drop_that_failed_is_made_up_for_later),
         TEST(a_reader_finishes_the_file_that_is_dropped_under_it),

@@ -1,6 +1,6 @@
 /* archive_format.c -- the bytes of an archive file.
  *
- * Integers are little-endian; varints where it says so. Format 1.
+ * Integers are little-endian; varints where it says so. Format 2.
  *
  * Header:                                  Trailer, the last 72 bytes:
  *      0  u64  magic "tallyarc"                 0  u64  magic "tallyend"
@@ -14,8 +14,8 @@
  *                                              56  u64  checksum of the index
  *                                              64  u64  checksum of bytes 0..63
  *
- * Between them the frames, one after the other without a gap, then the index. A frame is one zstd
- * frame of records:
+ * Between them the frames, one after the other without a gap, then the index. A frame is
+ * records, packed by archive_pack.c:
  *
  *     sized tenant (empty: as in the record before), varint sequence (less that of the record
  * before if it has the same tenant), signed arrival less that of the record before, sized event
@@ -38,7 +38,7 @@
 
 #define HEADER_MAGIC 0x637261796c6c6174u
 #define TRAILER_MAGIC 0x646e65796c6c6174u
-#define FORMAT 1u
+#define FORMAT 2u
 
 #define KIND_EVENTS 1u
 #define KIND_DUPLICATES 2u

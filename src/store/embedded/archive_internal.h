@@ -1,6 +1,6 @@
 /* archive_internal.h -- what the archive's files share: archive.c (which files there are,
- * dropping), archive_format.c (their bytes), archive_write.c (adding and sealing), archive_index.c
- * (indexes held in memory) and archive_read.c. */
+ * dropping), archive_format.c (their bytes), archive_pack.c (compression), archive_write.c
+ * (adding and sealing), archive_index.c (indexes held in memory) and archive_read.c. */
 #ifndef TALLY_STORE_EMBEDDED_ARCHIVE_INTERNAL_H
 #define TALLY_STORE_EMBEDDED_ARCHIVE_INTERNAL_H
 

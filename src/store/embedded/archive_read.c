@@ -7,11 +7,11 @@
  * A frame is decoded only after its checksum was found right. That what it says is also possible is
  * checked on the way, so that no bytes on disk lead out of bounds. */
 #include <stdlib.h>
-#include <zstd.h>
 
 #include "base/codec.h"
 #include "base/hash.h"
 #include "store/embedded/archive_internal.h"
+#include "store/embedded/archive_pack.h"
 
 #define EVERYBODY_CHUNK (1u << 20)
 
@@ -23,7 +23,7 @@ struct reading {
     uint64_t after; /* everything wanted up to here was visited */
     size_t spent;   /* of the budget */
     bool stopped;   /* by the visitor or the budget */
-    ZSTD_DCtx *zstd;
+    struct archive_unpacker *unpacker;
     struct buf stored;
     struct buf raw;
 };
@@ -72,10 +72,11 @@ static enum err frame_read(struct reading *reading, const struct archive_file *f
     if (got < 0)
         return archive_complain(&file->summary, ERR_STORAGE, "an archive file is not readable");
     if (got != frame->stored_size) return frame_damaged(file);
-    size_t size =
-        ZSTD_decompressDCtx(reading->zstd, raw_out, frame->raw_size, stored, frame->stored_size);
-    if (ZSTD_isError(size) || size != frame->raw_size) return frame_damaged(file);
-    if (hash_checksum(bytes_of(raw_out, size)) != frame->checksum) return frame_damaged(file);
+    struct bytes bytes = bytes_of(stored, frame->stored_size);
+    if (!archive_unpack(reading->unpacker, bytes, raw_out, frame->raw_size))
+        return frame_damaged(file);
+    if (hash_checksum(bytes_of(raw_out, frame->raw_size)) != frame->checksum)
+        return frame_damaged(file);
     return ERR_OK;
 }
 
@@ -236,8 +237,7 @@ enum err archive_read(struct archive *archive, const struct event_query *query,
                               .visit = visit,
                               .context = context,
                               .after = query->after,
-                              .zstd = ZSTD_createDCtx()};
-    must(reading.zstd != NULL);
+                              .unpacker = archive_unpacker_new()};
     buf_init(&reading.stored, ARCHIVE_STORED_MAX);
     buf_init(&reading.raw, ARCHIVE_FRAME_MAX);
     enum err e = ERR_OK;
@@ -248,7 +248,7 @@ enum err archive_read(struct archive *archive, const struct event_query *query,
     }
     buf_release(&reading.raw);
     buf_release(&reading.stored);
-    ZSTD_freeDCtx(reading.zstd);
+    archive_unpacker_free(reading.unpacker);
     *next_out = !e && reading.stopped ? reading.after : 0;
     return e;
 }
