@@ -297,9 +297,11 @@ static bool checkpoint_is_due(struct embedded *embedded)
 }
 
 /* RocksDB has no way to resume after an I/O error but to open it anew. What it had not flushed is
- * dirty in memory (law 3). */
+ * then gone from it, and dirty in memory (law 3): also what a sweep gave it since the last flush.
+ */
 static void reopen_state(struct embedded *embedded)
 {
+    settle(embedded, false);
     state_batch_free(embedded->writes);
     enum err e = state_reopen(embedded->state);
     embedded->writes = state_batch_new(embedded->state);
@@ -429,9 +431,9 @@ static uint64_t series_published(struct embedded *embedded)
     return next;
 }
 
-enum err embedded_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
+static enum err due_locked(struct embedded *embedded, int64_t now_ms, store_due_fn *visit,
+                           void *context)
 {
-    struct embedded *embedded = embedded_of(store);
     if (embedded->state_failed || embedded->no_room) return ERR_STORAGE;
     uint64_t young = series_published(embedded);
     enum err e = write_back(embedded); /* so that the index knows every cell */
@@ -450,5 +452,16 @@ enum err embedded_due(struct store *store, int64_t now_ms, store_due_fn *visit, 
     for (size_t i = 0; i < rows->count && e == ERR_OK && go_on; i++)
         e = due_check(embedded, rows, i, visit, context, &go_on);
     free(rows);
+    return e;
+}
+
+/* A step of caretaking like any other: what it has given to the state and not written yet must not
+ * pass for flushed in a checkpoint that a snapshot makes meanwhile. */
+enum err embedded_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
+{
+    struct embedded *embedded = embedded_of(store);
+    pthread_mutex_lock(&embedded->tending);
+    enum err e = due_locked(embedded, now_ms, visit, context);
+    pthread_mutex_unlock(&embedded->tending);
     return e;
 }
