@@ -51,20 +51,39 @@ enum err reload_enact(struct reloader *reloader, const struct config *config, st
     return e;
 }
 
+/* Keys first: they can only be refused while nothing has changed yet. */
+static enum err reload_config(struct reloader *reloader, const struct config *config,
+                              struct buf *why_out)
+{
+    struct auth_change *keys;
+    char error[256] = "";
+    if (!config_has_auth(config)) {
+        buf_add(why_out, BYTES("there would be nothing left to check tokens against"));
+        return ERR_INVALID;
+    }
+    if (auth_prepare(&keys, config, error, sizeof error) != ERR_OK) {
+        buf_add(why_out, bytes_str(error));
+        return ERR_INVALID;
+    }
+    enum err e = reload_enact(reloader, config, why_out);
+    if (e == ERR_OK)
+        auth_enact(reloader->config.auth, keys);
+    else
+        auth_change_free(keys);
+    return e;
+}
+
 enum err reload_now(void *context, struct buf *why_out)
 {
     struct reloader *reloader = context;
     struct config config = {0};
     struct config_report report;
-    char error[256] = "";
     config_report_init(&report);
     enum err e = config_load(&config, reloader->config.source, &report);
-    if (e != ERR_OK) buf_add(why_out, buf_bytes(&report.text));
-    if (e == ERR_OK) e = reload_enact(reloader, &config, why_out);
-    if (e == ERR_OK) {
-        e = auth_reload(reloader->config.auth, &config, error, sizeof error);
-        if (e != ERR_OK) buf_add(why_out, bytes_str(error));
-    }
+    if (e == ERR_OK)
+        e = reload_config(reloader, &config, why_out);
+    else
+        buf_add(why_out, buf_bytes(&report.text));
     config_report_release(&report);
     config_release(&config);
     return e;

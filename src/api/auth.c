@@ -31,6 +31,10 @@ struct auth {
     _Atomic uint64_t generation; /* changed under the lock, read without */
 };
 
+struct auth_change {
+    struct policy policy;
+};
+
 struct cache_entry {
     char *token; /* NULL: empty */
     size_t size;
@@ -119,19 +123,34 @@ void auth_free(struct auth *auth)
     free(auth);
 }
 
-enum err auth_reload(struct auth *auth, const struct config *config, char *error_out,
-                     size_t error_size)
+enum err auth_prepare(struct auth_change **change_out, const struct config *config, char *error_out,
+                      size_t error_size)
 {
     struct policy policy;
+    *change_out = NULL;
     enum err e = policy_build(&policy, config, error_out, error_size);
     if (e) return e;
+    *change_out = must_calloc(1, sizeof **change_out);
+    (*change_out)->policy = policy;
+    return ERR_OK;
+}
+
+void auth_enact(struct auth *auth, struct auth_change *change)
+{
     pthread_rwlock_wrlock(&auth->lock);
     struct policy old = auth->policy;
-    auth->policy = policy;
+    auth->policy = change->policy;
     atomic_fetch_add(&auth->generation, 1);
     pthread_rwlock_unlock(&auth->lock);
-    policy_release(&old);
-    return ERR_OK;
+    change->policy = old;
+    auth_change_free(change);
+}
+
+void auth_change_free(struct auth_change *change)
+{
+    if (!change) return;
+    policy_release(&change->policy);
+    free(change);
 }
 
 uint64_t auth_generation(const struct auth *auth)

@@ -25,9 +25,14 @@ MUST_USE enum err auth_new(struct auth **auth_out, const struct config *config, 
                            size_t error_size);
 void auth_free(struct auth *auth);
 
-/* The same for one in use. On an error the old rules stay in force. */
-MUST_USE enum err auth_reload(struct auth *auth, const struct config *config, char *error_out,
-                              size_t error_size);
+/* The same for one in use, in two steps, so that something else can be decided in between: keys and
+ * rules are read and found good, or ERR_INVALID; then they are put in force, which takes `change`,
+ * or given up. */
+struct auth_change;
+MUST_USE enum err auth_prepare(struct auth_change **change_out, const struct config *config,
+                               char *error_out, size_t error_size);
+void auth_enact(struct auth *auth, struct auth_change *change);
+void auth_change_free(struct auth_change *change);
 
 struct auth_cache *auth_cache_new(void);
 void auth_cache_free(struct auth_cache *cache);

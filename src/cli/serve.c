@@ -19,7 +19,7 @@ static const char help[] =
     "                   [--dev]\n"
     "\n"
     "Runs the server until SIGTERM or SIGINT, then finishes what is queued and exits 0. SIGHUP\n"
-    "reloads the config's keys. Prints `tally ready on http://ADDR:PORT` once it serves.\n"
+    "reloads the config's keys and rules. Prints `tally ready on http://ADDR:PORT` once it serves.\n"
     "\n"
     "  --config FILE        settings in YAML; see `tally help settings`\n"
     "  --data DIR           where the counters are kept (default ./data)\n"

@@ -65,6 +65,18 @@ describe('reload', () => {
         expectError(await post(), 400, 'invalid_config');
     });
 
+    test('SPEC 7: keys that cannot be read leave the rules as they were, too', async () => {
+        const t = tenant();
+        await reload(counter('first', 'a'));
+        server.writeConfig(`${config(counter('first', 'a'), counter('sneaked', 'a'))}auth: { jwtPublicKeyFile: /nonexistent.pem }\n`);
+        const reply = await post();
+        expectError(reply, 400, 'invalid_config');
+        assert.match(reply.body.error, /nonexistent\.pem/, reply.text);
+        await t.send('a', {});
+        assert.equal(await t.net('first'), 1);
+        assert.equal((await t.get('sneaked', {})).status, 404);
+    });
+
     test('SPEC 7: a name whose cells are of another mode is refused', async () => {
         const t = tenant();
         await reload(counter('first', 'a'), counter('moded', 'a'));

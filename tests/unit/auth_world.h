@@ -137,8 +137,10 @@ static inline void set(char **field, const char *text)
 
 static inline void reload(void)
 {
+    struct auth_change *change;
     char error[512];
-    if (auth_reload(auth, &config, error, sizeof error)) fail_msg("%s", error);
+    if (auth_prepare(&change, &config, error, sizeof error)) fail_msg("%s", error);
+    auth_enact(auth, change);
 }
 
 static inline int each_setup(void **state)

@@ -165,22 +165,23 @@ static void key_files_of_the_wrong_kind_are_refused_and_change_nothing(void **st
         {rsa_key, true, "holds no public key in PEM form"},
         {NULL, false, "holds no public key in PEM form"},
     };
+    struct auth_change *change;
     char error[512];
     for (unsigned i = 0; i < ARRAY_COUNT(cases); i++) {
         char name[] = "/tmp/tally-test-auth-XXXXXX";
         key_to_file(cases[i].key, cases[i].private, name);
         set(&config.auth_jwt_public_key_file, name);
-        assert_int_equal(auth_reload(auth, &config, error, sizeof error), ERR_INVALID);
+        assert_int_equal(auth_prepare(&change, &config, error, sizeof error), ERR_INVALID);
         assert_non_null(strstr(error, cases[i].expected));
         assert_non_null(strstr(error, name));
         unlink(name);
     }
     set(&config.auth_jwt_public_key_file, "/nonexistent.pem");
-    assert_int_equal(auth_reload(auth, &config, error, sizeof error), ERR_INVALID);
+    assert_int_equal(auth_prepare(&change, &config, error, sizeof error), ERR_INVALID);
     assert_string_equal(error, "auth.jwtPublicKeyFile: /nonexistent.pem cannot be read");
     set(&config.auth_jwt_public_key_file, "");
     set(&config.auth_audience, "\xff");
-    assert_int_equal(auth_reload(auth, &config, error, sizeof error), ERR_INVALID);
+    assert_int_equal(auth_prepare(&change, &config, error, sizeof error), ERR_INVALID);
     assert_int_equal(check(hs(GOOD)), ERR_OK);
 }
 
