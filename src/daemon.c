@@ -230,9 +230,8 @@ static void update_gauges(void *context)
     struct wire_stats wire;
     wire_stats(daemon->wire, &wire);
     update_store_gauges(daemon);
-    uint32_t depth = queue_depth(daemon->queue);
-    metric_set(METRIC_QUEUE_DEPTH, (double)depth);
-    metric_set(METRIC_PROJECTION_LAG, depth ? (double)commit_lag_ns(daemon->commit) * 1e-9 : 0);
+    metric_set(METRIC_QUEUE_DEPTH, (double)queue_depth(daemon->queue));
+    metric_set(METRIC_PROJECTION_LAG, (double)commit_lag_ns(daemon->commit) * 1e-9);
     metric_set(METRIC_CLOCK_SUSPECT, tend_clock_suspect(daemon->tend));
     reconciler_gauges(daemon->reconciler);
     metric_set(METRIC_CONNECTIONS, (double)wire.connections_open);

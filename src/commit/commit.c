@@ -55,7 +55,8 @@ struct commit {
     uint64_t reported;  /* batches the store has answered */
     bool closed;
     struct batch *batches;
-    int64_t lag_ns;             /* atomic */
+    int64_t lag_ns;             /* atomic: of the last batch */
+    int64_t answered_ns;        /* atomic: when that was */
     struct json_parser *parser; /* of whoever has the turn */
 
     /* Of whoever has the turn: how the commit thread lingers, see commit_linger. */
@@ -184,7 +185,13 @@ static int64_t batch_lag_ns(const struct batch *batch, int64_t now_ns)
 
 int64_t commit_lag_ns(const struct commit *commit)
 {
-    return __atomic_load_n(&commit->lag_ns, __ATOMIC_RELAXED);
+    int64_t busy_ns = queue_busy_ns(commit->config.queue);
+    int64_t answered_ns = __atomic_load_n(&commit->answered_ns, __ATOMIC_RELAXED);
+    int64_t lag_ns = __atomic_load_n(&commit->lag_ns, __ATOMIC_RELAXED);
+    if (busy_ns == 0) return 0;
+    int64_t since_ns = busy_ns > answered_ns ? busy_ns : answered_ns;
+    int64_t waited_ns = clock_mono_ns(commit->config.clock) - since_ns;
+    return waited_ns > lag_ns ? waited_ns : lag_ns;
 }
 
 static void commit_durable(void *context, void *batch_pointer, enum err e)
@@ -195,6 +202,7 @@ static void commit_durable(void *context, void *batch_pointer, enum err e)
     int64_t now_ns = clock_mono_ns(commit->config.clock);
     metric_observe(METRIC_COMMIT_SECONDS, (double)(now_ns - batch->started_ns) * 1e-9);
     __atomic_store_n(&commit->lag_ns, batch_lag_ns(batch, now_ns), __ATOMIC_RELAXED);
+    __atomic_store_n(&commit->answered_ns, now_ns, __ATOMIC_RELAXED);
     settle_rules(commit, batch, e);
     answer_batch(commit, batch, e);
     batch_give(commit, batch);

@@ -44,6 +44,8 @@ struct queue {
     bool stopped;
     uint32_t ops; /* unanswered, batched lane */
     uint32_t sync_ops;
+    uint32_t clients; /* unanswered jobs that have a time of arrival */
+    int64_t busy_ns;  /* since when there are any */
     size_t bytes;
     uint32_t waiting_ops; /* not yet taken, per lane */
     uint32_t waiting_sync_ops;
@@ -191,6 +193,7 @@ static enum err push_locked(struct queue *queue, struct job *job)
     job->answered = 0;
     enum err e = job->lane == LANE_SYNC ? push_sync(queue, job) : push_batched(queue, job);
     if (e != ERR_OK) return e;
+    if (job->queued_ns && queue->clients++ == 0) queue->busy_ns = job->queued_ns;
     queue->bytes += job->bytes;
     __atomic_store_n(&queue->pushes, queue->pushes + 1, __ATOMIC_RELAXED);
     return ERR_OK;
@@ -384,6 +387,7 @@ static void release_tenant(struct queue *queue, struct job *job)
 static void release_places(struct queue *queue, struct job *job)
 {
     queue->bytes -= job->bytes;
+    queue->clients -= job->queued_ns != 0;
     if (job->lane == LANE_SYNC) {
         queue->sync_ops -= job->prepare ? 1 : job->count; /* which it may have changed */
     } else {
@@ -485,6 +489,14 @@ uint32_t queue_depth(struct queue *queue)
     uint32_t depth = queue->ops + queue->sync_ops;
     pthread_mutex_unlock(&queue->lock);
     return depth;
+}
+
+int64_t queue_busy_ns(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    int64_t busy_ns = queue->clients ? queue->busy_ns : 0;
+    pthread_mutex_unlock(&queue->lock);
+    return busy_ns;
 }
 
 uint32_t queue_waiting(struct queue *queue)

@@ -54,7 +54,10 @@ void queue_gather(struct queue *queue, uint32_t ops, int64_t ns);
 /* No more waiting: queue_wait returns false once everything queued has been taken. */
 void queue_stop(struct queue *queue);
 
-uint32_t queue_depth(struct queue *queue);   /* unanswered ops, both lanes */
+uint32_t queue_depth(struct queue *queue); /* unanswered ops, both lanes */
+/* Since when there has been an unanswered op of a client, without a gap: its `queued_ns`. 0: there
+ * is none. */
+int64_t queue_busy_ns(struct queue *queue);
 uint32_t queue_waiting(struct queue *queue); /* of them, not yet taken */
 
 #endif

@@ -382,9 +382,32 @@ static void closing_waits_for_what_is_decided(void **state)
 
 #define LAW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* What an operator is woken by: a disk that hangs answers nobody, so no answer tells of it. */
+static void SPEC_10_the_lag_grows_while_nothing_is_answered(void **state)
+{
+    struct op op = increment(1);
+    assert_int_equal(commit_lag_ns(heart->commit), 0);
+    heart->time->mono_ns = 5000000000;
+    heart_send(heart, (struct job){.queued_ns = 5000000000}, &op, 1);
+    heart->time->mono_ns = 12000000000;
+    assert_int_equal(commit_lag_ns(heart->commit), 7000000000);
+    turn();
+    heart->time->mono_ns = 13000000000;
+    assert_int_equal(commit_lag_ns(heart->commit), 8000000000);
+    assert_true(commit_sync_now(heart->commit));
+    assert_int_equal(commit_lag_ns(heart->commit), 0);
+    heart->time->mono_ns = 90000000000;
+    heart_send(heart, (struct job){.queued_ns = 90000000000}, &op, 1);
+    heart->time->mono_ns = 99000000000;
+    assert_int_equal(commit_lag_ns(heart->commit), 9000000000);
+    turn();
+    assert_true(commit_sync_now(heart->commit));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        LAW(SPEC_10_the_lag_grows_while_nothing_is_answered),
         LAW(a_change_is_answered_by_the_sync_not_by_the_decision),
         LAW(a_refusal_waits_for_durability_too),
         LAW(a_job_cut_over_batches_is_answered_once_with_its_last),
