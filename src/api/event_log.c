@@ -75,6 +75,7 @@ void events_count(const struct op *op, int64_t now_ms)
     metric_add(METRIC_UPDATE_SUCCESS, sent->event.counters);
     if (projection->missing_dimension)
         metric_add(METRIC_SKIPPED_DIMENSION, projection->missing_dimension);
+    if (projection->missing_entity) metric_add(METRIC_SKIPPED_ENTITY, projection->missing_entity);
     if (projection->bad_amount) metric_add(METRIC_SKIPPED_AMOUNT, projection->bad_amount);
     log_changes(sent);
 }

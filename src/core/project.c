@@ -215,7 +215,7 @@ static void change_add(const struct projecting *self, const struct definition *d
     change->amount = amount_of(self, rule);
     change->marks = definition->reconciles_count > 0 && !self->input->only;
     if (!entity_fill(self, change)) {
-        projection->missing_dimension++;
+        projection->missing_entity++;
         return;
     }
     targets_fill(self, change);

@@ -54,6 +54,7 @@ struct projection {
     struct fingerprint row_print;
     uint32_t row_index;         /* apply's own */
     uint32_t missing_dimension; /* sets skipped */
+    uint32_t missing_entity;    /* changes skipped */
     uint32_t bad_amount;        /* amounts taken as 0 */
     size_t weight;              /* bytes it adds to a journal block at most */
     bool too_large;             /* an entity's sets are over ENTITY_KEYS_MAX: to be refused */

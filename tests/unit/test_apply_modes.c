@@ -119,7 +119,7 @@ static void without_its_entity_a_counter_is_skipped(void **state)
     use(SAFE("kind"));
     struct op op = event("E1", "created", "kind=a");
     assert_int_equal(send(op)->counters, 0);
-    assert_int_equal(op.event->projection->missing_dimension, 1);
+    assert_int_equal(op.event->projection->missing_entity, 1);
 }
 
 static void an_event_that_new_rules_make_too_large_is_refused(void **state)

@@ -344,7 +344,8 @@ static void without_its_entity_a_counter_is_skipped_whole(void **state)
     const struct projection *p = send("up", "key=1", NULL);
     assert_int_equal(p->changes_count, 1);
     assert_ptr_equal(p->changes[0].definition, &d[1]);
-    assert_int_equal(p->missing_dimension, 1);
+    assert_int_equal(p->missing_entity, 1);
+    assert_int_equal(p->missing_dimension, 0);
 }
 
 /* A decrement counts where the entity was switched on, so it needs no dimensions of its own. */
