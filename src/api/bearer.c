@@ -139,10 +139,11 @@ static const char *string_end(const char *at)
     return *at ? at + 1 : at;
 }
 
-/* `json` is one string, or an array of strings and nothing else, in the one form libjwt writes. */
+/* Whether `json` is one string, or an array of strings and nothing else, in the one form libjwt
+ * writes, and `wanted_json`, unless it is NULL, one of them. */
 static bool audience_listed(const char *json, const char *wanted_json)
 {
-    bool array = json[0] == '[', found = false;
+    bool array = json[0] == '[', found = !wanted_json;
     for (const char *at = json + array; *at && *at != ']';) {
         if (*at != '"') return false;
         const char *end = string_end(at);
@@ -154,9 +155,8 @@ static bool audience_listed(const char *json, const char *wanted_json)
 
 static bool audience_holds(const struct bearer_rules *rules, jwt_t *jwt)
 {
-    if (!rules->audience_json) return true;
     char *json = jwt_get_grants_json(jwt, "aud");
-    bool holds = json && audience_listed(json, rules->audience_json);
+    bool holds = json ? audience_listed(json, rules->audience_json) : !rules->audience_json;
     free(json);
     return holds;
 }

@@ -262,6 +262,23 @@ static void issuer_and_audience_are_checked_if_set(void **state)
     assert_int_equal(check(hs(GOOD)), ERR_UNAUTHORIZED);
 }
 
+static void an_audience_of_the_wrong_type_is_refused_though_none_is_asked_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *audience;
+        bool good;
+    } cases[] = {{"\"x\"", true}, {"[\"x\",\"y\"]", true}, {"[]", true},         {"5", false},
+                 {"{}", false},   {"true", false},         {"[\"x\",5]", false}, {"[[]]", false}};
+    for (unsigned i = 0; i < ARRAY_COUNT(cases); i++) {
+        char payload[256];
+        snprintf(payload, sizeof payload, "{\"sub\":\"t1\",\"exp\":1700003600,\"aud\":%s}",
+                 cases[i].audience);
+        if ((check(hs(payload)) == ERR_OK) != cases[i].good)
+            fail_msg("wrong about %s", cases[i].audience);
+    }
+}
+
 static void public_keys_bind_their_algorithm(void **state)
 {
     (void)state;
@@ -396,6 +413,7 @@ int main(void)
         TEST(tenants_may_have_255_letters_S3_14),
         TEST(scopes_come_from_the_token),
         TEST(issuer_and_audience_are_checked_if_set),
+        TEST(an_audience_of_the_wrong_type_is_refused_though_none_is_asked_for),
         TEST(public_keys_bind_their_algorithm),
         TEST(a_public_key_is_no_secret),
         TEST(an_es256_signature_of_zeros_or_in_der_is_refused),
