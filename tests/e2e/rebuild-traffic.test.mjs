@@ -127,10 +127,15 @@ describe('a rebuild under traffic', () => {
         const base = times(1500, 300);
         await pour(t, pad(base));
         const count = traffic(t, 4);
-        const job = await asked(admin(), 'busy');
         const ten = counter('busy', '\n    dimensions: [k]\n    rollups: [[]]', '{ on: up, op: increment, amount: 10 }');
-        await eventually('the rebuild to be under way', async () => (await look(admin(), job)).body.progress > 0, { every: 1 });
-        await reload(ten, PRESENT);
+        let job;
+        await eventually('a rebuild that a reload comes into', async () => { // and not after it
+            await reload(BUSY, PRESENT);
+            job = await asked(admin(), 'busy');
+            await eventually('the rebuild to be under way', async () => (await look(admin(), job)).body.progress > 0, { every: 1 });
+            await reload(ten, PRESENT);
+            return (await look(admin(), job)).body.state === 'running';
+        }, { every: 1 });
         assert.equal((await over(admin(), job)).state, 'done');
         count.stop = true;
         await count.ended;

@@ -1,7 +1,7 @@
 // `tally verify`: everything is read again, what is damaged is named, and the state is what the journal adds up to.
 
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
@@ -81,6 +81,21 @@ describe('a store that is whole', () => {
         const found = findings(run);
         assert.deepEqual([...new Set(found.map((f) => f.verdict))].sort(), ['good', 'unchecked']);
         assert.ok(found.some((f) => f.what === 'balance' && f.verdict === 'good'), run.stdout);
+    });
+
+    test('a table that was only begun when the server was killed is no damage; one that is in use and empty is', async () => {
+        const state = path.join(data, 'state');
+        writeFileSync(path.join(state, '999999.sst'), '');
+        const run = await verify(data);
+        assert.equal(run.code, 0, run.stdout + run.stderr);
+        const [used] = readdirSync(state).filter((name) => name.endsWith('.sst') && name !== '999999.sst');
+        const bytes = readFileSync(path.join(state, used));
+        truncateSync(path.join(state, used), 0);
+        const worse = await verify(data);
+        writeFileSync(path.join(state, used), bytes);
+        rmSync(path.join(state, '999999.sst'));
+        assert.notEqual(worse.code, 0, worse.stdout);
+        assert.match(worse.stdout, new RegExp(`DAMAGED.*state.*${used}`));
     });
 
     test('from the newest backup where the journal no longer reaches the start; without one that is said', async () => {

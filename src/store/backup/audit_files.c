@@ -202,6 +202,7 @@ static bool check_table(struct audit *audit, const char *dir, const char *name)
     if (size < 4 || strcmp(name + size - 4, ".sst") != 0) return false;
     if (tree_path(path, dir, name) != ERR_OK) return false;
     bool good = state_table_check(path, why, sizeof why);
+    if (!good && state_table_is_litter(dir, name)) return false;
     if (!good) audit_say(audit, AUDIT_DAMAGED, "state", "state/%s: %s", name, why);
     return good;
 }

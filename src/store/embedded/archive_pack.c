@@ -36,10 +36,10 @@ struct archive_unpacker {
 
 /* -- UUIDs ------------------------------------------------------------------------------------- */
 
-static bool is_dash(unsigned at)
-{
-    return at == 8 || at == 13 || at == 18 || at == 23;
-}
+/* Where in the text the two digits of each byte stand. */
+static const unsigned char places[UUID_SIZE] = {0,  2,  4,  6,  9,  11, 14, 16,
+                                                19, 21, 24, 26, 28, 30, 32, 34};
+static const unsigned char dashes[] = {8, 13, 18, 23};
 
 /* A table, because digits and letters of a random id come in no order a branch could foresee. */
 #define IS_DIGIT 16u
@@ -53,9 +53,10 @@ static bool uuid_read(const char text[UUID_TEXT], unsigned char uuid_out[UUID_SI
 {
     const unsigned char *from = (const unsigned char *)text;
     unsigned all = IS_DIGIT;
-    for (unsigned at = 0, i = 0; at < UUID_TEXT; at += 2, i++) {
-        if (is_dash(at) && from[at++] != '-') return false;
-        unsigned high = digit_of[from[at]], low = digit_of[from[at + 1]];
+    for (unsigned i = 0; i < ARRAY_COUNT(dashes); i++)
+        if (from[dashes[i]] != '-') return false;
+    for (unsigned i = 0; i < UUID_SIZE; i++) {
+        unsigned high = digit_of[from[places[i]]], low = digit_of[from[places[i] + 1]];
         all &= high & low;
         uuid_out[i] = (unsigned char)(high << 4 | (low & 15));
     }
@@ -65,10 +66,11 @@ static bool uuid_read(const char text[UUID_TEXT], unsigned char uuid_out[UUID_SI
 static void uuid_write(const unsigned char uuid[UUID_SIZE], char text_out[UUID_TEXT])
 {
     static const char digits[] = "0123456789abcdef";
-    for (unsigned at = 0, i = 0; at < UUID_TEXT; at += 2, i++) {
-        if (is_dash(at)) text_out[at++] = '-';
-        text_out[at] = digits[uuid[i] >> 4];
-        text_out[at + 1] = digits[uuid[i] & 15];
+    for (unsigned i = 0; i < ARRAY_COUNT(dashes); i++)
+        text_out[dashes[i]] = '-';
+    for (unsigned i = 0; i < UUID_SIZE; i++) {
+        text_out[places[i]] = digits[uuid[i] >> 4];
+        text_out[places[i] + 1] = digits[uuid[i] & 15];
     }
 }
 

@@ -114,6 +114,9 @@ MUST_USE enum err state_flush(struct state *state);
 
 /* Reads every block of a table file again. False: `why_out` says what is wrong with it. */
 MUST_USE bool state_table_check(const char *path, char *why_out, size_t why_size);
+/* Whether the state in `dir`, which nobody has open, does without the table: one that was being
+ * written when the process was killed, and goes when it is opened again. */
+MUST_USE bool state_table_is_litter(const char *dir, const char *name);
 
 /* Hard links of everything flushed, as a state of its own that state_open takes. `dir` must not be
  * there yet. */
