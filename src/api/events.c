@@ -25,6 +25,7 @@ struct reading {
     struct event_reader reader;
     struct batch_plan *plan;
     const struct rules *rules;
+    struct project_memo memo;
     uint32_t capacity;
     uint32_t count_max;
     size_t bytes_max; /* what they and their projections may take in memory */
@@ -74,7 +75,8 @@ static enum err project_event(struct reading *reading, struct sent_event *sent,
                                   .secret = &config->store->secret,
                                   .tenant = call->tenant,
                                   .payload = payload,
-                                  .arena = &call->exchange->arena};
+                                  .arena = &call->exchange->arena,
+                                  .memo = &reading->memo};
     sent->projection = project(&input, &sent->event);
     sent->event.projection = sent->projection;
     op->event = &sent->event;

@@ -112,6 +112,31 @@ static struct bytes pairs_json(const struct dimension *pairs, unsigned count, st
     return buf_bytes(&json);
 }
 
+static void target_name(const struct projecting *self, const struct change *change,
+                        struct bytes json, struct target *target)
+{
+    const struct project_input *input = self->input;
+    target->key =
+        rule_key(input->arena, input->tenant, change->definition->name, change->generation, json);
+    target->print = fingerprint_of(input->secret, target->key);
+}
+
+/* The same for a set without dimensions. */
+static void target_recall(const struct projecting *self, const struct change *change,
+                          const struct dimension_set *set, struct bytes json, struct target *target)
+{
+    unsigned place = (unsigned)((uintptr_t)set / sizeof *set) % PROJECT_MEMO_SLOTS;
+    struct project_memo *memo = self->input->memo;
+    if (memo->slots[place].set != set) {
+        target_name(self, change, json, target);
+        memo->slots[place].set = set;
+        memo->slots[place].key = target->key;
+        memo->slots[place].print = target->print;
+    }
+    target->key = memo->slots[place].key;
+    target->print = memo->slots[place].print;
+}
+
 /* False: the event lacks one of the set's dimensions. */
 static bool target_fill(const struct projecting *self, const struct change *change,
                         const struct dimension_set *set, struct target *target)
@@ -121,9 +146,10 @@ static bool target_fill(const struct projecting *self, const struct change *chan
     const struct project_input *input = self->input;
     if (!pairs_fill(self, set->sources, set->count, pairs)) return false;
     struct bytes json = pairs_json(pairs, set->count, input->arena, small);
-    target->key =
-        rule_key(input->arena, input->tenant, change->definition->name, change->generation, json);
-    target->print = fingerprint_of(input->secret, target->key);
+    if (set->count == 0 && input->memo)
+        target_recall(self, change, set, json, target);
+    else
+        target_name(self, change, json, target);
     target->counter_index = 0;
     /* A rebuild counts beside what is there: nobody's value changes. */
     target->mark = change->marks ? mark_of_set(input->arena, input->secret, change->definition,

@@ -60,6 +60,17 @@ struct projection {
     bool too_large;             /* an entity's sets are over ENTITY_KEYS_MAX: to be refused */
 };
 
+/* The keys of sets without dimensions, which are the same for every event of a tenant: many events
+ * projected one after the other, by the same rules into the same arena, find them here. */
+#define PROJECT_MEMO_SLOTS 8u
+struct project_memo {
+    struct {
+        const struct dimension_set *set; /* NULL: free */
+        struct bytes key;
+        struct fingerprint print;
+    } slots[PROJECT_MEMO_SLOTS];
+};
+
 struct project_input {
     const struct rules *rules;
     const struct hash_secret *secret;
@@ -67,7 +78,8 @@ struct project_input {
     const struct definition *only; /* NULL: all that are not frozen; else this one (a rebuild) */
     uint32_t generation;           /* of `only` */
     const struct json_value *payload;
-    struct arena *arena; /* of the projection */
+    struct arena *arena;       /* of the projection */
+    struct project_memo *memo; /* all zero at first; or NULL */
 };
 
 struct projection *project(const struct project_input *input, const struct event *event);
