@@ -298,8 +298,8 @@ static void fail_a_checkpoint(void)
     limit_file_size(RLIM_INFINITY);
 }
 
-/* On a slow machine RocksDB has flushed both by itself before it is closed, once it may write again:
- * then both are there. */
+/* On a slow machine RocksDB has flushed both by itself before it is closed, once it may write
+ * again: then both are there. */
 static void a_mark_that_was_not_flushed_is_lost_with_its_nodes(void **state)
 {
     fill(1);
