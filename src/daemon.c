@@ -7,7 +7,6 @@
  * It alone sees every module and owns every thread but the readers'. */
 #include "daemon.h"
 
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include <sys/resource.h>
 
 #include "api/api.h"
+#include "base/heap.h"
 #include "base/listen.h"
 #include "base/metrics.h"
 #include "commit/commit.h"
@@ -568,18 +568,6 @@ static void block_signals(sigset_t *signals)
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* A batch of events takes some megabytes and gives them back a moment later. By its defaults malloc
- * returns them to the kernel, and faulting them in again was a twentieth of the CPU an event took.
- */
-#define KEPT_BYTES (128 << 20)
-#define MAPPED_BYTES (32 << 20) /* the most that mallopt takes */
-
-static void keep_memory(void)
-{
-    mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
-    mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
-}
-
 int daemon_run(const struct config *config, const struct daemon_options *options)
 {
     struct daemon daemon = {
@@ -589,7 +577,7 @@ int daemon_run(const struct config *config, const struct daemon_options *options
     log_set_level(config->log_level);
     block_signals(&signals); /* before the first thread: they all inherit it */
     raise_descriptor_limit(config);
-    keep_memory();
+    heap_keep();
     must(listen_parse(bytes_str(config->listen), &daemon.listen));
 
     enum err e = open_store(&daemon, error, sizeof error);
