@@ -16,7 +16,6 @@
 #include <sys/resource.h>
 
 #include "api/api.h"
-#include "base/heap.h"
 #include "base/listen.h"
 #include "base/metrics.h"
 #include "commit/commit.h"
@@ -577,7 +576,6 @@ int daemon_run(const struct config *config, const struct daemon_options *options
     log_set_level(config->log_level);
     block_signals(&signals); /* before the first thread: they all inherit it */
     raise_descriptor_limit(config);
-    heap_keep();
     must(listen_parse(bytes_str(config->listen), &daemon.listen));
 
     enum err e = open_store(&daemon, error, sizeof error);

@@ -6,6 +6,7 @@
 
 #include "api/bearer.h"
 #include "base/clock.h"
+#include "base/heap.h"
 #include "base/listen.h"
 #include "base/scope.h"
 #include "cli/cli.h"
@@ -97,6 +98,7 @@ static int serve_dev(const struct config *config, struct daemon_options *options
 static int serve(const struct config *config, const struct config_source *source, bool dev)
 {
     struct daemon_options options = {.source = source};
+    heap_keep();
     if (dev) return serve_dev(config, &options);
     if (!config_has_auth(config))
         return cli_failure(
