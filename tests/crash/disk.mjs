@@ -158,7 +158,7 @@ export class Disk {
     #now; // the same, as the program sees it
     #names = []; // changes in #now that #durable has not: {at, parents, apply}
     #open = new Map(); // descriptor -> {node, name}
-    #syncs = new Map(); // descriptor -> where syncs under way began
+    #syncs = new Map(); // number -> where the sync, which is under way, began
     #time = 0; // of the first record of the next log
 
     static read(root, { ordered = [] } = {}) {
@@ -177,7 +177,7 @@ export class Disk {
             [OPEN]: (record) => this.#opened(record),
             [WRITE]: ({ at, fd, value, text }) => this.#written(fd).pending.push({ at, offset: value, data: text }),
             [SIZE]: ({ at, fd, value }) => this.#written(fd).pending.push({ at, size: value }),
-            [SYNC_BEGIN]: ({ at, fd }) => this.#syncs.set(fd, [...(this.#syncs.get(fd) ?? []), at]),
+            [SYNC_BEGIN]: ({ at, value }) => this.#syncs.set(value, at),
             [SYNC_END]: (record) => this.#syncEnded(record),
             [RENAME]: (record) => this.#renamed(record),
             [LINK]: (record) => this.#linked(record),
@@ -246,10 +246,11 @@ export class Disk {
         this.#created(at, to, this.#now.get(from));
     }
 
-    /** Of several syncs under way the first to end is taken for the first to have begun: never too much. */
+    /** Several may be under way on one descriptor, and end in any order. */
     #syncEnded({ fd, value }) {
-        const began = this.#syncs.get(fd).shift();
-        if (value !== 0) return;
+        const began = this.#syncs.get(Math.abs(value));
+        this.#syncs.delete(Math.abs(value));
+        if (value < 0) return;
         const { node, name } = this.#open.get(fd);
         if (!node.isDirectory) {
             node.sync(began);

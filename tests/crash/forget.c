@@ -47,8 +47,8 @@ enum kind {
     OPEN = 1,   /* value: flags; text: path */
     WRITE,      /* value: offset; text: the bytes */
     SIZE,       /* value: the size it has now */
-    SYNC_BEGIN, /* of a file or a directory */
-    SYNC_END,   /* value: 0, or it failed */
+    SYNC_BEGIN, /* of a file or a directory; value: its number, from 1 on */
+    SYNC_END,   /* value: the same, negative if it failed */
     RENAME,     /* text: from, NUL, to */
     LINK,       /* the same */
     UNLINK,     /* text: path; a directory's too */
@@ -310,10 +310,12 @@ int posix_fallocate(int fd, off_t offset, off_t size)
 
 static int do_sync(int fd, long call)
 {
+    static atomic_long syncs;
     if (!is_watched(fd)) return (int)syscall(call, fd);
-    note(SYNC_BEGIN, fd, 0, NULL, 0);
+    long number = atomic_fetch_add(&syncs, 1) + 1;
+    note(SYNC_BEGIN, fd, number, NULL, 0);
     int result = (int)syscall(call, fd);
-    note(SYNC_END, fd, result, NULL, 0);
+    note(SYNC_END, fd, result == 0 ? number : -number, NULL, 0);
     return result;
 }
 
