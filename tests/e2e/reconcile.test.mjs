@@ -252,12 +252,19 @@ describe('reconciliation', () => {
         const run = () => app.reconcile('POST', 'run', { conversationId: 'still' }, 'odd');
         const backends = async () => (await app.sql(`SELECT pid FROM pg_stat_activity WHERE application_name = 'tally'`))
             .split('\n').filter(Boolean).map(Number);
-        const frozen = [];
+        const frozen = new Set();
+        const signal = (pid, name) => {
+            try {
+                process.kill(pid, name);
+            } catch (error) {
+                assert.equal(error.code, 'ESRCH'); // it has ended meanwhile
+            }
+        };
         const freeze = async () => {
             const pids = await backends();
             assert.ok(pids.length > 0);
-            for (const pid of pids) process.kill(pid, 'SIGSTOP');
-            frozen.push(...pids);
+            for (const pid of pids) frozen.add(pid);
+            for (const pid of pids) signal(pid, 'SIGSTOP');
         };
         try {
             assert.equal((await run()).status, 200);
@@ -271,7 +278,7 @@ describe('reconciliation', () => {
             await logged(server, '[Scan] Successfully enqueued 1 odd(s): [still]');
             await server.stop();
         } finally {
-            for (const pid of frozen) process.kill(pid, 'SIGCONT');
+            for (const pid of frozen) signal(pid, 'SIGCONT');
         }
     }));
 
