@@ -100,25 +100,25 @@ enum err backup_list(const char *dir, backup_visit_fn *visit, void *context)
 
 static const char *const parts[] = {"state", "ids", "archive", "journal"};
 
-enum err backup_parts_make(const char *dir)
+static enum err each_part(const char *dir, enum err (*visit)(const char *path))
 {
     char path[TREE_PATH_MAX];
     enum err e = ERR_OK;
     for (unsigned i = 0; i < ARRAY_COUNT(parts) && e == ERR_OK; i++) {
         e = tree_path(path, dir, parts[i]);
-        if (e == ERR_OK) e = tree_make(path);
+        if (e == ERR_OK) e = visit(path);
     }
     return e;
 }
 
+enum err backup_parts_make(const char *dir)
+{
+    return each_part(dir, tree_make);
+}
+
 enum err backup_parts_sync(const char *dir)
 {
-    char path[TREE_PATH_MAX];
-    enum err e = ERR_OK;
-    for (unsigned i = 0; i < ARRAY_COUNT(parts) && e == ERR_OK; i++) {
-        e = tree_path(path, dir, parts[i]);
-        if (e == ERR_OK) e = tree_sync_dir(path);
-    }
+    enum err e = each_part(dir, tree_sync_dir);
     return e == ERR_OK ? tree_sync_dir(dir) : e;
 }
 
