@@ -224,13 +224,26 @@ static void scopes_come_from_the_token(void **state)
     }
 }
 
+struct claims_case {
+    const char *claims;
+    bool good;
+};
+
+static void expect_claims(const struct claims_case *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char payload[512];
+        snprintf(payload, sizeof payload, "{\"sub\":\"t1\",\"exp\":1700003600,%s}",
+                 cases[i].claims);
+        if ((check(hs(payload)) == ERR_OK) != cases[i].good)
+            fail_msg("wrong about %s", cases[i].claims);
+    }
+}
+
 static void issuer_and_audience_are_checked_if_set(void **state)
 {
     (void)state;
-    static const struct {
-        const char *claims;
-        bool good;
-    } cases[] = {
+    static const struct claims_case cases[] = {
         {"\"iss\":\"me\",\"aud\":\"tally \\\"1\\\"\"", true},
         {"\"iss\":\"me\",\"aud\":[\"tally \\\"1\\\"\"]", true},
         {"\"iss\":\"me\",\"aud\":[\"x\",\"tally \\u00221\\u0022\",\"y\"]", true},
@@ -252,31 +265,19 @@ static void issuer_and_audience_are_checked_if_set(void **state)
     set(&config.auth_issuer, "me");
     set(&config.auth_audience, "tally \"1\"");
     reload();
-    for (unsigned i = 0; i < ARRAY_COUNT(cases); i++) {
-        char payload[512];
-        snprintf(payload, sizeof payload, "{\"sub\":\"t1\",\"exp\":1700003600,%s}",
-                 cases[i].claims);
-        if ((check(hs(payload)) == ERR_OK) != cases[i].good)
-            fail_msg("wrong about %s", cases[i].claims);
-    }
+    expect_claims(cases, ARRAY_COUNT(cases));
     assert_int_equal(check(hs(GOOD)), ERR_UNAUTHORIZED);
 }
 
 static void an_audience_of_the_wrong_type_is_refused_though_none_is_asked_for(void **state)
 {
     (void)state;
-    static const struct {
-        const char *audience;
-        bool good;
-    } cases[] = {{"\"x\"", true}, {"[\"x\",\"y\"]", true}, {"[]", true},         {"5", false},
-                 {"{}", false},   {"true", false},         {"[\"x\",5]", false}, {"[[]]", false}};
-    for (unsigned i = 0; i < ARRAY_COUNT(cases); i++) {
-        char payload[256];
-        snprintf(payload, sizeof payload, "{\"sub\":\"t1\",\"exp\":1700003600,\"aud\":%s}",
-                 cases[i].audience);
-        if ((check(hs(payload)) == ERR_OK) != cases[i].good)
-            fail_msg("wrong about %s", cases[i].audience);
-    }
+    static const struct claims_case cases[] = {
+        {"\"aud\":\"x\"", true},      {"\"aud\":[\"x\",\"y\"]", true}, {"\"aud\":[]", true},
+        {"\"aud\":5", false},         {"\"aud\":{}", false},           {"\"aud\":true", false},
+        {"\"aud\":[\"x\",5]", false}, {"\"aud\":[[]]", false},
+    };
+    expect_claims(cases, ARRAY_COUNT(cases));
 }
 
 static void public_keys_bind_their_algorithm(void **state)
