@@ -6,7 +6,8 @@
 
 #include <openssl/rand.h>
 
-#define UUID_SIZE 36
+#include "base/uuid.h"
+
 #define DIMENSION_KEY_SIZE_MAX 255
 
 /* Where the values of an event are in its JSON. Extension attributes lie among the others, so
@@ -36,16 +37,13 @@ static bool is_absent(const struct json_value *value)
 /* A random UUID, version 4. */
 static struct bytes make_id(struct arena *arena)
 {
-    unsigned char r[16];
-    char *text = arena_alloc(arena, UUID_SIZE + 1);
-    must(RAND_bytes(r, sizeof r) == 1);
-    r[6] = (unsigned char)((r[6] & 0x0f) | 0x40);
-    r[8] = (unsigned char)((r[8] & 0x3f) | 0x80);
-    snprintf(text, UUID_SIZE + 1,
-             "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", r[0], r[1],
-             r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13], r[14],
-             r[15]);
-    return bytes_of(text, UUID_SIZE);
+    unsigned char random[UUID_SIZE];
+    char *text = arena_zalloc(arena, UUID_TEXT_SIZE + 1);
+    must(RAND_bytes(random, sizeof random) == 1);
+    random[6] = (unsigned char)((random[6] & 0x0f) | 0x40);
+    random[8] = (unsigned char)((random[8] & 0x3f) | 0x80);
+    uuid_write(random, text);
+    return bytes_of(text, UUID_TEXT_SIZE);
 }
 
 static enum err read_id(struct event_reader *reader, const struct json_value *value,
