@@ -64,11 +64,12 @@ static enum err read_op(struct call *call, const struct json_value *object, stru
     if (e == ERR_OK) e = field_from_json(&values[KEY], &key_field, &key, why);
     if (e == ERR_OK) e = change_fill(call, op_kinds[kind.integer], name.text, values, op, why);
     if (e != ERR_OK) return e;
-    if (call_definition(call, name.text)) {
+    op->keyed = key.present;
+    op->managed = call_definition(call, name.text) != NULL;
+    if (op->managed && !op->keyed && !call->job.keyed) {
         snprintf(why->text, sizeof why->text, "%s", err_sentence(ERR_MANAGED));
         return ERR_MANAGED;
     }
-    op->keyed = key.present;
     if (op->keyed) {
         op->key = call_key_print(call, key.text);
         op->key_check = op_check(op, op->expires_ms);

@@ -99,12 +99,16 @@ void change_count(const struct op *op)
     if (op->err == ERR_NEGATIVE || op->err == ERR_LIMIT) metric_add(METRIC_CONSTRAINT_REFUSED, 1);
 }
 
+/* An op on a counter that rules keep goes on its way only with a key, which may be one of the time
+ * before the rules. */
 static enum request_verdict send_one(struct call *call, enum lane lane,
                                      void (*finish)(struct call *call))
 {
     enum request_verdict verdict;
     struct op *op = &call->op;
     if (!call_key(call, &op->keyed, &op->key, &op->key_check, &verdict)) return verdict;
+    op->managed = call_definition(call, call->name) != NULL;
+    if (op->managed && !op->keyed) return call_refuse(call, ERR_MANAGED, NULL);
     call->job.ops = op;
     call->job.count = 1;
     call->job.lane = lane;
@@ -132,7 +136,6 @@ enum request_verdict change_one(struct call *call)
         return call_refuse(call, ERR_INVALID, "The body must be one JSON object.");
     enum err e = change_fill(call, changes[change].kind, call->name, values, &call->op, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
-    if (call_definition(call, call->name)) return call_refuse(call, ERR_MANAGED, NULL);
     return send_one(call, changes[change].lane, finish_one);
 }
 
@@ -155,7 +158,6 @@ enum request_verdict change_delete(struct call *call)
     if (!call_name(call, &verdict)) return verdict;
     const struct definition *definition = call_definition(call, call->name);
     if (definition && definition->frozen && call->admin) return frozen_delete(call, definition);
-    if (definition) return call_refuse(call, ERR_MANAGED, NULL);
     call->op.kind = OP_DELETE;
     call_address(call, &call->op, call->name, 0, 0);
     return send_one(call, LANE_BATCHED, finish_delete);

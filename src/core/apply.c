@@ -180,6 +180,10 @@ static void decide_op(struct apply *apply, struct op *op)
     bool changed = false;
     op->sequence = apply->sequence;
     if (op->keyed && replay_op(apply, op)) return;
+    if (op->managed) {
+        op->err = ERR_MANAGED;
+        return;
+    }
     switch (op->kind) {
     case OP_EVENT:
         decide_event(apply, op);

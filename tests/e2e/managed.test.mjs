@@ -127,4 +127,36 @@ describe('a rule counter with the name of a direct one', () => {
         expectTriple(await t.get('kept', dim({ who: 'x' })), 1);
         assert.deepEqual((await t.listAll()).map((one) => one.name), ['kept', 'other']);
     });
+
+    test('SPEC 5: a retry with its key still gets the answer of the time before the rules', async () => {
+        const t = tenant();
+        const op = (more = {}) => ({ op: 'increment', name: 'later', ...TOTAL, ...more });
+        const writes = (suffix) => [
+            () => t.increment('later', { ...TOTAL, amount: 5 }, { 'Idempotency-Key': `one${suffix}` }),
+            () => t.decrement('later', { ...TOTAL, amount: 99 }, { 'Idempotency-Key': `refused${suffix}` }),
+            () => t.batch([op(), op({ op: 'decrement', amount: 99 })], { headers: { 'Idempotency-Key': `batch${suffix}` } }),
+            () => t.batch([op(), op()], { atomic: true, headers: { 'Idempotency-Key': `atomic${suffix}` } }),
+            () => t.batch([op({ idempotencyKey: `op${suffix}` })]),
+            () => t.delete('later', { 'Idempotency-Key': `gone${suffix}` }),
+        ];
+        const firsts = [];
+        for (const write of writes('')) firsts.push(await write());
+        assert.deepEqual(firsts.map((reply) => reply.status), [200, 409, 200, 200, 200, 200]);
+        server.writeConfig(`counters:${KEPT.replace('kept', 'later')}${OTHER}\n`);
+        assert.equal((await admin().call('POST', '/api/admin/reload')).status, 200);
+
+        const results = (reply) => reply.body.results?.map(({ replayed, ...result }) => result);
+        for (const [i, write] of writes('').entries()) {
+            const again = await write();
+            assert.equal(again.status, firsts[i].status, again.text);
+            assert.deepEqual(results(again) ?? again.body, results(firsts[i]) ?? firsts[i].body);
+        }
+        const fresh = [];
+        for (const write of writes('-new')) fresh.push(await write());
+        assert.deepEqual(fresh.map((reply) => [reply.status, reply.body.code ?? reply.body.results[0].code]), [
+            [409, 'managed_by_rules'], [409, 'managed_by_rules'], [200, 'managed_by_rules'],
+            [409, 'managed_by_rules'], [200, 'managed_by_rules'], [409, 'managed_by_rules'],
+        ]);
+        assert.equal(fresh[3].body.index, 0);
+    });
 });
