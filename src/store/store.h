@@ -125,8 +125,8 @@ struct store_ops {
     /* Objects whose key starts with `prefix` and is after `after`, in key order. */
     enum err (*objects)(struct store *store, struct bytes prefix, struct bytes after,
                         store_object_fn *visit, void *context);
-    /* Runs `read` so that everything it reads with `get` and `object` shows one instant: no batch
-     * becomes visible meanwhile. `read` may be run again from its start. */
+    /* Runs `read` so that everything it reads with `get`, `sum` and `object` shows one instant:
+     * no batch becomes visible meanwhile. `read` may be run again from its start. */
     void (*instant)(struct store *store, void (*read)(void *context), void *context);
 
     /* Retained events and dropped duplicates that are durable. `*next_out` is the `after` to go on

@@ -646,6 +646,38 @@ static void a_sweep_in_the_midst_of_new_series_forgets_none(void **state)
     assert_int_equal(due(1000), ROUNDS);
 }
 
+/* ---- one instant ---- */
+
+struct instant {
+    unsigned runs;
+    int64_t first;
+    int64_t second;
+};
+
+/* A batch that changes both becomes visible between the two reads of the first run. */
+static void read_around_a_batch(void *context)
+{
+    struct instant *instant = context;
+    instant->first = heart_net(heart, "first");
+    if (++instant->runs == 1) {
+        const struct op ops[] = {increment("first", 0, 0, 1), increment("second", 0, 0, 1)};
+        heart_send(heart, (struct job){.atomic = true, .whole = true}, ops, 2);
+        heart_run(heart);
+    }
+    instant->second = heart_net(heart, "second");
+}
+
+static void an_instant_holds_up_no_batch_and_is_read_again_after_one(void **state)
+{
+    struct instant instant = {0};
+    heart->store->ops->instant(heart->store, read_around_a_batch, &instant);
+    assert_int_equal(instant.runs, 2);
+    assert_int_equal(instant.first, 1);
+    assert_int_equal(instant.second, 1);
+    heart->store->ops->instant(heart->store, read_around_a_batch, &instant);
+    assert_int_equal(instant.runs, 3);
+}
+
 #define STORE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -671,6 +703,7 @@ int main(void)
         STORE(values_are_right_when_everything_is_evicted_and_read_again),
         STORE(traffic_checkpoints_and_reads_go_on_together),
         STORE(a_sweep_in_the_midst_of_new_series_forgets_none),
+        STORE(an_instant_holds_up_no_batch_and_is_read_again_after_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

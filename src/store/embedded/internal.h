@@ -60,6 +60,7 @@ struct embedded {
 
     pthread_mutex_t turn;
     pthread_rwlock_t visible; /* written while a batch is being shown, read for embedded_instant */
+    atomic_uint_fast64_t shown; /* grows before and after each batch; odd: one is being shown */
 
     pthread_mutex_t pipeline;
     struct write_set *submitted_first;

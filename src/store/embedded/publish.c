@@ -126,7 +126,9 @@ static uint32_t succeed(struct embedded *embedded, struct write_set *list)
 {
     for (struct write_set *writes = list; writes; writes = writes->next) {
         pthread_rwlock_wrlock(&embedded->visible);
+        atomic_fetch_add(&embedded->shown, 1);
         publish(embedded, writes);
+        atomic_fetch_add(&embedded->shown, 1);
         pthread_rwlock_unlock(&embedded->visible);
     }
     return report(embedded, list, ERR_OK);
