@@ -1,6 +1,6 @@
 /* windows.c -- every windowed counter of one dimension set, in one read.
  *
- * The windows are read in one instant and never through events: what it costs depends on how many
+ * All of it is read in one instant and never through events: what it costs depends on how many
  * windowed counters the rules have (S0-33). Memory answers on the loop thread; trailing counts are
  * sums of a few buckets, for which a reader is asked. */
 #include "api/windows.h"
@@ -32,6 +32,23 @@ struct windows_plan {
     struct window *windows;
 };
 
+/* From the bucket that the moment one window ago lies in, also into the future: batch time may be
+ * ahead of a clock that stepped back. */
+static enum err read_trailing(const struct windows_plan *plan, struct window *window)
+{
+    const struct definition *definition = window->definition;
+    int32_t duration = definition->trailing_seconds;
+    struct cell_ref ref = window->ref;
+    ref.duration = duration;
+    struct range_sum sum;
+    enum err e = plan->store->ops->sum(plan->store, &ref,
+                                       bucket_start(plan->now_ms - definition->window_ms, duration),
+                                       bucket_start(TIME_MS_MAX, duration), &sum);
+    if (e == ERR_OK) window->trailing = sum.added - sum.subbed;
+    return e;
+}
+
+/* May be run again from its start. */
 static void read_windows(void *context)
 {
     struct windows_plan *plan = context;
@@ -40,34 +57,9 @@ static void read_windows(void *context)
         struct window *window = &plan->windows[i];
         plan->err = present_read(plan->store, window->definition, &window->ref, 0, plan->now_ms,
                                  plan->how, &window->cell);
+        if (plan->err == ERR_OK && window->definition->trailing)
+            plan->err = read_trailing(plan, window);
     }
-}
-
-static bool add_trailing(void *context, int64_t bucket, const struct cell *cell)
-{
-    struct window *window = context;
-    (void)bucket;
-    window->trailing += (__int128)cell->added - cell->subbed;
-    return true;
-}
-
-/* From the bucket that the moment one window ago lies in, also into the future: batch time may be
- * ahead of a clock that stepped back. */
-static enum err read_trailing(struct windows_plan *plan)
-{
-    enum err e = ERR_OK;
-    for (unsigned i = 0; i < plan->count && e == ERR_OK; i++) {
-        struct window *window = &plan->windows[i];
-        const struct definition *definition = window->definition;
-        if (!definition->trailing) continue;
-        int32_t duration = definition->trailing_seconds;
-        struct cell_ref ref = window->ref;
-        ref.duration = duration;
-        e = plan->store->ops->range(plan->store, &ref,
-                                    bucket_start(plan->now_ms - definition->window_ms, duration),
-                                    bucket_start(TIME_MS_MAX, duration), add_trailing, window);
-    }
-    return e;
 }
 
 static void add_number(struct buf *body, const char *label, __int128 value)
@@ -167,7 +159,6 @@ static void read_all(struct windows_plan *plan)
 {
     plan->how = READ_ALL;
     plan->store->ops->instant(plan->store, read_windows, plan);
-    if (plan->err == ERR_OK) plan->err = read_trailing(plan);
 }
 
 static void run_windows(struct call *call)

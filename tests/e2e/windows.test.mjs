@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { expectError, expectExactly } from './support/expect.mjs';
-import { eventually, sleep, together } from './support/pace.mjs';
+import { eventually, sleep, times, together } from './support/pace.mjs';
 import { rulesServer } from './support/rules.mjs';
 
 const HOUR = 3600000;
@@ -190,6 +190,23 @@ describe('windows that end', () => {
         await eventually('the trailing count to forget', async () => (await one(t)).trailing === 0, { every: 100 });
         assert.equal((await one(t, 'long')).trailing, 1);
         await sleep(1);
+    });
+
+    test('SPEC 8: one reply shows one instant: within the first hour, window and trailing count agree under load', async () => {
+        const t = tenant();
+        let reading = true;
+        const write = async () => {
+            while (reading) await t.send('ping', {});
+        };
+        const read = async () => {
+            for (let i = 0; i < times(250, 50); i++) {
+                const { currentValue, trailing } = await one(t, 'long');
+                assert.equal(trailing, currentValue);
+            }
+        };
+        const writers = together(4, write);
+        await together(4, read).finally(() => { reading = false; });
+        await writers;
     });
 
     test('SPEC 7: an event that was dropped as a duplicate adds to no window', async () => {
