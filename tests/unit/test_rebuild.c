@@ -23,17 +23,42 @@ static struct heart *heart;
 static struct rebuilds *rebuilds;
 static pthread_mutex_t enacting = PTHREAD_MUTEX_INITIALIZER;
 static unsigned conflicts;
-static bool weighed; /* every job proposed so far says that its ops have weights */
+static bool weighed;  /* every job proposed so far says that its ops have weights */
+static unsigned late; /* events that come after the last replay, before the next swap is decided */
 
 static void answered(struct job *job)
 {
     (void)job;
 }
 
+static void event(const char *id, const char *payload)
+{
+    struct op op = ask_event(&heart->asks, id, "up", "", payload);
+    assert_int_equal(heart_do(heart, op).err, ERR_OK);
+    heart_wait_ms(heart, 1000);
+}
+
+static void events(const char *prefix, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "%s %u", prefix, i);
+        event(id, "{\"n\":1}");
+    }
+}
+
+static void come_late(void)
+{
+    unsigned count = late;
+    late = 0;
+    events("late", count);
+}
+
 static enum err propose(void *context, struct job *job)
 {
     (void)context;
     bool weighs = false;
+    if (job->prepare) come_late();
     for (uint32_t i = 0; i < job->count; i++)
         weighs |= job->ops[i].weight > 0;
     weighed &= job->weighty || !weighs;
@@ -57,6 +82,7 @@ static int setup(void **state)
                                                      .propose = propose});
     weighed = true;
     conflicts = 0;
+    late = 0;
     return 0;
 }
 
@@ -79,13 +105,6 @@ static void enact(const char *text)
     enact_release(&enactment);
     rules_release(rules);
     buf_release(&why);
-}
-
-static void event(const char *id, const char *payload)
-{
-    struct op op = ask_event(&heart->asks, id, "up", "", payload);
-    assert_int_equal(heart_do(heart, op).err, ERR_OK);
-    heart_wait_ms(heart, 1000);
 }
 
 static uint32_t generation(const char *name)
@@ -209,8 +228,7 @@ static void a_second_rebuild_does_not_lose_what_the_first_one_found(void **state
     (void)state;
     enum { EVENTS = 60 }; /* more than the last chunk takes */
     enact("counters:\n" COUNTER("a"));
-    for (unsigned i = 0; i < EVENTS; i++)
-        event((char[]){'E', (char)('!' + i), 0}, "{\"n\":1}");
+    events("E", EVENTS);
     enact("counters:\n" COUNTER("a") COUNTER("b"));
     assert_int_equal(ask_for("b"), ERR_OK);
     assert_true(rebuild_step(rebuilds)); /* it begins */
@@ -220,6 +238,28 @@ static void a_second_rebuild_does_not_lose_what_the_first_one_found(void **state
     assert_true(job_says("1", "\"done\""));
     assert_int_equal(net("b"), EVENTS);
     assert_int_equal(ask_for("b"), ERR_HISTORY);
+}
+
+/* The commit thread replays what came meanwhile, up to a bound; past it, it must not swap yet: the
+ * events that it had no room for would be in neither generation. */
+static void a_swap_waits_until_every_event_is_counted(void **state)
+{
+    (void)state;
+    enum { EARLY = 3, LATE = 60 }; /* more than the last chunk takes */
+    enact("counters:\n" COUNTER("a"));
+    events("early", EARLY);
+    assert_int_equal(ask_for("a"), ERR_OK);
+    assert_true(rebuild_step(rebuilds)); /* it begins */
+    late = LATE;
+    assert_true(rebuild_step(rebuilds)); /* all of the early ones; to be swapped, had none come */
+    assert_int_equal(late, 0);
+    assert_true(job_says("1", "\"running\""));
+    assert_int_equal(generation("a"), 1);
+    assert_int_equal(net("a"), EARLY + LATE);
+    steps();
+    assert_true(job_says("1", "\"done\""));
+    assert_int_equal(generation("a"), 2);
+    assert_int_equal(net("a"), EARLY + LATE);
 }
 
 static void what_retention_let_go_of_cannot_be_counted_again(void **state)
@@ -288,6 +328,7 @@ int main(void)
         LAW(generations_are_counted_not_timed),
         LAW(a_rebuild_whose_last_chunk_fails_is_over),
         LAW(a_second_rebuild_does_not_lose_what_the_first_one_found),
+        LAW(a_swap_waits_until_every_event_is_counted),
         LAW(what_retention_let_go_of_cannot_be_counted_again),
         LAW(every_proposal_says_what_it_weighs),
         LAW(a_counter_that_came_back_is_not_removed),
