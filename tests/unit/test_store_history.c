@@ -364,6 +364,32 @@ static void ids_survive_whatever_events_do_not(void **state)
     assert_string_equal(events(heart, query, EVERY), "!E1 ");
 }
 
+/* Some in memory, some in sorted files, some in both kinds at once. Fingerprints of 20 bits would
+ * already let two of these meet, and one of them would never be counted. */
+static void many_ids_stay_distinct_wherever_they_lie(void **state)
+{
+    struct heart *heart = *state;
+    enum { IDS = 3000, IN_A_JOB = 500 };
+    static uint64_t sequences[IDS];
+    struct op ops[IN_A_JOB];
+    for (unsigned n = 0; n < 2 * IDS; n++) {
+        char id[20];
+        snprintf(id, sizeof id, "%u", n % IDS);
+        ops[n % IN_A_JOB] = event(heart, id);
+        if (n % IN_A_JOB < IN_A_JOB - 1) continue;
+        struct sent *sent = heart_send(heart, (struct job){0}, ops, IN_A_JOB);
+        heart_run(heart);
+        for (unsigned i = 0; i < IN_A_JOB; i++) {
+            uint64_t *sequence = &sequences[(n - (IN_A_JOB - 1) + i) % IDS];
+            const struct event *done = sent->job.ops[i].event;
+            assert_int_equal(done->result, n < IDS ? EVENT_APPLIED : EVENT_DUPLICATE);
+            if (n < IDS) *sequence = done->first_sequence;
+            assert_int_equal(done->first_sequence, *sequence);
+        }
+        if (n < IDS && n / IN_A_JOB % 2) heart_checkpoint(heart);
+    }
+}
+
 static void nothing_that_came_later_is_forgotten(void **state)
 {
     struct heart *heart = *state;
@@ -413,6 +439,7 @@ int main(void)
         LAW(queries_find_what_they_ask_for),
         LAW(events_come_back_whole),
         LAW(ids_survive_whatever_events_do_not),
+        LAW(many_ids_stay_distinct_wherever_they_lie),
         LAW(nothing_that_came_later_is_forgotten),
         LAW(a_failed_sync_drops_events_and_their_ids),
     };

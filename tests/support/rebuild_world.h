@@ -1,0 +1,162 @@
+/* rebuild_world.h -- a heart with rules and the one that rebuilds: what the tests of rebuilds and
+ * of what they must not lose share. */
+#ifndef TALLY_TESTS_SUPPORT_REBUILD_WORLD_H
+#define TALLY_TESTS_SUPPORT_REBUILD_WORLD_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "commit/enact.h"
+#include "core/name.h"
+#include "core/object.h"
+#include "support/heart.h"
+#include "support/rules_text.h"
+#include "tend/rebuild.h"
+
+#define STEPS_MAX 50
+#define COUNTER(name) \
+    "- counterName: " name "\n  rules: [{on: up, op: increment, amount: payload.n}]\n"
+
+static struct heart *heart;
+static struct rebuilds *rebuilds;
+static pthread_mutex_t enacting = PTHREAD_MUTEX_INITIALIZER;
+static unsigned conflicts;
+static bool weighed;  /* every job proposed so far says that its ops have weights */
+static unsigned late; /* events that come after the last replay, before the next swap is decided */
+
+static inline void answered(struct job *job)
+{
+    (void)job;
+}
+
+static inline void event(const char *id, const char *payload)
+{
+    struct op op = ask_event(&heart->asks, id, "up", "", payload);
+    assert_int_equal(heart_do(heart, op).err, ERR_OK);
+    heart_wait_ms(heart, 1000);
+}
+
+static inline void events(const char *prefix, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "%s %u", prefix, i);
+        event(id, "{\"n\":1}");
+    }
+}
+
+static inline void come_late(void)
+{
+    unsigned count = late;
+    late = 0;
+    events("late", count);
+}
+
+static inline enum err propose(void *context, struct job *job)
+{
+    (void)context;
+    bool weighs = false;
+    if (job->prepare) come_late();
+    for (uint32_t i = 0; i < job->count; i++)
+        weighs |= job->ops[i].weight > 0;
+    weighed &= job->weighty || !weighs;
+    job->done = answered;
+    job->unbounded = true;
+    assert_int_equal(queue_push(heart->queue, job), ERR_OK);
+    heart_run(heart);
+    conflicts += job->err == ERR_CONFLICT;
+    return job->err;
+}
+
+/* Also after the heart was closed and opened. */
+static inline void rebuilds_start(void)
+{
+    rebuilds = rebuilds_new(&(struct rebuild_config){.store = heart->store,
+                                                     .rulebook = heart->rulebook,
+                                                     .clock = &heart->time->clock,
+                                                     .enacting = &enacting,
+                                                     .batch_ops = 4,
+                                                     .batch_weight = 1 << 20,
+                                                     .propose = propose});
+}
+
+static inline int setup(void **state)
+{
+    heart = heart_new((struct heart_config){.store = *state, .simulated_disk = true});
+    rebuilds_start();
+    weighed = true;
+    conflicts = 0;
+    late = 0;
+    return 0;
+}
+
+static inline int teardown(void **state)
+{
+    (void)state;
+    rebuilds_free(rebuilds);
+    heart_free(heart);
+    return 0;
+}
+
+static inline void enact(const char *text)
+{
+    struct enactment enactment;
+    struct buf why;
+    struct rules *rules = rules_of_text(text, 0);
+    buf_init(&why, 1000);
+    assert_int_equal(enact_plan(&enactment, heart->store, rules, bytes_str(text), &why), ERR_OK);
+    assert_int_equal(propose(NULL, &enactment.job), ERR_OK);
+    enact_release(&enactment);
+    rules_release(rules);
+    buf_release(&why);
+}
+
+static inline uint32_t generation(const char *name)
+{
+    struct rules *rules = rulebook_hold(heart->rulebook);
+    uint32_t found = rules_find(rules, bytes_str(name))->generation;
+    rules_release(rules);
+    return found;
+}
+
+static inline int64_t net(const char *name)
+{
+    struct bytes key =
+        rule_key(&heart->asks.arena, BYTES("acme"), bytes_str(name), generation(name), BYTES("{}"));
+    struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), 0};
+    struct cell cell;
+    enum err e = heart->store->ops->get(heart->store, &ref, 0, READ_ALL, &cell);
+    return e == ERR_OK ? cell_triple(&cell).net : -1;
+}
+
+static inline enum err ask_for(const char *name)
+{
+    struct buf id, why;
+    buf_init(&id, 100);
+    buf_init(&why, 1000);
+    const struct rebuild_wish wish = {.counter = bytes_str(name)};
+    enum err e = rebuild_ask(rebuilds, &wish, &id, &why);
+    buf_release(&id);
+    buf_release(&why);
+    return e;
+}
+
+static inline unsigned steps(void)
+{
+    unsigned count = 0;
+    while (count < STEPS_MAX && rebuild_step(rebuilds))
+        count++;
+    return count;
+}
+
+#define ON(store, name)                                      \
+    {                                                        \
+#name " (" store ")", name, setup, teardown, (store) \
+    }
+#define LAW(name) ON("memory", name), ON("embedded", name)
+
+#endif
