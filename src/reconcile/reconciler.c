@@ -197,6 +197,15 @@ static void take_up_all(struct reconciler *reconciler, struct entry *entry, stru
 
 /* -- Scanning ---------------------------------------------------------------------------------- */
 
+/* Named once, not with every scan, until there are more of them or fewer. */
+static void log_unreadable(const struct entry *entry, const struct scan *scan)
+{
+    if (scan->unreadable == 0 || scan->unreadable == entry->unreadable) return;
+    log_line(LOG_ERROR, "reconcile: marks that cannot be read are passed over",
+             LOG_KV("reconcile", scan->reconcile->name), LOG_KV("marks", scan->unreadable),
+             LOG_KV("first", scan->unreadable_key));
+}
+
 /* Who had the last turn, and what the metrics show. */
 static void remember_scan(struct reconciler *reconciler, struct entry *entry,
                           const struct scan *scan, int64_t began_ns)
@@ -205,6 +214,8 @@ static void remember_scan(struct reconciler *reconciler, struct entry *entry,
     int64_t pause_ns = scan->reconcile->scan_every_ms * MS;
     int64_t share_ns = (ended_ns - began_ns) * SCAN_SHARE;
     pthread_mutex_lock(&reconciler->lock);
+    log_unreadable(entry, scan);
+    entry->unreadable = scan->unreadable;
     entry->scan_at_ns = began_ns + (pause_ns > share_ns ? pause_ns : share_ns);
     entry->pending = scan->pending;
     entry->oldest_ms = scan->oldest_ms;

@@ -20,6 +20,7 @@ struct entry {
     size_t tenant_size;
     uint64_t pending; /* as of the last scan */
     int64_t oldest_ms;
+    uint64_t unreadable;
     struct entry *next;
 };
 

@@ -23,7 +23,6 @@ struct walk {
     struct share *shares;
     unsigned count;
     unsigned capacity;
-    bool corrupt;
 };
 
 /* -- Whose time has come ----------------------------------------------------------------------- */
@@ -96,15 +95,22 @@ static void share_add(struct walk *walk, struct share *share, struct bytes entit
     share->rows[at] = (struct scan_row){share->tenant, arena_copy(arena, entity_json), *mark};
 }
 
+/* It holds up no other: the next change of its entity writes it anew. */
+static void see_unreadable(struct scan *scan, struct bytes key)
+{
+    if (scan->unreadable++ == 0) scan->unreadable_key = arena_copy(scan->arena, key);
+}
+
 static bool see_row(void *context, struct bytes key, struct bytes value)
 {
     struct walk *walk = context;
     struct scan *scan = walk->scan;
     struct bytes name, tenant, entity_json;
     struct mark mark;
-    walk->corrupt =
-        !mark_key_split(key, &name, &tenant, &entity_json) || !mark_decode(value, &mark);
-    if (walk->corrupt) return false;
+    if (!mark_key_split(key, &name, &tenant, &entity_json) || !mark_decode(value, &mark)) {
+        see_unreadable(scan, key);
+        return true;
+    }
     if (!mark.pending || !reconcile_has_tenant(scan->reconcile, tenant)) return true;
     scan->pending++;
     if (mark.marked_ms < scan->oldest_ms) scan->oldest_ms = mark.marked_ms;
@@ -148,8 +154,8 @@ enum err scan_run(struct scan *scan, struct store *store)
     scan->count = 0;
     scan->pending = 0;
     scan->oldest_ms = INT64_MAX;
+    scan->unreadable = 0;
     enum err e = store->ops->objects(store, prefix, BYTES_NONE, see_row, &walk);
-    if (e == ERR_OK && walk.corrupt) e = ERR_CORRUPT;
     if (e == ERR_OK) take_turns(&walk);
     return e;
 }

@@ -22,10 +22,12 @@ struct scan {
     struct bytes after_tenant; /* whose turn it was last; size 0: nobody's */
 
     /* out */
-    struct scan_row *rows; /* in the order they are to be taken up */
-    unsigned count;        /* reconcile->scan_limit at most */
-    uint64_t pending;      /* all there are, whether their time has come or not */
-    int64_t oldest_ms;     /* since when the oldest of them is; INT64_MAX: none */
+    struct scan_row *rows;       /* in the order they are to be taken up */
+    unsigned count;              /* reconcile->scan_limit at most */
+    uint64_t pending;            /* all there are, whether their time has come or not */
+    int64_t oldest_ms;           /* since when the oldest of them is; INT64_MAX: none */
+    uint64_t unreadable;         /* rows that do not decode, passed over */
+    struct bytes unreadable_key; /* of the first of them */
 };
 
 /* Pending rows whose time has come: never counted before, then counted longest ago; of several

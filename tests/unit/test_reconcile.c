@@ -467,6 +467,33 @@ static void an_entity_in_flight_is_skipped_and_it_is_said_so(void **state)
     expect_logged(scan_twice, texts, ARRAY_COUNT(texts));
 }
 
+static void pass_thrice(void)
+{
+    for (unsigned i = 0; i < 3; i++)
+        pass();
+}
+
+/* Seen in an audit: the row ended the scan, and every entity after it was never counted. */
+static void a_row_that_cannot_be_read_is_named_and_holds_up_no_other(void **state)
+{
+    static const char *const texts[] = {
+        "\"msg\":\"reconcile: marks that cannot be read are passed over\","
+        "\"reconcile\":\"convs\",\"marks\":1,\"first\":\"qconvs\\u0000acme\\u0000{",
+    };
+    struct op damage = ask_object(&heart->asks, "", "damaged");
+    damage.object->key = place("a").key;
+    damage.object->print = place("a").print;
+    assert_int_equal(heart_do(heart, damage).err, ERR_OK);
+    conv("b")->votes = 7;
+    assert_int_equal(request("b"), ERR_OK);
+    expect_logged(pass_thrice, texts, ARRAY_COUNT(texts));
+    expect_right("b");
+    conv("a")->votes = 3;
+    assert_int_equal(request("a"), ERR_OK);
+    pass_thrice();
+    expect_right("a");
+}
+
 static void a_large_entity_is_left_alone_for_its_tier(void **state)
 {
     use(COUNTERS ENTRY("all") "  sizeBy: votes\n  minInterval: 0s\n  scanEvery: 1s\n");
@@ -616,6 +643,7 @@ int main(void)
         RECONCILE(the_never_counted_come_first_then_the_longest_ago_and_twenty_at_once),
         RECONCILE(tenants_take_turns),
         RECONCILE(an_entity_in_flight_is_skipped_and_it_is_said_so),
+        RECONCILE(a_row_that_cannot_be_read_is_named_and_holds_up_no_other),
         RECONCILE(a_large_entity_is_left_alone_for_its_tier),
         RECONCILE(adjusted_counters_say_so),
         RECONCILE(an_adjustment_only_grows_added_and_subbed),
