@@ -188,8 +188,11 @@ static enum err copy_journal(struct snapshot *snapshot)
     enum err ended = journal_copy_end(&snapshot->copy, &snapshot->applied);
     if (snapshot->copy.error)
         return failed(snapshot, path, "written", strerror(snapshot->copy.error));
-    if (e == ERR_OK) return ended;
-    return failed(snapshot, "the journal", "read", err_sentence(e));
+    if (e != ERR_OK) return failed(snapshot, "the journal", "read", err_sentence(e));
+    if (ended == ERR_OK && snapshot->copy.end.sequence != snapshot->moment.last_sequence)
+        return failed(snapshot, "the journal", "copied",
+                      "it does not end at the snapshot's moment");
+    return ended;
 }
 
 enum err embedded_snapshot(struct store *store, const char *dir,
