@@ -78,6 +78,7 @@ void config_unknown(struct config_load *load, const char *where, struct bytes pa
 void config_set(struct config_load *load, const char *where, const struct setting *setting,
                 struct bytes text)
 {
+    snprintf(load->where[setting - settings], CONFIG_WHERE_SIZE, "%s", where);
     if (setting_is_list(setting)) {
         config_read_list(load, where, setting, text);
         return;
@@ -236,29 +237,38 @@ static void derive(struct config_load *load)
         config->limits_atomic_ops = least(config->limits_atomic_ops, config->limits_batch_ops);
 }
 
-static void check_order(struct config_load *load, const char *small_name, int64_t small,
-                        const char *large_name, int64_t large)
+/* Where somebody said something about the one, or else about the other. */
+static const char *where_of(const struct config_load *load, unsigned setting, unsigned other)
 {
+    return load->where[setting][0] ? load->where[setting] : load->where[other];
+}
+
+static void check_order(struct config_load *load, unsigned small_id, unsigned large_id)
+{
+    int64_t small = setting_number(&settings[small_id], load->config);
+    int64_t large = setting_number(&settings[large_id], load->config);
     if (small > large)
-        config_error(load, "", "%s (%" PRId64 ") must not be more than %s (%" PRId64 ")",
-                     small_name, small, large_name, large);
+        config_error(load, where_of(load, small_id, large_id),
+                     "%s (%" PRId64 ") must not be more than %s (%" PRId64 ")",
+                     settings[small_id].path, small, settings[large_id].path, large);
 }
 
 static void check_segment(struct config_load *load)
 {
     const struct config *config = load->config;
     if (config->journal_segment_bytes % SEGMENT_ALIGN)
-        config_error(load, "", "journal.segmentBytes (%" PRId64 ") must be a multiple of %d",
+        config_error(load, load->where[SETTING_ID_journal_segment_bytes],
+                     "journal.segmentBytes (%" PRId64 ") must be a multiple of %d",
                      config->journal_segment_bytes, SEGMENT_ALIGN);
     if (config->limits_batch_ops <= segment_ops(config)) return;
     char size[SIZE_TEXT_SIZE];
     size_format(config->journal_segment_bytes, size);
-    config_error(load, "",
-                 "limits.batchOps (%" PRId64 ") is too many for one journal segment of %s with "
-                 "limits.counterGranularities (%" PRId64 "): at most %" PRId64
-                 ", or raise journal.segmentBytes",
-                 config->limits_batch_ops, size, config->limits_counter_granularities,
-                 segment_ops(config));
+    config_error(
+        load, where_of(load, SETTING_ID_limits_batch_ops, SETTING_ID_journal_segment_bytes),
+        "limits.batchOps (%" PRId64 ") is too many for one journal segment of %s with "
+        "limits.counterGranularities (%" PRId64 "): at most %" PRId64
+        ", or raise journal.segmentBytes",
+        config->limits_batch_ops, size, config->limits_counter_granularities, segment_ops(config));
 }
 
 /* Each granularity of a rule counter is one of the durations a counter may be kept in. */
@@ -279,22 +289,18 @@ static void check_counters(struct config_load *load)
 static void check_relations(struct config_load *load)
 {
     const struct config *config = load->config;
-    check_order(load, "limits.tenantQueueOps", config->limits_tenant_queue_ops, "limits.queueOps",
-                config->limits_queue_ops);
-    check_order(load, "limits.batchOps", config->limits_batch_ops, "limits.queueOps",
-                config->limits_queue_ops);
-    check_order(load, "limits.batchOps", config->limits_batch_ops, "limits.tenantQueueOps",
-                config->limits_tenant_queue_ops);
-    check_order(load, "limits.atomicOps", config->limits_atomic_ops, "limits.batchOps",
-                config->limits_batch_ops);
-    check_order(load, "limits.tenantConnections", config->limits_tenant_connections,
-                "limits.connections", config->limits_connections);
+    check_order(load, SETTING_ID_limits_tenant_queue_ops, SETTING_ID_limits_queue_ops);
+    check_order(load, SETTING_ID_limits_batch_ops, SETTING_ID_limits_queue_ops);
+    check_order(load, SETTING_ID_limits_batch_ops, SETTING_ID_limits_tenant_queue_ops);
+    check_order(load, SETTING_ID_limits_atomic_ops, SETTING_ID_limits_batch_ops);
+    check_order(load, SETTING_ID_limits_tenant_connections, SETTING_ID_limits_connections);
     check_segment(load);
     check_counters(load);
     size_t secret_size = strlen(config->auth_jwt_secret);
     if (secret_size > 0 && secret_size < CONFIG_SECRET_SIZE_MIN)
-        config_error(load, "", "auth.jwtSecret must have %d bytes or more, not %zu",
-                     CONFIG_SECRET_SIZE_MIN, secret_size);
+        config_error(load, load->where[SETTING_ID_auth_jwt_secret],
+                     "auth.jwtSecret must have %d bytes or more, not %zu", CONFIG_SECRET_SIZE_MIN,
+                     secret_size);
 }
 
 enum err config_load(struct config *config_out, const struct config_source *source,
@@ -305,8 +311,10 @@ enum err config_load(struct config *config_out, const struct config_source *sour
     set_defaults(config_out);
     load_file(&load, source);
     load_environment(&load, source->environment);
+    unsigned others = report->count;
     load_sets(&load, source);
     load_flags(&load, source);
+    report->usage = others == 0 && report->count > 0;
     if (report->count == 0) {
         derive(&load);
         check_relations(&load);

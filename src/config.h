@@ -75,6 +75,7 @@ struct config_source {
 struct config_report {
     struct buf text; /* with a NUL after it; empty if all is well */
     unsigned count;
+    bool usage; /* what is wrong is the command line: an option that says nothing valid by itself */
 };
 
 void config_report_init(struct config_report *report);

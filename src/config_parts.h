@@ -5,12 +5,15 @@
 #include "config.h"
 #include "settings.h"
 
+#define CONFIG_WHERE_SIZE 512 /* of "etc/x.yaml:12:3" */
+
 /* One load under way. */
 struct config_load {
     struct config *config;
     struct config_report *report;
-    const char *const *environment; /* as in config_source */
-    bool given[SETTING_COUNT];      /* set by somebody, so not ours to adapt */
+    const char *const *environment;               /* as in config_source */
+    bool given[SETTING_COUNT];                    /* set by somebody, so not ours to adapt */
+    char where[SETTING_COUNT][CONFIG_WHERE_SIZE]; /* it was set last; empty: nowhere */
 };
 
 /* Adds "where: sentence". Past CONFIG_ERRORS_MAX nothing more is added. */

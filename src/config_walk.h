@@ -10,7 +10,7 @@
 
 #include "config_parts.h"
 
-#define WALK_WHERE_SIZE 512
+#define WALK_WHERE_SIZE CONFIG_WHERE_SIZE
 
 struct walk {
     struct config_load *load;

@@ -127,6 +127,13 @@ static void *field_of(const struct setting *setting, struct config *config)
     return (char *)config + setting->offset;
 }
 
+int64_t setting_number(const struct setting *setting, const struct config *config)
+{
+    must(setting->kind == SETTING_INT || setting->kind == SETTING_SIZE ||
+         setting->kind == SETTING_DURATION);
+    return *(const int64_t *)((const char *)config + setting->offset);
+}
+
 /* A bound or a value in the words of its kind. */
 static void number_format(enum setting_kind kind, int64_t value, char text_out[SIZE_TEXT_SIZE])
 {

@@ -64,6 +64,9 @@ static inline bool setting_is_list(const struct setting *setting)
 MUST_USE bool setting_set(const struct setting *setting, struct config *config, struct bytes text,
                           char error_out[SETTING_ERROR_SIZE]);
 
+/* The value of one that is a number, a size in bytes or a duration in ms. */
+int64_t setting_number(const struct setting *setting, const struct config *config);
+
 /* The value as YAML, quoted where it has to be. */
 void setting_show(const struct setting *setting, const struct config *config, struct buf *buf);
 

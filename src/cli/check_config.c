@@ -9,7 +9,8 @@ static const char help[] =
     "\n"
     "Reads the config as `tally serve --config FILE` would, environment included. If it is good,\n"
     "prints every setting in force and what was understood of the rules, and exits 0; secrets are\n"
-    "shown as \"(set)\". Else prints what is wrong, with line and column, and exits 1.\n"
+    "shown as \"(set)\". Else prints what is wrong, with line and column, and exits 1. A secret\n"
+    "may be somewhere else than the config is checked, so that one is missing is only a warning.\n"
     "\n"
     "  --set key=value  any setting, as for `tally serve`; may be repeated\n";
 
@@ -40,6 +41,10 @@ static int check(const struct config_source *source)
     int code = cli_load_config(source, &config);
     if (!code) code = check_auth(&config);
     if (!code) print_config(&config);
+    if (!code && !config_has_auth(&config))
+        cli_failure("check-config",
+                    "warning: as it is here, `tally serve` would refuse to start: " CLI_NO_AUTH
+                    ".");
     config_release(&config);
     return code;
 }

@@ -105,8 +105,13 @@ struct cli_arguments {
  * EXIT_USAGE after saying what is wrong. */
 MUST_USE int cli_parse(struct cli_arguments *arguments, int argc, char **argv);
 
-/* Loads the config and prints what is wrong with it. EXIT_GOOD or EXIT_FAILED; release the config
- * and the source's sets either way. */
+/* What a server without anything to check tokens against is told. */
+#define CLI_NO_AUTH                                                                       \
+    "there is nothing to check tokens against. Set auth.jwtSecret (32 bytes or more, or " \
+    "TALLY_AUTH_JWTSECRET), auth.jwtPublicKeyFile or auth.keys"
+
+/* Loads the config and prints what is wrong with it. EXIT_GOOD, EXIT_FAILED, or EXIT_USAGE if only
+ * the command line is wrong; release the config and the source's sets either way. */
 MUST_USE int cli_load_config(const struct config_source *source, struct config *config_out);
 void cli_source_release(struct config_source *source);
 

@@ -172,8 +172,9 @@ int cli_load_config(const struct config_source *source, struct config *config_ou
     config_report_init(&report);
     enum err e = config_load(config_out, source, &report);
     if (e) fputs(report.text.data, stderr);
+    int code = report.usage ? EXIT_USAGE : EXIT_FAILED;
     config_report_release(&report);
-    return e ? EXIT_FAILED : EXIT_GOOD;
+    return e ? code : EXIT_GOOD;
 }
 
 void cli_source_release(struct config_source *source)

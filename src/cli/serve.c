@@ -101,10 +101,7 @@ static int serve(const struct config *config, const struct config_source *source
     heap_keep();
     if (dev) return serve_dev(config, &options);
     if (!config_has_auth(config))
-        return cli_failure(
-            "serve", "there is nothing to check tokens against. Set auth.jwtSecret (32 bytes or "
-                     "more, or TALLY_AUTH_JWTSECRET), auth.jwtPublicKeyFile or auth.keys; or "
-                     "try it with --dev.");
+        return cli_failure("serve", CLI_NO_AUTH "; or try it with --dev.");
     return daemon_run(config, &options);
 }
 

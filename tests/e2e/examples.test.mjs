@@ -20,6 +20,7 @@ describe('the examples', () => {
         test(`${name} is valid, and check-config names its counters`, async () => {
             const { code, stdout, stderr } = await runTally(['check-config', EXAMPLES + name]);
             assert.equal(code, 0, stderr);
+            assert.match(stderr, /warning: .*`tally serve` would refuse to start: there is nothing to check tokens against/);
             for (const [, counter] of example(name).matchAll(/counterName: (\S+)/g)) {
                 assert.ok(stdout.includes(counter), `${counter} in\n${stdout}`);
             }

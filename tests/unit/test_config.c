@@ -460,23 +460,23 @@ static void settings_that_contradict_each_other_are_refused(void **state)
         const char *expected;
     } cases[] = {
         {ROOMY "limits: { queueOps: 100, batchOps: 101 }",
-         "limits.batchOps (101) must not be more than limits.queueOps (100)\n"
-         "limits.batchOps (101) must not be more than limits.tenantQueueOps (80)\n"},
+         "x.yaml:2:36: limits.batchOps (101) must not be more than limits.queueOps (100)\n"
+         "x.yaml:2:36: limits.batchOps (101) must not be more than limits.tenantQueueOps (80)\n"},
         {ROOMY "limits: { queueOps: 100, tenantQueueOps: 40, batchOps: 50 }",
-         "limits.batchOps (50) must not be more than limits.tenantQueueOps (40)\n"},
+         "x.yaml:2:56: limits.batchOps (50) must not be more than limits.tenantQueueOps (40)\n"},
         {ROOMY "limits: { queueOps: 100, tenantQueueOps: 101 }",
-         "limits.tenantQueueOps (101) must not be more than limits.queueOps (100)\n"},
+         "x.yaml:2:42: limits.tenantQueueOps (101) must not be more than limits.queueOps (100)\n"},
         {ROOMY "limits: { queueOps: 100, batchOps: 50, atomicOps: 51 }",
-         "limits.atomicOps (51) must not be more than limits.batchOps (50)\n"},
+         "x.yaml:2:51: limits.atomicOps (51) must not be more than limits.batchOps (50)\n"},
         {"limits: { connections: 10, tenantConnections: 11 }",
-         "limits.tenantConnections (11) must not be more than limits.connections (10)\n"},
+         "x.yaml:1:47: limits.tenantConnections (11) must not be more than limits.connections (10)\n"},
         {"journal: { segmentBytes: 1000000 }",
-         "journal.segmentBytes (1000000) must be a multiple of 4096\n"},
+         "x.yaml:1:26: journal.segmentBytes (1000000) must be a multiple of 4096\n"},
         {"journal: { segmentBytes: 1MiB }\nlimits: { queueOps: 9000, batchOps: 200 }",
-         "limits.batchOps (200) is too many for one journal segment of 1MiB with "
+         "x.yaml:2:37: limits.batchOps (200) is too many for one journal segment of 1MiB with "
          "limits.counterGranularities (256): at most 63, or raise journal.segmentBytes\n"},
         {"auth: { jwtSecret: 0123456789abcdef0123456789abcde }",
-         "auth.jwtSecret must have 32 bytes or more, not 31\n"},
+         "x.yaml:1:20: auth.jwtSecret must have 32 bytes or more, not 31\n"},
     };
     for (unsigned i = 0; i < ARRAY_COUNT(cases); i++)
         refuses(cases[i].text, cases[i].expected);
