@@ -138,6 +138,20 @@ static void a_cell_extended_since_the_proposal_stays(void **state)
     assert_int_equal(heart_net(heart, "a"), 5);
 }
 
+/* Deleted and made anew without an expiry while the proposal waits: that one was never to go. */
+static void a_cell_made_anew_since_the_proposal_stays(void **state)
+{
+    add("a", 1);
+    const struct op ops[] = {ask(&heart->asks, OP_DELETE, "a", 0),
+                             ask(&heart->asks, OP_INCREMENT, "a", 7)};
+    heart_send(heart, (struct job){.lane = LANE_SYNC}, ops, 2);
+    heart_wait_ms(heart, SWEEP_MS);
+    tend_round(tend);
+    assert_int_equal(queue_depth(heart->queue), 3);
+    heart_run(heart);
+    assert_int_equal(heart_net(heart, "a"), 7);
+}
+
 static void a_store_that_cannot_say_is_asked_again_later(void **state)
 {
     add("a", 1);
@@ -257,6 +271,7 @@ int main(void)
         CARE(what_is_more_than_one_job_follows_at_once),
         CARE(one_proposal_is_under_way_at_a_time),
         CARE(a_cell_extended_since_the_proposal_stays),
+        CARE(a_cell_made_anew_since_the_proposal_stays),
         CARE(a_store_that_cannot_say_is_asked_again_later),
         CARE(a_sweep_that_did_not_become_durable_is_proposed_again),
         CARE(a_full_queue_is_tried_again),
