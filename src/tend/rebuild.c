@@ -45,7 +45,8 @@ struct step {
     uint32_t count_max;
     size_t look_bytes; /* of history looked through for it */
     size_t weight;
-    uint64_t last; /* the last sequence looked at */
+    uint64_t last;    /* the last sequence looked at */
+    uint64_t durable; /* the last there was then */
     uint64_t events;
     bool full;
     struct json_parser *parser;
@@ -153,13 +154,17 @@ static enum err fail_job(struct step *step, const char *why)
 static enum err begin_job(struct step *step)
 {
     struct rebuilds *rebuilds = step->rebuilds;
+    struct store *store = rebuilds->config.store;
+    struct store_stats stats;
     uint64_t last;
     struct op ops[3];
     uint32_t count = 0;
-    enum err e = store_number(rebuilds->config.store, META_GENERATION, &last);
+    enum err e = store_number(store, META_GENERATION, &last);
     if (e != ERR_OK) return e;
+    store->ops->stats(store, &stats);
     struct rebuild_job next = step->job;
     next.state = REBUILD_RUNNING;
+    next.target = stats.durable_sequence;
     next.generation = (uint32_t)(last + 1);
     next.rules_check = step->rules_check;
     next.since = step->retained_ms;
@@ -222,7 +227,7 @@ static enum err fill_chunk(struct step *step, bool *caught_up_out)
                                       .events = true,
                                       .budget = step->look_bytes};
     step->last = step->job.position;
-    step->job.target = stats.durable_sequence;
+    step->durable = stats.durable_sequence;
     enum err e = store->ops->events(store, &query, take_event, step, &next);
     if (e == ERR_OK) e = step->err;
     *caught_up_out = e == ERR_OK && next == 0 && !step->full;
@@ -405,7 +410,7 @@ static enum err swap_generations(struct step *step)
  * for ever. So the last chunk, during which everybody waits, may be larger than others. */
 static bool is_near(const struct step *step)
 {
-    uint64_t left = step->job.target - step->last;
+    uint64_t left = step->durable - step->last;
     return left <= (uint64_t)SWAP_BATCHES * step->rebuilds->config.batch_ops;
 }
 

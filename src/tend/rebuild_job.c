@@ -4,6 +4,8 @@
 #include "core/object.h"
 #include "core/timefmt.h"
 
+#define PROGRESS_MAX 0.999 /* of what is not over */
+
 enum { JOB_FORMAT = 3 };
 
 static const char *const state_names[] = {
@@ -77,11 +79,14 @@ bool rebuild_job_decode(struct bytes value, struct rebuild_job *job_out)
     return true;
 }
 
+/* Of what there was when it began: every event it counts is a sequence more, so measured against
+ * the newest one it would seem half done at its end. What came meanwhile is the rest. */
 static double progress(const struct rebuild_job *job)
 {
     if (job->state == REBUILD_DONE) return 1;
-    if (job->target == 0 || job->position >= job->target) return job->position ? 1 : 0;
-    return (double)job->position / (double)job->target;
+    if (job->target == 0) return 0;
+    double share = (double)job->position / (double)job->target;
+    return share < PROGRESS_MAX ? share : PROGRESS_MAX;
 }
 
 void rebuild_job_write(struct buf *json, const struct rebuild_job *job)

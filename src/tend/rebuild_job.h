@@ -25,7 +25,7 @@ struct rebuild_job {
     uint64_t rules_check; /* of the rules it goes by */
     uint64_t since;       /* events that arrived earlier were gone when it began */
     uint64_t position;    /* events up to this sequence are counted */
-    uint64_t target;      /* the last sequence there was when it last looked */
+    uint64_t target;      /* the last sequence there was when it began */
     uint64_t events;      /* counted */
     int64_t asked_ms;
     int64_t ended_ms; /* of a job that is done or failed */

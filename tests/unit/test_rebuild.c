@@ -4,6 +4,22 @@
 
 #define MOST "9223372036854775807"
 
+static double job_number(const char *id, const char *field)
+{
+    struct buf json;
+    char name[32];
+    snprintf(name, sizeof name, "\"%s\":", field);
+    buf_init(&json, 4096);
+    assert_int_equal(rebuild_describe(rebuilds, bytes_str(id), &json), ERR_OK);
+    buf_add_char(&json, 0);
+    const char *at = strstr(json.data, name);
+    assert_non_null(at);
+    at += strlen(name);
+    double number = strtod(*at == '"' ? at + 1 : at, NULL);
+    buf_release(&json);
+    return number;
+}
+
 static bool job_says(const char *id, const char *what)
 {
     struct buf json;
@@ -121,6 +137,24 @@ static void a_swap_waits_until_every_event_is_counted(void **state)
     assert_int_equal(net("a"), EARLY + LATE);
 }
 
+/* It was measured against a journal that its own work made longer: half at the end. */
+static void progress_is_the_share_of_events_counted(void **state)
+{
+    (void)state;
+    enum { EVENTS = 200 };
+    enact("counters:\n" COUNTER("a"));
+    events("E", EVENTS);
+    assert_int_equal(ask_for("a"), ERR_OK);
+    assert_true(job_number("1", "progress") == 0);
+    while (rebuild_step(rebuilds) && job_says("1", "\"running\"")) {
+        double off = job_number("1", "progress") - job_number("1", "events") / EVENTS;
+        assert_true(off < 0.05 && off > -0.05);
+        assert_true(job_number("1", "progress") < 1);
+    }
+    assert_true(job_says("1", "\"done\""));
+    assert_true(job_number("1", "progress") == 1);
+}
+
 static void what_retention_let_go_of_cannot_be_counted_again(void **state)
 {
     (void)state;
@@ -182,6 +216,7 @@ int main(void)
         LAW(a_rebuild_whose_last_chunk_fails_is_over),
         LAW(a_second_rebuild_does_not_lose_what_the_first_one_found),
         LAW(a_swap_waits_until_every_event_is_counted),
+        LAW(progress_is_the_share_of_events_counted),
         LAW(what_retention_let_go_of_cannot_be_counted_again),
         LAW(every_proposal_says_what_it_weighs),
         LAW(a_counter_that_came_back_is_not_removed),
