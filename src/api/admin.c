@@ -1,11 +1,13 @@
 /* admin.c -- what only an operator may ask: the tenants by status, and a reload of the rules. */
 #include "api/call.h"
 #include "api/endpoints.h"
+#include "api/usage.h"
 #include "core/name.h"
 #include "core/object.h"
 #include "core/timefmt.h"
 
 #define ROWS_MAX 100000u /* looked through for one page; then it is short */
+#define TENANT_CHUNK (16u << 10)
 #define REPORT_SIZE_MAX (64u << 10)
 
 enum { LIMIT, STATUS, FIELDS };
@@ -14,29 +16,50 @@ static const struct field tenants_fields[FIELDS] = {
     [STATUS] = {BYTES("status"), FIELD_TEXT, .min = 1, .max = NAME_SIZE_MAX},
 };
 
+/* A tenant of the page. */
+struct listed {
+    struct bytes tenant;
+    struct bytes status;
+    int64_t updated_ms;
+    struct listed *next;
+};
+
 struct tenants_plan {
+    struct arena *arena;
     struct bytes prefix; /* of the rows' keys */
     struct bytes after;  /* key */
     struct bytes status; /* data NULL: any */
     int64_t limit;
     int64_t count;
+    struct listed *first;
+    struct listed **end; /* where the next one goes */
     unsigned scanned;
-    struct buf *body;
     char last[NAME_SIZE_MAX]; /* tenant shown or looked at last */
     size_t last_size;
     bool more;
     bool corrupt;
 };
 
-static void add_tenant(struct buf *body, struct bytes tenant, const struct usage_row *row)
+static void add_tenant(struct buf *body, const struct listed *listed)
 {
     buf_add(body, BYTES("{\"tenant_id\":"));
-    buf_add_json(body, tenant);
+    buf_add_json(body, listed->tenant);
     buf_add(body, BYTES(",\"status\":"));
-    buf_add_json(body, row->status);
+    buf_add_json(body, listed->status);
     buf_add(body, BYTES(",\"last_updated_at\":"));
-    time_format_json(body, row->updated_ms);
+    time_format_json(body, listed->updated_ms);
     buf_add_char(body, '}');
+}
+
+static void list_tenant(struct tenants_plan *plan, struct bytes tenant, const struct usage_row *row)
+{
+    struct listed *listed = arena_alloc(plan->arena, sizeof *listed);
+    *listed = (struct listed){.tenant = arena_copy(plan->arena, tenant),
+                              .status = arena_copy(plan->arena, row->status),
+                              .updated_ms = row->updated_ms};
+    *plan->end = listed;
+    plan->end = &listed->next;
+    plan->count++;
 }
 
 static bool visit_row(void *context, struct bytes key, struct bytes value)
@@ -51,10 +74,27 @@ static bool visit_row(void *context, struct bytes key, struct bytes value)
     if (plan->more) return false;
     memcpy(plan->last, tenant.data, tenant.size);
     plan->last_size = tenant.size;
-    if (!wanted) return true;
-    if (plan->count++) buf_add_char(plan->body, ',');
-    add_tenant(plan->body, tenant, &row);
+    if (wanted) list_tenant(plan, tenant, &row);
     return true;
+}
+
+/* The row object knows when the status changed; its counters may have changed later. */
+static enum err add_tenants(struct call *call, const struct tenants_plan *plan)
+{
+    struct buf *body = &call->exchange->reply.body;
+    struct arena arena;
+    enum err e = ERR_OK;
+    arena_init(&arena, TENANT_CHUNK);
+    for (struct listed *listed = plan->first; listed && e == ERR_OK; listed = listed->next) {
+        int64_t updated_ms;
+        arena_reset(&arena);
+        e = usage_updated(call, listed->tenant, &arena, &updated_ms);
+        if (updated_ms > listed->updated_ms) listed->updated_ms = updated_ms;
+        if (listed != plan->first) buf_add_char(body, ',');
+        add_tenant(body, listed);
+    }
+    arena_release(&arena);
+    return e;
 }
 
 static void run_tenants(struct call *call)
@@ -66,6 +106,7 @@ static void run_tenants(struct call *call)
     buf_add(&reply->body, BYTES("{\"tenants\":["));
     enum err e = store->ops->objects(store, plan->prefix, plan->after, visit_row, plan);
     if (e == ERR_OK && plan->corrupt) e = ERR_CORRUPT;
+    if (e == ERR_OK) e = add_tenants(call, plan);
     if (e != ERR_OK) {
         exchange_error(call->exchange, e, NULL);
         return;
@@ -92,7 +133,8 @@ enum request_verdict admin_tenants(struct call *call)
     if (cursor.data) plan->after = object_key(arena, OBJECT_USAGE, cursor);
     plan->status = values[STATUS].text;
     plan->limit = values[LIMIT].integer;
-    plan->body = &call->exchange->reply.body;
+    plan->arena = arena;
+    plan->end = &plan->first;
     call->plan = plan;
     return call_read(call, run_tenants);
 }

@@ -5,7 +5,8 @@
  * whole tenant (the set without dimensions), all read in one instant. Frozen counters, those that
  * do not keep that set, and series without granularity 0 are not in the row. Numbers leave as
  * decimal strings, `usage_pct` as a number. */
-#include "api/call.h"
+#include "api/usage.h"
+
 #include "api/dims.h"
 #include "api/endpoints.h"
 #include "api/present.h"
@@ -66,6 +67,13 @@ static void read_usage(void *context)
         if (plan->err == ERR_OK && figure->cell.exists)
             later(&plan->updated_ms, figure->cell.updated_ms);
     }
+}
+
+/* `value` is the caller's to release: the row has views of it. */
+static void run_plan(struct usage_plan *plan)
+{
+    buf_init(&plan->value, ROW_SIZE_MAX);
+    plan->store->ops->instant(plan->store, read_usage, plan);
 }
 
 static int64_t figure_value(const struct figure *figure)
@@ -166,8 +174,7 @@ static void run_usage(struct call *call, void (*add)(struct buf *, const struct 
 {
     struct usage_plan *plan = call->plan;
     struct reply *reply = &call->exchange->reply;
-    buf_init(&plan->value, ROW_SIZE_MAX);
-    plan->store->ops->instant(plan->store, read_usage, plan);
+    run_plan(plan);
     reply->status = 200;
     buf_add(&reply->body, BYTES("{\"tenant_id\":"));
     buf_add_json(&reply->body, plan->tenant);
@@ -196,15 +203,14 @@ static bool is_figure(const struct definition *definition)
            present_kept(definition, present_duration(definition));
 }
 
-static void plan_usage(struct call *call)
+static struct usage_plan *plan_of(struct call *call, struct bytes tenant, struct arena *arena)
 {
     const struct rules *rules = call_rules(call);
-    struct arena *arena = &call->exchange->arena;
     struct usage_plan *plan = arena_zalloc(arena, sizeof *plan);
     struct bytes json = dims_json(&whole_tenant, arena);
     plan->store = call->api->config.store;
-    plan->tenant = call->tenant;
-    plan->key = object_key(arena, OBJECT_USAGE, call->tenant);
+    plan->tenant = tenant;
+    plan->key = object_key(arena, OBJECT_USAGE, tenant);
     plan->now_ms = clock_wall_ms(call->api->config.clock);
     plan->figures = arena_zalloc(arena, (rules->definitions_count + 1) * sizeof *plan->figures);
     for (unsigned i = 0; i < rules->definitions_count; i++) {
@@ -212,10 +218,25 @@ static void plan_usage(struct call *call)
         if (!is_figure(definition)) continue;
         struct figure *figure = &plan->figures[plan->count++];
         figure->definition = definition;
-        figure->ref = dims_ref(plan->store, arena, call->tenant, definition, json);
+        figure->ref = dims_ref(plan->store, arena, tenant, definition, json);
         figure->ref.duration = present_duration(definition);
     }
-    call->plan = plan;
+    return plan;
+}
+
+enum err usage_updated(struct call *call, struct bytes tenant, struct arena *arena,
+                       int64_t *updated_ms_out)
+{
+    struct usage_plan *plan = plan_of(call, tenant, arena);
+    run_plan(plan);
+    buf_release(&plan->value);
+    *updated_ms_out = plan->exists ? plan->updated_ms : TIME_NONE;
+    return plan->err;
+}
+
+static void plan_usage(struct call *call)
+{
+    call->plan = plan_of(call, call->tenant, &call->exchange->arena);
 }
 
 enum request_verdict usage_get(struct call *call)

@@ -280,6 +280,9 @@ describe('usage', () => {
             assert.deepEqual(short(await list({ limit, status: 'decommissioned' })), [['b', 'decommissioned']]);
         }
         assert.ok((await list({})).every((one) => !Number.isNaN(Date.parse(one.last_updated_at))));
+        await created(tenant(`${prefix}c`), 'entry', 1);
+        const { last_updated_at } = await row(tenant(`${prefix}c`));
+        assert.deepEqual((await list({})).filter((one) => one.tenant_id === `${prefix}c`), [{ tenant_id: `${prefix}c`, status: 'active', last_updated_at }], 'S4-11: by its counters, too');
         expectError(await tenant().call('GET', '/api/admin/tenants'), 403, 'forbidden');
         expectError(await operator.call('GET', '/api/admin/tenants?after=*'), 400, 'invalid_request');
     });
