@@ -32,7 +32,7 @@ static bool decode_segment(struct call *call, struct bytes raw, struct bytes *ou
 /* The connection counts for the tenant of its first request. */
 static enum err take_share(struct call *call, struct bytes tenant)
 {
-    void **slot = call->exchange->connection;
+    struct wire_share **slot = call->exchange->connection;
     if (*slot) return ERR_OK;
     *slot = shares_take(call->api->shares, tenant);
     return *slot ? ERR_OK : ERR_BUSY;
@@ -154,7 +154,7 @@ static void api_ended(void *context, struct exchange *exchange)
     if (activity_is_watched(api->activity)) activity_count(api->activity, call, took_ns);
 }
 
-static void api_closed(void *context, void *connection_slot)
+static void api_closed(void *context, struct wire_share *connection_slot)
 {
     struct api *api = context;
     shares_return(api->shares, connection_slot);

@@ -8,6 +8,7 @@
 #include "base/table.h"
 
 struct share {
+    struct wire_share wire; /* what its connections have in their slots */
     struct table_node node;
     unsigned count;
     unsigned streams; /* of them */
@@ -69,7 +70,12 @@ static struct share *share_find_or_make(struct shares *shares, struct bytes tena
     return share;
 }
 
-struct share *shares_take(struct shares *shares, struct bytes tenant)
+static struct share *share_of(struct wire_share *wire)
+{
+    return CONTAINER_OF(wire, struct share, wire);
+}
+
+struct wire_share *shares_take(struct shares *shares, struct bytes tenant)
 {
     pthread_mutex_lock(&shares->lock);
     struct share *share = share_find_or_make(shares, tenant);
@@ -78,7 +84,7 @@ struct share *shares_take(struct shares *shares, struct bytes tenant)
     else
         share = NULL; /* it stays: others hold it */
     pthread_mutex_unlock(&shares->lock);
-    return share;
+    return share ? &share->wire : NULL;
 }
 
 static void share_let_go(struct shares *shares, struct share *share)
@@ -88,8 +94,9 @@ static void share_let_go(struct shares *shares, struct share *share)
     free(share);
 }
 
-void shares_return(struct shares *shares, struct share *share)
+void shares_return(struct shares *shares, struct wire_share *connection)
 {
+    struct share *share = share_of(connection);
     pthread_mutex_lock(&shares->lock);
     must(share->count > 0);
     share->count--;
@@ -97,8 +104,9 @@ void shares_return(struct shares *shares, struct share *share)
     pthread_mutex_unlock(&shares->lock);
 }
 
-bool shares_take_stream(struct shares *shares, struct share *share)
+bool shares_take_stream(struct shares *shares, struct wire_share *connection)
 {
+    struct share *share = share_of(connection);
     pthread_mutex_lock(&shares->lock);
     must(share->count > 0);
     bool room = share->streams < shares->streams_max;
@@ -107,8 +115,9 @@ bool shares_take_stream(struct shares *shares, struct share *share)
     return room;
 }
 
-void shares_return_stream(struct shares *shares, struct share *share)
+void shares_return_stream(struct shares *shares, struct wire_share *connection)
 {
+    struct share *share = share_of(connection);
     pthread_mutex_lock(&shares->lock);
     must(share->streams > 0);
     share->streams--;

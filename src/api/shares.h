@@ -4,21 +4,20 @@
 #ifndef TALLY_API_SHARES_H
 #define TALLY_API_SHARES_H
 
-#include "base/bytes.h"
+#include "wire/exchange.h"
 
 struct shares;
-struct share;
 
 struct shares *shares_new(unsigned connections_max, unsigned streams_max, size_t bytes_max);
 void shares_free(struct shares *shares); /* every share has been returned */
 
-/* NULL: the tenant has its full share. */
-MUST_USE struct share *shares_take(struct shares *shares, struct bytes tenant);
-void shares_return(struct shares *shares, struct share *share);
+/* For the connection's slot. NULL: the tenant has its full share. */
+MUST_USE struct wire_share *shares_take(struct shares *shares, struct bytes tenant);
+void shares_return(struct shares *shares, struct wire_share *connection);
 
 /* One of the tenant's connections becomes a stream. False: it has as many as it may. */
-MUST_USE bool shares_take_stream(struct shares *shares, struct share *share);
-void shares_return_stream(struct shares *shares, struct share *share);
+MUST_USE bool shares_take_stream(struct shares *shares, struct wire_share *connection);
+void shares_return_stream(struct shares *shares, struct wire_share *connection);
 
 /* Bytes of replies that readers made and clients have not taken yet: a client that asks and never
  * reads must not fill the memory. Room is looked for before a read begins; what it made is charged

@@ -91,6 +91,12 @@ static size_t conn_need(const struct conn *conn)
     return conn->head.size + (size_t)conn->head.content_length;
 }
 
+/* Whose bytes it reads. */
+static struct wire_share *conn_share(const struct conn *conn)
+{
+    return conn->slot ? conn->slot : &conn->worker->wire->budget.nobody;
+}
+
 static enum step conn_block(struct conn *conn, enum conn_block block)
 {
     conn->block = block;
@@ -366,7 +372,7 @@ static void conn_receive(struct conn *conn)
 {
     struct worker *worker = conn->worker;
     size_t room;
-    char *to = input_room(&worker->inputs, &conn->input, conn_need(conn), &room);
+    char *to = input_room(&worker->inputs, &conn->input, conn_share(conn), conn_need(conn), &room);
     if (!to) {
         conn_block(conn, BLOCK_MEMORY);
         return;
@@ -407,7 +413,8 @@ void conn_work(struct conn *conn)
     }
     conn_unblock(conn);
     if (conn_advance(conn) && conn->readable) conn_receive(conn);
-    if (conn->fd >= 0) input_stash(&conn->worker->inputs, &conn->input, conn_need(conn));
+    if (conn->fd >= 0)
+        input_stash(&conn->worker->inputs, &conn->input, conn_share(conn), conn_need(conn));
 }
 
 void conn_event(struct conn *conn, uint32_t events)

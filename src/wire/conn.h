@@ -48,7 +48,7 @@ struct conn {
     struct conn *open_previous;
     struct conn *queue_next[QUEUE_COUNT];
     bool queued[QUEUE_COUNT];
-    void *slot; /* the API's */
+    struct wire_share *slot; /* the API's */
 
     enum conn_state state;
     enum conn_block block;

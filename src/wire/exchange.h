@@ -18,6 +18,8 @@
 #ifndef TALLY_WIRE_EXCHANGE_H
 #define TALLY_WIRE_EXCHANGE_H
 
+#include <stdatomic.h>
+
 #include "base/arena.h"
 #include "base/err.h"
 
@@ -65,6 +67,16 @@ struct reply {
     const char *cache_control; /* static; NULL: no-store */
 };
 
+struct input;
+
+/* Begins whatever the API puts into a connection's slot, all zero at first. Connections that have
+ * the same one there share what one of them may hold of large bodies, and leave the rest to the
+ * others; those without one share it too. The wire's own. */
+struct wire_share {
+    atomic_size_t bytes;
+    _Atomic(struct input *) beyond; /* the one that may grow as it needs */
+};
+
 struct exchange {
     unsigned magic;
     struct request request;
@@ -76,7 +88,7 @@ struct exchange {
     int64_t turn_ns;     /* when the turn began in which `head` was called */
     int64_t ended_ns;    /* when its reply left, or its connection; for `ended` */
     void *state;         /* the API's own; NULL when `head` is called */
-    void **connection;   /* a slot the API may use for the life of the connection */
+    struct wire_share **connection; /* a slot the API may use for the life of the connection */
 };
 
 enum head_verdict {
@@ -101,7 +113,7 @@ struct wire_handler {
      * that `head` saw, answered or not. */
     void (*ended)(void *context, struct exchange *exchange);
     /* A connection with a non-NULL slot is gone, after the last of its exchanges has ended. */
-    void (*closed)(void *context, void *connection_slot);
+    void (*closed)(void *context, struct wire_share *connection_slot);
     /* Of streams only; may be NULL if there are none. Not called for HEAD, whose reply just ends.
      */
     void (*drained)(void *context, struct exchange *exchange);

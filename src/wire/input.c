@@ -51,30 +51,68 @@ static void block_give(struct input_pool *pool, char *data)
     pool->blocks_count++;
 }
 
-static bool large_fits(const struct input_pool *pool, size_t more)
+static bool share_fits(const struct wire_share *share, size_t max, size_t more)
 {
-    size_t max = pool->budget->bytes_max;
-    size_t used = atomic_load_explicit(&pool->budget->bytes, memory_order_relaxed);
+    size_t used = atomic_load_explicit(&share->bytes, memory_order_relaxed);
     return used <= max && more <= max - used;
 }
 
-/* True if `input` is, or now becomes, the one that may go beyond the budget. */
-static bool large_goes_beyond(struct input_pool *pool, struct input *input)
+static size_t share_max(const struct input_pool *pool)
+{
+    return pool->budget->bytes_max / 5 * 4;
+}
+
+static bool large_fits(const struct input_pool *pool, const struct wire_share *share, size_t more)
+{
+    return share_fits(share, share_max(pool), more) &&
+           share_fits(&pool->budget->all, pool->budget->bytes_max, more);
+}
+
+/* True if `input` is, or now becomes, the one that may go beyond. */
+static bool share_goes_beyond(struct wire_share *share, struct input *input)
 {
     struct input *nobody = NULL;
-    return atomic_load(&pool->budget->beyond) == input ||
-           atomic_compare_exchange_strong(&pool->budget->beyond, &nobody, input);
+    return atomic_load(&share->beyond) == input ||
+           atomic_compare_exchange_strong(&share->beyond, &nobody, input);
+}
+
+static bool large_may_grow(struct input_pool *pool, struct input *input, struct wire_share *share,
+                           size_t more)
+{
+    struct input_budget *budget = pool->budget;
+    if (!share_fits(share, share_max(pool), more) && !share_goes_beyond(share, input)) return false;
+    return share_fits(&budget->all, budget->bytes_max, more) ||
+           share_goes_beyond(&budget->all, input);
+}
+
+static void share_discharge(struct wire_share *share, struct input *input)
+{
+    struct input *self = input;
+    atomic_fetch_sub_explicit(&share->bytes, input->capacity, memory_order_relaxed);
+    atomic_compare_exchange_strong(&share->beyond, &self, NULL);
+}
+
+/* Its head, which came before anybody knew whose it is, was counted for nobody. */
+static void large_belongs_to(struct input *input, struct wire_share *share)
+{
+    if (input->share == share) return;
+    share_discharge(input->share, input);
+    input->share = share;
+    atomic_fetch_add_explicit(&share->bytes, input->capacity, memory_order_relaxed);
 }
 
 /* The padding is set once here, and again whenever the buffer grows: its content does not matter,
  * but a tool that watches for undefined bytes should find none. */
-static void large_resize(struct input_pool *pool, struct input *input, size_t capacity)
+static void large_resize(struct input_pool *pool, struct input *input, struct wire_share *share,
+                         size_t capacity)
 {
     input->data = must_realloc(input->data, capacity + WIRE_BODY_PADDING);
     memset(input->data + capacity, 0, WIRE_BODY_PADDING);
     size_t more = capacity - input->capacity;
-    atomic_fetch_add_explicit(&pool->budget->bytes, more, memory_order_relaxed);
+    atomic_fetch_add_explicit(&share->bytes, more, memory_order_relaxed);
+    atomic_fetch_add_explicit(&pool->budget->all.bytes, more, memory_order_relaxed);
     input->capacity = capacity;
+    input->share = share;
 }
 
 void input_release(struct input_pool *pool, struct input *input)
@@ -85,9 +123,8 @@ void input_release(struct input_pool *pool, struct input *input)
     } else if (input->capacity <= INPUT_SMALL_BYTES) {
         block_give(pool, input->data);
     } else {
-        atomic_fetch_sub_explicit(&pool->budget->bytes, input->capacity, memory_order_relaxed);
-        struct input *self = input;
-        atomic_compare_exchange_strong(&pool->budget->beyond, &self, NULL);
+        share_discharge(input->share, input);
+        share_discharge(&pool->budget->all, input);
         free(input->data);
     }
     *input = (struct input){0};
@@ -98,21 +135,25 @@ static void input_to_scratch(struct input_pool *pool, struct input *input)
     struct bytes left = input_bytes(input);
     if (left.size) memcpy(pool->scratch, left.data, left.size);
     input_release(pool, input);
-    *input = (struct input){pool->scratch, 0, left.size, INPUT_SCRATCH_BYTES};
+    *input =
+        (struct input){.data = pool->scratch, .size = left.size, .capacity = INPUT_SCRATCH_BYTES};
 }
 
 /* Doubles, but not past what the request needs. */
-static bool large_grow(struct input_pool *pool, struct input *input, size_t need)
+static bool large_grow(struct input_pool *pool, struct input *input, struct wire_share *share,
+                       size_t need)
 {
     size_t capacity = 2 * input->capacity;
     if (need > input->capacity && capacity > need) capacity = need;
     size_t more = capacity - input->capacity;
-    if (!large_fits(pool, more) && !large_goes_beyond(pool, input)) return false;
-    large_resize(pool, input, capacity);
+    large_belongs_to(input, share);
+    if (!large_may_grow(pool, input, share, more)) return false;
+    large_resize(pool, input, share, capacity);
     return true;
 }
 
-char *input_room(struct input_pool *pool, struct input *input, size_t need, size_t *room_out)
+char *input_room(struct input_pool *pool, struct input *input, struct wire_share *share,
+                 size_t need, size_t *room_out)
 {
     must(input->data != pool->scratch);
     size_t left = input->size - input->at;
@@ -123,17 +164,18 @@ char *input_room(struct input_pool *pool, struct input *input, size_t need, size
         input->at = 0;
         input->size = left;
     }
-    if (input->size == input->capacity && !large_grow(pool, input, need)) return NULL;
+    if (input->size == input->capacity && !large_grow(pool, input, share, need)) return NULL;
 
     *room_out = input->capacity - input->size;
     /* Without budget a read must not bring in more than a small block can hold: pipelined bytes
      * that cannot be used yet have to stay somewhere. */
-    bool tight = input->data == pool->scratch && !large_fits(pool, INPUT_SCRATCH_BYTES);
+    bool tight = input->data == pool->scratch && !large_fits(pool, share, INPUT_SCRATCH_BYTES);
     if (tight && *room_out > INPUT_SMALL_BYTES) *room_out = INPUT_SMALL_BYTES;
     return input->data + input->size;
 }
 
-void input_stash(struct input_pool *pool, struct input *input, size_t need)
+void input_stash(struct input_pool *pool, struct input *input, struct wire_share *share,
+                 size_t need)
 {
     struct bytes left = input_bytes(input);
     if (left.size == 0) {
@@ -148,7 +190,7 @@ void input_stash(struct input_pool *pool, struct input *input, size_t need)
         own.capacity = INPUT_SMALL_BYTES;
     } else {
         size_t capacity = need > left.size && need < 4 * left.size ? need : 2 * left.size;
-        large_resize(pool, &own, capacity);
+        large_resize(pool, &own, share, capacity);
     }
     memcpy(own.data, left.data, left.size);
     own.size = left.size;

@@ -17,7 +17,7 @@
 
 #include <stdatomic.h>
 
-#include "base/bytes.h"
+#include "wire/exchange.h"
 
 #ifdef TALLY_SMALL_WORLD
 #define INPUT_SMALL_BYTES 256u
@@ -29,20 +29,22 @@
 
 struct input {
     char *data;
-    size_t at;       /* where the request being read begins */
-    size_t size;     /* up to here there are bytes */
-    size_t capacity; /* without the padding */
+    size_t at;                /* where the request being read begins */
+    size_t size;              /* up to here there are bytes */
+    size_t capacity;          /* without the padding */
+    struct wire_share *share; /* that a large one is counted for; else NULL */
 };
 
 struct input_block;
 
-/* What all loops' large inputs may hold together. Past it they wait, all but one, which may grow
- * as it needs: otherwise a few half-read bodies could hold the whole budget and wait for each
- * other. */
+/* What all loops' large inputs may hold together, and those of one share, four fifths of it: a
+ * tenant that sends large bodies slowly holds up nobody else's. Past either they wait, all but one
+ * of each, which may grow as it needs: otherwise a few half-read bodies could hold all of it and
+ * wait for each other. */
 struct input_budget {
-    atomic_size_t bytes;
+    struct wire_share all;
     size_t bytes_max;
-    _Atomic(struct input *) beyond; /* the one */
+    struct wire_share nobody; /* of connections that nobody has authorised */
 };
 
 struct input_pool {
@@ -63,10 +65,12 @@ static inline struct bytes input_bytes(const struct input *input)
 /* Where the next bytes go, `*room_out` of them, or NULL: the budget is used up and this input is
  * too large to do without. An input must stay where it is in memory. `need` is how large the
  * request will be if that is known, else 0. */
-char *input_room(struct input_pool *pool, struct input *input, size_t need, size_t *room_out);
+char *input_room(struct input_pool *pool, struct input *input, struct wire_share *share,
+                 size_t need, size_t *room_out);
 
 /* Leaves the scratch space: what is left moves to memory of its own, or there is none left. */
-void input_stash(struct input_pool *pool, struct input *input, size_t need);
+void input_stash(struct input_pool *pool, struct input *input, struct wire_share *share,
+                 size_t need);
 
 /* Drops everything. */
 void input_release(struct input_pool *pool, struct input *input);

@@ -22,6 +22,7 @@
 
 #include <cmocka.h>
 
+#include "base/table.h"
 #include "wire/loop.h"
 
 #define LOOPS 2
@@ -62,10 +63,18 @@ static void answer(struct exchange *exchange, struct bytes body)
 }
 
 /* The slot counts a connection's kept exchanges, one allocation for its life. */
+struct slot {
+    struct wire_share share;
+    int kept;
+};
+
 static int *slot_of(struct exchange *exchange)
 {
-    if (!*exchange->connection) *exchange->connection = must_calloc(1, sizeof(int));
-    return *exchange->connection;
+    if (!*exchange->connection) {
+        struct slot *slot = must_calloc(1, sizeof *slot);
+        *exchange->connection = &slot->share;
+    }
+    return &CONTAINER_OF(*exchange->connection, struct slot, share)->kept;
 }
 
 static enum head_verdict toy_head(void *context, struct exchange *exchange)
@@ -184,10 +193,12 @@ static void toy_ended(void *context, struct exchange *exchange)
     wire_wake(world->wire);
 }
 
-static void toy_closed(void *context, void *slot)
+static void toy_closed(void *context, struct wire_share *share)
 {
+    struct slot *slot = CONTAINER_OF(share, struct slot, share);
     (void)context;
-    assert_int_equal(*(int *)slot, 0);
+    assert_int_equal(slot->kept, 0);
+    assert_int_equal(atomic_load(&share->bytes), 0);
     free(slot);
     atomic_fetch_add(&world->closed, 1);
 }
@@ -942,6 +953,35 @@ static void large_bodies_share_a_budget(void **unused)
     world_end();
 }
 
+/* Seen in an audit: half-sent bodies of one tenant took all of the budget, and everybody else's
+ * large ones waited for them. */
+static void half_sent_bodies_leave_room_for_those_of_another_share(void **unused)
+{
+    (void)unused;
+    struct wire_config config = toy_config();
+    config.buffers_bytes_max = 4 << 20;
+    world_start(config);
+    char *text = large_request(512 << 10, false);
+    int fds[16];
+    for (int i = 0; i < 16; i++) {
+        fds[i] = client_open();
+        struct timeval soon = {.tv_usec = 20000};
+        setsockopt(fds[i], SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
+        (void)!send(fds[i], text, 500000, MSG_NOSIGNAL);
+    }
+    int fd = client_open();
+    client_send(fd, "GET /late?1" H END); /* gives it a slot, and with it a share of its own */
+    client_send(fd, text);
+    struct replies *replies = client_read(fd, true);
+    assert_int_equal(replies->count, 3);
+    assert_int_equal(replies->body[1].size, 512 << 10);
+    replies_free(replies);
+    for (int i = 0; i < 16; i++)
+        close(fds[i]);
+    free(text);
+    world_end();
+}
+
 static void running_out_of_descriptors_is_survived(void **unused)
 {
     (void)unused;
@@ -1100,6 +1140,7 @@ int main(void)
         cmocka_unit_test(a_pipeline_is_read_only_so_far),
         cmocka_unit_test(one_connection_too_many_is_503),
         cmocka_unit_test(large_bodies_share_a_budget),
+        cmocka_unit_test(half_sent_bodies_leave_room_for_those_of_another_share),
         cmocka_unit_test(running_out_of_descriptors_is_survived),
         cmocka_unit_test(a_stop_finishes_what_was_kept),
         cmocka_unit_test(a_stop_ends_after_its_grace),
