@@ -141,16 +141,28 @@ static void api_turn_end(void *context, unsigned loop_index)
     api->config.help(api->config.help_context);
 }
 
+static void count_http(unsigned route, const struct exchange *exchange)
+{
+    int64_t took_ns = exchange->ended_ns - exchange->started_ns;
+    metrics_http(route, exchange->reply.status, (double)took_ns * 1e-9);
+}
+
+static void api_refused(void *context, struct exchange *exchange)
+{
+    (void)context;
+    count_http(route_index_other(), exchange);
+}
+
 static void api_ended(void *context, struct exchange *exchange)
 {
     struct api *api = context;
     struct call *call = call_of(exchange);
-    if (!call || !call->route) return;
+    count_http(call->route ? route_index(call->route) : route_index_other(), exchange);
+    if (!call->route) return;
     if (call->stream) streams_ended(call->stream);
     rules_release(call->rules);
     if (call->charged) shares_discharge(api->shares, call->tenant, call->charged);
     int64_t took_ns = exchange->ended_ns - exchange->started_ns;
-    metrics_http(route_index(call->route), exchange->reply.status, (double)took_ns * 1e-9);
     if (activity_is_watched(api->activity)) activity_count(api->activity, call, took_ns);
 }
 
@@ -180,6 +192,7 @@ struct wire_handler api_handler(struct api *api)
                                  .complete = api_complete,
                                  .turn_end = api_turn_end,
                                  .ended = api_ended,
+                                 .refused = api_refused,
                                  .closed = api_closed,
                                  .drained = api_drained,
                                  .lost = api_lost};
@@ -203,7 +216,7 @@ struct api *api_new(const struct api_config *config)
                              (size_t)config->config->limits_inflight_bytes);
     api->activity = activity_new();
     api->streams = streams_new(api);
-    metrics_routes(route_names(), route_count());
+    metrics_routes(route_names(), route_count() + 1);
     return api;
 }
 

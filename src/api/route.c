@@ -158,6 +158,11 @@ const struct route *route_at(unsigned index)
     return &routes[index];
 }
 
+unsigned route_index_other(void)
+{
+    return ARRAY_COUNT(routes);
+}
+
 unsigned route_count(void)
 {
     return ARRAY_COUNT(routes);
@@ -165,8 +170,9 @@ unsigned route_count(void)
 
 const char *const *route_names(void)
 {
-    static const char *names[ARRAY_COUNT(routes)];
+    static const char *names[ARRAY_COUNT(routes) + 1];
     for (unsigned i = 0; i < ARRAY_COUNT(routes); i++)
         names[i] = routes[i].name;
+    names[route_index_other()] = "other";
     return names;
 }

@@ -38,8 +38,11 @@ void route_find(enum http_method method, struct bytes path, struct route_match *
 /* The whole table, for what is made from it. */
 const struct route *route_at(unsigned index);
 
-unsigned route_index(const struct route *route);
 unsigned route_count(void);
+
+/* For metrics: route_count() names, and one more for what came to no route. */
+unsigned route_index(const struct route *route);
+unsigned route_index_other(void);
 const char *const *route_names(void);
 
 #endif

@@ -7,6 +7,7 @@
  *     complete  an exchange kept earlier was posted back: fill its reply
  *     turn_end  everything readable has been read: a good moment to hand over what was collected
  *     ended     the exchange is about to be recycled
+ *     refused   the same of one that the wire answered by itself
  *     closed    the connection is gone, and all its exchanges with it
  *     drained   what a stream has said so far is written: it may say more (see reply.stream)
  *     lost      the client of a stream that is with the handler is gone: post it, so that it ends
@@ -14,7 +15,7 @@
  * Replies leave in the order of their requests, however they finish. An exchange lives until its
  * reply is written; if its connection dies first, it lives until it is finished or posted, and
  * `complete` is called for it all the same. Requests that are not valid HTTP are answered by the
- * wire and never seen here. */
+ * wire, and only `refused` sees them. */
 #ifndef TALLY_WIRE_EXCHANGE_H
 #define TALLY_WIRE_EXCHANGE_H
 
@@ -112,6 +113,8 @@ struct wire_handler {
     /* The exchange is about to be recycled; `state` may be let go. Called once for every exchange
      * that `head` saw, answered or not. */
     void (*ended)(void *context, struct exchange *exchange);
+    /* Of an exchange that `head` never saw. May be NULL. */
+    void (*refused)(void *context, struct exchange *exchange);
     /* A connection with a non-NULL slot is gone, after the last of its exchanges has ended. */
     void (*closed)(void *context, struct wire_share *connection_slot);
     /* Of streams only; may be NULL if there are none. Not called for HEAD, whose reply just ends.

@@ -44,6 +44,7 @@ static void ticket_end(struct ticket *ticket)
     const struct wire_handler *handler = &worker->wire->handler;
     ticket->exchange.ended_ns = worker->sent_ns > worker->now_ns ? worker->sent_ns : worker->now_ns;
     if (ticket->seen && handler->ended) handler->ended(handler->context, &ticket->exchange);
+    if (!ticket->seen && handler->refused) handler->refused(handler->context, &ticket->exchange);
     ticket_give(&conn->worker->tickets, ticket);
     conn->tickets--;
     if (conn->tickets == 0 && conn->fd < 0) worker_push(conn->worker, QUEUE_DEAD, conn);

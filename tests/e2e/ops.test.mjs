@@ -113,6 +113,21 @@ describe('operating it', () => {
         assert.equal(total(after, 'counter_update_success_total') - total(before, 'counter_update_success_total'), 5);
     });
 
+    test('SPEC 10: what came to no route is counted too: an unknown path, a wrong method, no HTTP at all', async () => {
+        const counted = async () => {
+            const now = await metrics();
+            return ['404', '405', '400'].map((status) => total(now, 'tally_http_requests_total', { route: 'other', status }));
+        };
+        const before = await counted();
+        await server.call('GET', '/no/such/path');
+        await server.call('PATCH', '/healthz');
+        const connection = await server.raw();
+        connection.write('this is not HTTP\r\n\r\n');
+        assert.equal((await connection.replies(1))[0].status, 400);
+        connection.destroy();
+        await eventually('all three to be counted', async () => (await counted()).every((count, i) => count === before[i] + 1));
+    });
+
     test('SPEC 10: no tenant, counter, token or key shows in the metrics', async () => {
         const t = server.tenant('walrus-tenant');
         await t.increment('walrus-counter', TOTAL, { 'Idempotency-Key': 'walrus-key' });
