@@ -1,5 +1,6 @@
 /* test_totals.c -- a total never falls, and an id is never forgotten, whatever is done to what lies
- * around them: every act of caretaking after every other (S1-02, S1-14, S1-50, X-09). */
+ * around them: every act of caretaking after every other (S1-02, S1-14, S1-50, X-09). And a total
+ * never rises without its event: whatever fails, both are there or neither (S0-19, S1-16). */
 #include "support/rebuild_world.h"
 #include "tend/tend.h"
 
@@ -40,13 +41,17 @@ static void begin(int64_t retention)
 
 /* ---- what is to stay ---- */
 
-static const struct event *deliver(int64_t number)
+static struct op try_to_deliver(int64_t number)
 {
     char id[32];
     snprintf(id, sizeof id, "E%lld", (long long)number);
     heart->asks.occurred_ms = heart->time->wall_ms;
-    struct op op = ask_event(&heart->asks, id, "up", "room=a", "{\"n\":1}");
-    op = heart_do(heart, op);
+    return heart_do(heart, ask_event(&heart->asks, id, "up", "room=a", "{\"n\":1}"));
+}
+
+static const struct event *deliver(int64_t number)
+{
+    struct op op = try_to_deliver(number);
     assert_int_equal(op.err, ERR_OK);
     return op.event;
 }
@@ -210,11 +215,66 @@ static void S1_02_X_09_a_total_never_falls_when_events_go(void **state)
     assert_int_equal(ask_for("total"), ERR_HISTORY);
 }
 
+/* ---- together or not at all ---- */
+
+static bool count_event(void *context, const struct stored_event *stored)
+{
+    *(int64_t *)context += !stored->duplicate;
+    return true;
+}
+
+static int64_t stored_events(void)
+{
+    const struct event_query query = {
+        .upto = UINT64_MAX, .arrived_from = INT64_MIN, .events = true, .budget = SIZE_MAX};
+    int64_t count = 0;
+    uint64_t next;
+    assert_int_equal(heart->store->ops->events(heart->store, &query, count_event, &count, &next),
+                     ERR_OK);
+    return count;
+}
+
+/* Sends an event while the nth call of the store fails. False: it did not make so many. */
+static bool send_while_failing(uint64_t nth)
+{
+    fault_fail(heart->store, FAULT_BEGIN | FAULT_LOAD | FAULT_SYNC, nth);
+    enum err e = try_to_deliver(sent).err;
+    bool failed = !fault_heal(heart->store);
+    assert_int_equal(e, failed ? ERR_STORAGE : ERR_OK);
+    heart_tend(heart);
+    return failed;
+}
+
+static void S0_19_S1_16_defect_1_an_event_is_stored_and_counted_or_neither(void **state)
+{
+    (void)state;
+    enact("counters:\n" TOTAL SUMS FORMER);
+    sent = 0;
+    assert_int_equal(deliver(sent++)->result, EVENT_APPLIED);
+    enact("counters:\n" TOTAL SUMS);
+    for (unsigned keeps = 0; keeps < 2; keeps++) {
+        heart->config.break_keeps = keeps; /* a sync that failed may have happened */
+        bool failed = true;
+        for (uint64_t nth = 1; failed; nth++) {
+            failed = send_while_failing(nth);
+            bool there = stored_events() > sent;
+            assert_int_equal(net_of("total", "{}"), sent + there);
+            assert_int_equal(net_of("sums", "{}"), sent + there);
+            assert_int_equal(deliver(sent)->result, there ? EVENT_DUPLICATE : EVENT_APPLIED);
+            sent++;
+            expect_totals();
+            assert_int_equal(stored_events(), sent);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON("embedded", X_09_a_total_never_falls_while_history_is_complete),
         ON("embedded", S1_02_X_09_a_total_never_falls_when_events_go),
+        ON("fault memory", S0_19_S1_16_defect_1_an_event_is_stored_and_counted_or_neither),
+        ON("fault embedded", S0_19_S1_16_defect_1_an_event_is_stored_and_counted_or_neither),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,3 +111,22 @@ export async function metric(server, name) {
     assert.ok(line, `no metric ${name}`);
     return Number(line.slice(name.length + 1));
 }
+
+/** The window of `length` ms that a log leaves behind, by the rule itself: an event opens it, and so does the first at or after its end. */
+function windowOf(log, length) {
+    let window = { start: -Infinity, count: 0 };
+    for (const { receivedAt } of log) {
+        const at = Date.parse(receivedAt);
+        if (at >= window.start + length) window = { start: at, count: 0 };
+        window.count++;
+    }
+    return window;
+}
+
+/** A window that was read after the last event of the log: what it must show, however slow everything is (S0-20 to S0-23, S0-26, S0-29). */
+export function expectWindow(window, log, length) {
+    const { start, count } = windowOf(log, length);
+    assert.deepEqual([window.windowStart, window.windowEnd], [start, start + length]);
+    const over = window.currentValue === 0 && Date.now() >= window.windowEnd;
+    if (!over) assert.equal(window.currentValue, count);
+}
