@@ -126,18 +126,9 @@ static void api_turn_end(void *context, unsigned loop_index)
 {
     struct api *api = context;
     struct loop_state *loop = &api->loops[loop_index];
-    struct job *refused;
     if (!loop->collected && !loop->pushed) return;
     loop->pushed = false;
-    *loop->collected_end = NULL;
-    queue_push_all(api->config.queue, loop->collected, &refused);
-    loop->collected = NULL;
-    loop->collected_end = &loop->collected;
-    while (refused) {
-        struct call *call = refused->owner;
-        refused = refused->next;
-        exchange_post(call->exchange);
-    }
+    call_push_collected(api, loop);
     api->config.help(api->config.help_context);
 }
 

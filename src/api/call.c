@@ -5,6 +5,8 @@
 #include "core/bucket.h"
 #include "core/name.h"
 
+#define COLLECTED_OPS_MAX 256u
+
 enum request_verdict call_refuse(struct call *call, enum err e, const char *sentence)
 {
     exchange_error(call->exchange, e, sentence);
@@ -58,6 +60,29 @@ void call_prepare(struct call *call, void (*finish)(struct call *call))
     job->bytes = sizeof *call + job->count * sizeof(struct op) + call->exchange->arena.total;
 }
 
+void call_push_collected(struct api *api, struct loop_state *loop)
+{
+    struct job *refused;
+    *loop->collected_end = NULL;
+    queue_push_all(api->config.queue, loop->collected, &refused);
+    loop->collected = NULL;
+    loop->collected_end = &loop->collected;
+    loop->collected_ops = 0;
+    while (refused) {
+        struct call *call = refused->owner;
+        refused = refused->next;
+        exchange_post(call->exchange);
+    }
+}
+
+/* Enough for a batch of its own: the commit thread starts on it while this one reads on. */
+static void push_early(struct api *api, struct loop_state *loop)
+{
+    call_push_collected(api, loop);
+    queue_wake(api->config.queue);
+    loop->pushed = true;
+}
+
 enum request_verdict call_change(struct call *call, void (*finish)(struct call *call))
 {
     struct job *job = &call->job;
@@ -72,6 +97,8 @@ enum request_verdict call_change(struct call *call, void (*finish)(struct call *
     }
     *loop->collected_end = job;
     loop->collected_end = &job->next;
+    loop->collected_ops += job->count;
+    if (loop->collected_ops >= COLLECTED_OPS_MAX) push_early(call->api, loop);
     return REQUEST_KEPT;
 }
 

@@ -31,9 +31,10 @@ struct api {
 struct loop_state {
     struct json_parser *parser;
     struct auth_cache *tokens;
-    struct job *collected; /* batched jobs of this turn, pushed together at its end */
+    struct job *collected; /* batched jobs of this turn, pushed together: see call_change */
     struct job **collected_end;
-    bool pushed;     /* sync jobs, in this turn */
+    uint32_t collected_ops;
+    bool pushed;     /* something was, in this turn */
     int64_t wall_ns; /* of which turn */
     int64_t wall_ms; /* the time of day is known */
 };
@@ -88,6 +89,8 @@ const struct definition *call_definition(struct call *call, struct bytes name);
 /* Sends call->job on its way; `finish` will be called on the loop thread. The caller has set ops,
  * count, lane, whole, atomic and the keys. */
 enum request_verdict call_change(struct call *call, void (*finish)(struct call *call));
+/* Puts what the loop has collected into the queue; commit_help or queue_wake must follow. */
+void call_push_collected(struct api *api, struct loop_state *loop);
 
 /* Only fills in the rest of call->job, for a reader that pushes it into the queue itself. */
 void call_prepare(struct call *call, void (*finish)(struct call *call));
