@@ -20,6 +20,9 @@
 #define COUNTING_THREADS 2u
 #define COUNTING_TASKS 64u
 
+#define READS_ABOUT_NS 100000000 /* since the last one */
+#define FEW_OPS 2u
+
 static bool decode_segment(struct call *call, struct bytes raw, struct bytes *out)
 {
     char *text = arena_alloc(&call->exchange->arena, raw.size + 1);
@@ -97,6 +100,7 @@ static enum head_verdict api_head(void *context, struct exchange *exchange)
     if (match.err == ERR_METHOD) buf_addf(&exchange->reply.headers, "Allow: %s\r\n", match.allow);
     if (!match.route) return refuse_head(call, match.err);
     exchange->barrier = (match.route->flags & ROUTE_READ) != 0;
+    if (exchange->barrier) call_loop(call)->read_ns = exchange->turn_ns;
     enum err e = is_public(call) ? ERR_OK : check_caller(call, &match);
     if (e != ERR_OK) return refuse_head(call, e);
     if (match.name.data) call->name_malformed = !decode_segment(call, match.name, &call->name);
@@ -122,14 +126,26 @@ static void api_complete(void *context, struct exchange *exchange)
     }
 }
 
+/* A read that comes while its loop syncs waits for the disk. So where there are reads, a crowd's
+ * changes are left to the commit thread; one or two, which nobody else may be waiting behind, are
+ * committed here all the same. */
+static bool reads_come_first(const struct loop_state *loop)
+{
+    bool reads = loop->wall_ns < loop->read_ns + READS_ABOUT_NS;
+    return reads && loop->turn_ops > FEW_OPS;
+}
+
 static void api_turn_end(void *context, unsigned loop_index)
 {
     struct api *api = context;
     struct loop_state *loop = &api->loops[loop_index];
-    if (!loop->collected && !loop->pushed) return;
-    loop->pushed = false;
+    if (loop->turn_ops == 0) return;
     call_push_collected(api, loop);
-    api->config.help(api->config.help_context);
+    if (reads_come_first(loop))
+        queue_wake(api->config.queue);
+    else
+        api->config.help(api->config.help_context);
+    loop->turn_ops = 0;
 }
 
 static void count_http(unsigned route, const struct exchange *exchange)

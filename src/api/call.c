@@ -80,7 +80,6 @@ static void push_early(struct api *api, struct loop_state *loop)
 {
     call_push_collected(api, loop);
     queue_wake(api->config.queue);
-    loop->pushed = true;
 }
 
 enum request_verdict call_change(struct call *call, void (*finish)(struct call *call))
@@ -88,11 +87,11 @@ enum request_verdict call_change(struct call *call, void (*finish)(struct call *
     struct job *job = &call->job;
     call_prepare(call, finish);
     struct loop_state *loop = call_loop(call);
+    loop->turn_ops += job->count;
     if (job->lane == LANE_SYNC) {
         struct job *refused;
         job->next = NULL;
         queue_push_all(call->api->config.queue, job, &refused);
-        loop->pushed = true;
         return refused ? REQUEST_HOLD : REQUEST_KEPT;
     }
     *loop->collected_end = job;

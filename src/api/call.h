@@ -34,9 +34,10 @@ struct loop_state {
     struct job *collected; /* batched jobs of this turn, pushed together: see call_change */
     struct job **collected_end;
     uint32_t collected_ops;
-    bool pushed;     /* something was, in this turn */
-    int64_t wall_ns; /* of which turn */
-    int64_t wall_ms; /* the time of day is known */
+    uint32_t turn_ops; /* those and what was pushed before, in this turn */
+    int64_t read_ns;   /* the turn of the last read */
+    int64_t wall_ns;   /* of which turn */
+    int64_t wall_ms;   /* the time of day is known */
 };
 
 struct call {
