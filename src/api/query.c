@@ -63,12 +63,12 @@ static enum err read_query(struct call *call, const struct json_value *object,
     if (object->type == JSON_OBJECT) {
         json_pick(object, kind_names, ARRAY_COUNT(kind_names), values);
         for (unsigned i = 0; i < ARRAY_COUNT(kind_names); i++) {
-            if (values[i].type != JSON_OBJECT) continue;
+            if (values[i].type == JSON_ABSENT || values[i].type == JSON_NULL) continue;
             kind = i;
             found++;
         }
     }
-    if (found != 1) {
+    if (found != 1 || values[kind].type != JSON_OBJECT) {
         snprintf(why->text, sizeof why->text,
                  "A query must be an object with one of get, sumRange or series.");
         return ERR_INVALID;

@@ -311,7 +311,7 @@ describe('query', () => {
         await t.increment('q', TOTAL);
         const good = { get: { name: 'q', ...TOTAL } };
         const bad = [{}, { get: {} }, { get: { name: 'q' } }, { get: null }, { put: good.get }, 7, null, { get: { ...good.get, name: 'a b' } }, { get: { ...good.get, durationSeconds: -1 } },
-            { sumRange: { name: 'q', durationSeconds: 60, startTime: 60, endTime: 0 } }];
+            { sumRange: { name: 'q', durationSeconds: 60, startTime: 60, endTime: 0 } }, { ...good, series: {} }, { ...good, series: 5 }, { get: 5, ...good, sumRange: 'x' }];
         const { status, body } = await t.query(bad.flatMap((one) => [good, one]));
         assert.equal(status, 200);
         for (const [index, result] of body.results.entries()) {
