@@ -240,8 +240,8 @@ static enum request_verdict send_batch(struct call *call, const struct batch_pla
         return call_refuse(call, ERR_TOO_MANY_OPS, NULL);
     if (job->atomic && plan->bad) return refuse_bad_op(call, plan->bad);
     if (job->count == 0) {
-        call->exchange->reply.status = 200;
-        batch_results(call);
+        job->sequence = call_sequence(call);
+        finish_each(call);
         return REQUEST_ANSWERED;
     }
     return call_change(call, job->atomic ? finish_atomic : finish_each);

@@ -183,6 +183,14 @@ bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, u
     return true;
 }
 
+uint64_t call_sequence(const struct call *call)
+{
+    struct store *store = call->api->config.store;
+    struct store_stats stats;
+    store->ops->stats(store, &stats);
+    return stats.durable_sequence;
+}
+
 void reply_sequence(struct reply *reply, uint64_t sequence)
 {
     buf_add(&reply->headers, BYTES("Tally-Sequence: "));

@@ -112,6 +112,9 @@ bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, u
               enum request_verdict *verdict_out);
 struct fingerprint call_key_print(struct call *call, struct bytes key);
 
+/* Of the last durable change: what a write without any ops comes after. */
+uint64_t call_sequence(const struct call *call);
+
 /* Pieces of replies. */
 void reply_sequence(struct reply *reply, uint64_t sequence);
 void reply_replayed(struct reply *reply);

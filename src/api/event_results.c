@@ -116,7 +116,7 @@ void events_finish_many(struct call *call)
              totals.applied, totals.duplicates, totals.rejected);
     add_results(&reply->body, call);
     buf_add(&reply->body, BYTES("]}"));
-    if (job->count) reply_sequence(reply, job->sequence);
+    reply_sequence(reply, job->sequence);
     int64_t now = now_ms(call);
     for (uint32_t i = 0; i < job->count; i++) {
         events_ahead(&job->ops[i], job->count - i);

@@ -175,6 +175,7 @@ static enum request_verdict send_many(struct reading *reading, bool fits)
                            "have (limits.inflightBytes): send fewer at a time.");
     if (!fits) return call_refuse(call, ERR_TOO_MANY_OPS, NULL);
     if (call->job.count) return call_change(call, events_finish_many);
+    call->job.sequence = call_sequence(call);
     events_finish_many(call);
     return REQUEST_ANSWERED;
 }
