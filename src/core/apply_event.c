@@ -52,6 +52,10 @@ void event_project_again(struct apply *apply, struct op *op)
 {
     struct event *event = op->event;
     if (event->projection && event->projection->rules == apply->rules) return;
+    if (!rules_type_known(apply->rules, event->type)) {
+        op->err = ERR_EVENT_TYPE;
+        return;
+    }
     struct json_value payload = {.type = JSON_ABSENT};
     if (event->payload.size) {
         char *text = arena_zalloc(apply->arena, event->payload.size + JSON_PADDING);

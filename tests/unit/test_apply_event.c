@@ -271,6 +271,18 @@ static void a_row_comes_with_its_own_counters_only(void **state)
 
 /* ---- other rules than it was projected by ---- */
 
+static void an_event_whose_type_the_rules_of_its_batch_do_not_know_is_refused(void **state)
+{
+    use("events: {types: [connected, other]}\n");
+    struct op known = ask_event(&decider.asks, "E1", "connected", "", NULL);
+    struct op unknown = ask_event(&decider.asks, "E2", "other", "", NULL);
+    use("events: {types: [connected]}\n");
+    assert_int_equal(send(known)->result, EVENT_APPLIED);
+    assert_int_equal(refused(unknown), ERR_EVENT_TYPE);
+    use("");
+    assert_int_equal(send(unknown)->result, EVENT_APPLIED); /* its id is free */
+}
+
 static void an_event_is_counted_by_the_rules_of_its_batch(void **state)
 {
     use(CONNECTIONS(""));
@@ -312,6 +324,7 @@ int main(void)
         EVENT(S4_28_what_changes_nothing_makes_no_row),
         EVENT(a_row_comes_with_its_own_counters_only),
         EVENT(an_event_is_counted_by_the_rules_of_its_batch),
+        EVENT(an_event_whose_type_the_rules_of_its_batch_do_not_know_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
