@@ -211,7 +211,7 @@ static struct first_counts count_first(struct apply *apply)
             if (op->err != ERR_OK) continue;
             counts.keys += has_key(op);
             if (op->kind == OP_OBJECT) counts.objects++;
-            if (op->kind == OP_MARK) counts.objects += 2;
+            if (op->mark) counts.objects += 2;
             if (has_event(op)) count_objects(op->event->projection, &counts);
         }
     }
@@ -241,7 +241,7 @@ static void identify_op(struct needs *needs, struct op *op)
     if (has_key(op)) op->key_index = need_key(needs, op->key);
     if (op->kind == OP_OBJECT)
         op->object->index = need_object(needs, op->object->key, op->object->print);
-    if (op->kind == OP_MARK) need_mark(needs, &op->mark->place);
+    if (op->mark) need_mark(needs, &op->mark->place);
     if (has_event(op)) identify_event(needs, op->event);
 }
 

@@ -112,8 +112,8 @@ struct op {
     uint64_t key_check;  /* hash of the request the key came with */
 
     struct object_change *object;
-    struct mark_change *mark;
-    const struct cell *imported;          /* of OP_IMPORT */
+    struct mark_change *mark;    /* of OP_MARK; of OP_IMPORT the place of what it marks, or NULL */
+    const struct cell *imported; /* of OP_IMPORT */
     const struct key_record *imported_id; /* of OP_IMPORT_ID, whose `key` is its fingerprint */
 };
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/mark.h"
 #include "core/name.h"
 #include "core/object.h"
 #include "port/file.h"
@@ -333,6 +334,20 @@ static enum err find_generation(struct chunk *chunk, struct bytes counter, uint3
     return definition ? ERR_OK : ERR_CONFLICT;
 }
 
+/* The entity to be counted anew once this cell is in its counter; NULL: nothing reconciles it, or
+ * the cell goes into a generation that nobody reads yet. */
+static struct mark_change *mark_of_cell(struct chunk *chunk, const struct port_record *record)
+{
+    const struct definition *definition = rules_find(chunk->rules, record->counter);
+    if (chunk->importer->only.size || !record->dimensions.data || !definition) return NULL;
+    struct mark_place *place = mark_of_set(&chunk->arena, &chunk->importer->config.store->secret,
+                                           definition, record->tenant, record->dimensions);
+    if (!place) return NULL;
+    struct mark_change *change = arena_zalloc(&chunk->arena, sizeof *change);
+    change->place = *place;
+    return change;
+}
+
 static enum err add_cell(struct chunk *chunk, const struct port_record *record)
 {
     const struct hash_secret *secret = &chunk->importer->config.store->secret;
@@ -349,14 +364,17 @@ static enum err add_cell(struct chunk *chunk, const struct port_record *record)
         char room[COUNTER_KEY_SIZE_MAX];
         key = arena_copy(&chunk->arena, counter_key(room, record->tenant, record->counter));
     }
+    struct mark_change *mark = mark_of_cell(chunk, record);
     add_op(chunk, (struct op){.kind = OP_IMPORT,
+                              .mark = mark,
                               .counter = key,
                               .tenant = bytes_of(key.data, record->tenant.size),
                               .counter_print = fingerprint_of(secret, key),
                               .duration = record->duration,
                               .bucket = record->bucket,
                               .imported = cell,
-                              .weight = rule_key_weight(key) + CELL_WEIGHT});
+                              .weight = rule_key_weight(key) + CELL_WEIGHT +
+                                        (mark ? mark_weight(mark) : 0)});
     return ERR_OK;
 }
 

@@ -1,8 +1,9 @@
 // Reconciliation against a real PostgreSQL (seed 002, SPEC 9): marks, passes, drift, a source in trouble.
 
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 
+import { finished, Places } from './support/errands.mjs';
 import { eventually } from './support/pace.mjs';
 import { Database, databaseFor } from './support/postgres.mjs';
 import { newId, RuleTenant } from './support/rules.mjs';
@@ -66,6 +67,8 @@ reconcile:${entry({
 `;
 
 const database = databaseFor(SCHEMA);
+const places = new Places();
+after(() => places.remove());
 
 class App extends RuleTenant {
     sql(text) {
@@ -362,6 +365,21 @@ describe('reconciliation', () => {
             }
         });
     });
+
+    test('SPEC 9: cells that an import changed are counted anew', () => withServer(async (app, server) => {
+        const admin = new RuleTenant(server, 'operator', { scope: 'admin' });
+        await app.sql(`DELETE FROM vote; ${votes('i', 2)}`);
+        await app.send('vote.cast', { conversationId: 'i' });
+        await app.becomes('i', '0 2 2');
+        await finished(admin, await admin.call('POST', '/api/admin/exports', { body: { name: 'then.ndjson' } }));
+        await app.sql(votes('i', 3));
+        await app.request('i');
+        await app.becomes('i', '0 5 3');
+        await app.idle();
+        await finished(admin, await admin.call('POST', '/api/admin/imports', { body: { name: 'then.ndjson' } }));
+        await app.becomes('i', '0 5 3');
+        await app.idle();
+    }, { settings: { 'ops.dir': places.ops } }));
 
     test('SPEC 7: a counter that was adjusted is not rebuilt from events', () => withServer(async (app, server) => {
         const admin = new RuleTenant(server, 'operator', { scope: 'admin' });
