@@ -25,8 +25,8 @@ static struct heart *heart;
 static struct rebuilds *rebuilds;
 static pthread_mutex_t enacting = PTHREAD_MUTEX_INITIALIZER;
 static unsigned conflicts;
-static bool weighed;  /* every job proposed so far says that its ops have weights */
-static unsigned late; /* events that come after the last replay, before the next swap is decided */
+static bool weighed;              /* every job proposed so far says that its ops have weights */
+static void (*before_swap)(void); /* what comes between the last replay and the swap; once */
 
 static inline void answered(struct job *job)
 {
@@ -49,18 +49,15 @@ static inline void events(const char *prefix, unsigned count)
     }
 }
 
-static inline void come_late(void)
-{
-    unsigned count = late;
-    late = 0;
-    events("late", count);
-}
-
 static inline enum err propose(void *context, struct job *job)
 {
     (void)context;
     bool weighs = false;
-    if (job->prepare) come_late();
+    if (job->prepare && before_swap) {
+        void (*happens)(void) = before_swap;
+        before_swap = NULL;
+        happens();
+    }
     for (uint32_t i = 0; i < job->count; i++)
         weighs |= job->ops[i].weight > 0;
     weighed &= job->weighty || !weighs;
@@ -90,7 +87,7 @@ static inline int setup(void **state)
     rebuilds_start();
     weighed = true;
     conflicts = 0;
-    late = 0;
+    before_swap = NULL;
     return 0;
 }
 
@@ -133,16 +130,20 @@ static inline int64_t net(const char *name)
     return e == ERR_OK ? cell_triple(&cell).net : -1;
 }
 
-static inline enum err ask_for(const char *name)
+static inline enum err wish_for(struct rebuild_wish wish)
 {
     struct buf id, why;
     buf_init(&id, 100);
     buf_init(&why, 1000);
-    const struct rebuild_wish wish = {.counter = bytes_str(name)};
     enum err e = rebuild_ask(rebuilds, &wish, &id, &why);
     buf_release(&id);
     buf_release(&why);
     return e;
+}
+
+static inline enum err ask_for(const char *name)
+{
+    return wish_for((struct rebuild_wish){.counter = bytes_str(name)});
 }
 
 static inline unsigned steps(void)

@@ -115,19 +115,25 @@ static void a_second_rebuild_does_not_lose_what_the_first_one_found(void **state
     assert_int_equal(ask_for("b"), ERR_HISTORY);
 }
 
+enum { EARLY = 3, LATE = 60 }; /* more than the last chunk takes */
+
+static void many_more_come(void)
+{
+    events("late", LATE);
+}
+
 /* The commit thread replays what came meanwhile, up to a bound; past it, it must not swap yet: the
  * events that it had no room for would be in neither generation. */
 static void a_swap_waits_until_every_event_is_counted(void **state)
 {
     (void)state;
-    enum { EARLY = 3, LATE = 60 }; /* more than the last chunk takes */
     enact("counters:\n" COUNTER("a"));
     events("early", EARLY);
     assert_int_equal(ask_for("a"), ERR_OK);
     assert_true(rebuild_step(rebuilds)); /* it begins */
-    late = LATE;
+    before_swap = many_more_come;
     assert_true(rebuild_step(rebuilds)); /* all of the early ones; to be swapped, had none come */
-    assert_int_equal(late, 0);
+    assert_null(before_swap);
     assert_true(job_says("1", "\"running\""));
     assert_int_equal(generation("a"), 1);
     assert_int_equal(net("a"), EARLY + LATE);
@@ -135,6 +141,76 @@ static void a_swap_waits_until_every_event_is_counted(void **state)
     assert_true(job_says("1", "\"done\""));
     assert_int_equal(generation("a"), 2);
     assert_int_equal(net("a"), EARLY + LATE);
+}
+
+enum { FEW = 20 }; /* that the last chunk takes at once */
+
+static void half_of_them_go(void)
+{
+    let_go_before(HEART_START_MS + FEW / 2 * 1000);
+}
+
+/* Seen complete by the last replay, and no longer by the swap, which counts the rest. */
+static void a_swap_looks_whether_history_is_still_complete(void **state)
+{
+    (void)state;
+    enact("counters:\n" COUNTER("a"));
+    events("E", FEW);
+    assert_int_equal(ask_for("a"), ERR_OK);
+    assert_true(rebuild_step(rebuilds)); /* it begins */
+    before_swap = half_of_them_go;
+    steps();
+    assert_null(before_swap);
+    assert_true(job_says("1", "\"failed\""));
+    assert_int_equal(generation("a"), 1);
+    assert_int_equal(net("a"), FEW);
+}
+
+/* What is past its retention may still lie on the disk, for its neighbours' sake. */
+static void a_forced_rebuild_counts_what_is_retained_and_no_more(void **state)
+{
+    (void)state;
+    enact("counters:\n" COUNTER("a"));
+    events("E", FEW);
+    half_of_them_go();
+    assert_int_equal(ask_for("a"), ERR_HISTORY);
+    assert_int_equal(wish_for((struct rebuild_wish){.counter = BYTES("a"), .force = true}), ERR_OK);
+    steps();
+    assert_true(job_says("1", "\"done\""));
+    assert_int_equal(net("a"), FEW / 2);
+}
+
+/* From the first event on, by the new ones only. */
+static void rules_that_change_meanwhile_start_it_anew(void **state)
+{
+    (void)state;
+    enum { EVENTS = 60 };
+    enact("counters:\n" COUNTER("a"));
+    events("E", EVENTS);
+    assert_int_equal(ask_for("a"), ERR_OK);
+    for (unsigned i = 0; i < 4; i++)
+        assert_true(rebuild_step(rebuilds));
+    assert_true(job_says("1", "\"running\""));
+    enact("counters:\n- counterName: a\n  rules: [{on: up, op: increment, amount: 10}]\n");
+    steps();
+    assert_true(job_says("1", "\"done\""));
+    assert_int_equal(net("a"), 10 * EVENTS);
+}
+
+static void the_old_generation_is_removed_and_nothing_else(void **state)
+{
+    (void)state;
+    enact("counters:\n" COUNTER("a") COUNTER("b"));
+    events("E", FEW);
+    assert_int_equal(heart_tenant_cells(heart), 2);
+    assert_int_equal(ask_for("a"), ERR_OK);
+    steps();
+    assert_int_equal(heart_tenant_cells(heart), 3); /* left to those who began to read it */
+    heart_wait_ms(heart, 10000);
+    steps();
+    assert_int_equal(heart_tenant_cells(heart), 2);
+    assert_int_equal(net("a"), FEW);
+    assert_int_equal(net("b"), FEW);
 }
 
 /* It was measured against a journal that its own work made longer: half at the end. */
@@ -216,6 +292,10 @@ int main(void)
         LAW(a_rebuild_whose_last_chunk_fails_is_over),
         LAW(a_second_rebuild_does_not_lose_what_the_first_one_found),
         LAW(a_swap_waits_until_every_event_is_counted),
+        LAW(a_swap_looks_whether_history_is_still_complete),
+        LAW(a_forced_rebuild_counts_what_is_retained_and_no_more),
+        LAW(rules_that_change_meanwhile_start_it_anew),
+        LAW(the_old_generation_is_removed_and_nothing_else),
         LAW(progress_is_the_share_of_events_counted),
         LAW(what_retention_let_go_of_cannot_be_counted_again),
         LAW(every_proposal_says_what_it_weighs),
