@@ -55,6 +55,7 @@ struct daemon {
     struct rebuilds *rebuilds;
     struct reconciler *reconciler;
     struct embedded_config embedded; /* of an embedded store */
+    struct caretaker caretaker;      /* what rebuilds and errands stand on */
     struct errands *errands;
     char exports[4096]; /* directory */
 };
@@ -162,16 +163,15 @@ static void make_commit(struct daemon *daemon)
                                      .sweep_ops = SWEEP_OPS};
     daemon->tend = tend_new(&tend);
     snprintf(daemon->exports, sizeof daemon->exports, "%s/exports", config->ops_dir);
-    const struct rebuild_config rebuild = {.store = daemon->store,
+    daemon->caretaker = (struct caretaker){.store = daemon->store,
                                            .rulebook = daemon->rulebook,
                                            .clock = &clock_system,
                                            .enacting = &daemon->enacting,
                                            .batch_ops = (uint32_t)config->limits_batch_ops,
                                            .batch_weight = config_batch_weight(config),
                                            .propose = propose_and_wait,
-                                           .context = daemon->queue,
-                                           .exports = daemon->exports};
-    daemon->rebuilds = rebuilds_new(&rebuild);
+                                           .context = daemon->queue};
+    daemon->rebuilds = rebuilds_new(&daemon->caretaker, daemon->exports);
     make_reconciler(daemon);
 }
 
@@ -187,18 +187,10 @@ static void make_reloader(struct daemon *daemon)
 
 static void make_errands(struct daemon *daemon)
 {
-    const struct config *config = daemon->config;
-    const struct errand_config errand = {.store = daemon->store,
+    const struct errand_config errand = {.with = daemon->caretaker,
                                          .embedded =
                                              daemon->embedded.dir ? &daemon->embedded : NULL,
-                                         .ops_dir = config->ops_dir,
-                                         .rulebook = daemon->rulebook,
-                                         .clock = &clock_system,
-                                         .enacting = &daemon->enacting,
-                                         .batch_ops = (uint32_t)config->limits_batch_ops,
-                                         .batch_weight = config_batch_weight(config),
-                                         .propose = propose_and_wait,
-                                         .context = daemon->queue,
+                                         .ops_dir = daemon->config->ops_dir,
                                          .refresh = reload_now,
                                          .refresh_context = daemon->reloader};
     daemon->errands = errands_new(&errand);

@@ -5,12 +5,29 @@
 #ifndef TALLY_COMMIT_PROPOSE_H
 #define TALLY_COMMIT_PROPOSE_H
 
+#include <pthread.h>
+
+#include "base/clock.h"
 #include "commit/queue.h"
+#include "commit/rulebook.h"
 #include "core/mark.h"
+#include "store/store.h"
 
 /* Returns the job's error, ERR_OK if it was decided; of a job that is not atomic each op has its
  * own. The job's `done` and `owner` are taken. */
 typedef enum err propose_fn(void *context, struct job *job);
+
+/* What those who work on rule counters beside the commits stand on. */
+struct caretaker {
+    struct store *store;
+    struct rulebook *rulebook;
+    const struct clock *clock;
+    pthread_mutex_t *enacting; /* held by whoever changes rules or generations */
+    uint32_t batch_ops;        /* of one commit */
+    size_t batch_weight;
+    propose_fn *propose;
+    void *context; /* of `propose` */
+};
 
 /* Waits, on the thread that calls; `context` is the queue. */
 enum err propose_and_wait(void *context, struct job *job);

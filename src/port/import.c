@@ -15,7 +15,7 @@
 #define ID_WEIGHT 64u
 
 struct importer {
-    struct import_config config;
+    struct caretaker config;
     char dir[TREE_PATH_MAX];
     char name[NAME_SIZE_MAX + 1];
     struct effort *effort;
@@ -163,7 +163,7 @@ static enum err read_through(struct importer *importer, struct buf *why)
     return e;
 }
 
-enum err importer_open(struct importer **importer_out, const struct import_config *config,
+enum err importer_open(struct importer **importer_out, const struct caretaker *config,
                        const char *dir, const char *name, struct effort *effort,
                        struct buf *why_out)
 {
@@ -241,7 +241,7 @@ static enum err read_object(struct merging *merging, struct bytes key, struct by
 
 static enum err merge_one(struct merging *merging, const struct port_record *record)
 {
-    const struct import_config *config = &merging->importer->config;
+    const struct caretaker *config = &merging->importer->config;
     struct bytes key = object_key(&merging->arena, OBJECT_DEFINITION, record->counter);
     struct bytes stored;
     struct definition definition;
@@ -287,7 +287,7 @@ static enum err merge_all(struct merging *merging)
 
 static enum err commit_definitions(struct merging *merging)
 {
-    const struct import_config *config = &merging->importer->config;
+    const struct caretaker *config = &merging->importer->config;
     struct job job = {.ops = merging->ops,
                       .count = merging->count,
                       .lane = LANE_SYNC,
@@ -457,7 +457,7 @@ static enum err fill_chunk(struct chunk *chunk)
 
 static enum err commit_chunk(struct chunk *chunk)
 {
-    const struct import_config *config = &chunk->importer->config;
+    const struct caretaker *config = &chunk->importer->config;
     struct job job = {.ops = chunk->ops,
                       .count = chunk->count,
                       .lane = LANE_BATCHED,

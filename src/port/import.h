@@ -13,31 +13,15 @@
 #ifndef TALLY_PORT_IMPORT_H
 #define TALLY_PORT_IMPORT_H
 
-#include <pthread.h>
-
-#include "base/clock.h"
 #include "commit/propose.h"
-#include "commit/rulebook.h"
 #include "port/record.h"
 #include "store/backup/tree.h"
-#include "store/store.h"
-
-struct import_config {
-    struct store *store;
-    struct rulebook *rulebook;
-    const struct clock *clock;
-    pthread_mutex_t *enacting; /* held by whoever changes rules or generations */
-    uint32_t batch_ops;
-    size_t batch_weight;
-    propose_fn *propose;
-    void *context; /* of `propose` */
-};
 
 struct importer;
 
 /* ERR_NOT_FOUND: no such export; ERR_CORRUPT: `why_out` names the line; ERR_STORAGE; ERR_BUSY: told
  * to stop. */
-MUST_USE enum err importer_open(struct importer **importer_out, const struct import_config *config,
+MUST_USE enum err importer_open(struct importer **importer_out, const struct caretaker *config,
                                 const char *dir, const char *name, struct effort *effort,
                                 struct buf *why_out);
 void importer_close(struct importer *importer); /* may be NULL */

@@ -63,7 +63,7 @@ static bool is_stopped(struct errands *errands)
 
 static enum err move(struct work *work)
 {
-    const struct errand_config *config = &work->errands->config;
+    const struct caretaker *config = &work->errands->config.with;
     struct arena *arena = &work->arena;
     struct bytes next = errand_job_encode(arena, &work->job);
     struct op op = propose_object_if(arena, &config->store->secret,
@@ -77,7 +77,7 @@ static enum err move(struct work *work)
 static enum err end(struct work *work, enum err e)
 {
     work->job.state = e == ERR_OK ? ERRAND_DONE : ERRAND_FAILED;
-    work->job.ended_ms = clock_wall_ms(work->errands->config.clock);
+    work->job.ended_ms = clock_wall_ms(work->errands->config.with.clock);
     if (e != ERR_OK && work->why.size == 0) buf_add(&work->why, bytes_str(err_sentence(e)));
     work->job.why = e == ERR_OK ? BYTES_NONE : buf_bytes(&work->why);
     if (e != ERR_OK)
@@ -109,7 +109,7 @@ static bool is_made(void *context, const char *name, const struct manifest *mani
 
 static enum err snapshot(struct work *work, struct store_position *position_out)
 {
-    struct store *store = work->errands->config.store;
+    struct store *store = work->errands->config.with.store;
     const char *dir = work->errands->snapshot;
     enum err e = tree_remove(dir);
     if (e == ERR_OK) return store->ops->snapshot(store, dir, position_out, &work->why);
@@ -192,14 +192,14 @@ static struct op mark_import(void *context, struct arena *arena, uint64_t lines)
     struct work *work = context;
     work->job.position = lines;
     work->marked = errand_job_encode(&work->arena, &work->job);
-    return propose_object_if(arena, &work->errands->config.store->secret,
+    return propose_object_if(arena, &work->errands->config.with.store->secret,
                              rebuild_job_key(arena, work->job.id), work->stored, work->marked);
 }
 
 /* Fingerprints of ids mean something under one key only. */
 static enum err check_ids(struct work *work, const struct port_record *header)
 {
-    const struct store *store = work->errands->config.store;
+    const struct store *store = work->errands->config.with.store;
     if (!header->ids || memcmp(&header->secret, &store->secret, sizeof store->secret) == 0)
         return ERR_OK;
     buf_addf(&work->why, "the ids in this export were made with another key; `tally import NAME "
@@ -229,21 +229,13 @@ static enum err import_lines(struct work *work, struct importer *importer)
 static enum err run_import(struct work *work)
 {
     struct errands *errands = work->errands;
-    const struct errand_config *with = &errands->config;
-    const struct import_config config = {.store = with->store,
-                                         .rulebook = with->rulebook,
-                                         .clock = with->clock,
-                                         .enacting = with->enacting,
-                                         .batch_ops = with->batch_ops,
-                                         .batch_weight = with->batch_weight,
-                                         .propose = with->propose,
-                                         .context = with->context};
+    const struct caretaker *with = &errands->config.with;
     struct importer *importer;
     struct store_stats stats;
     char name[NAME_SIZE_MAX + 1];
     snprintf(name, sizeof name, "%.*s", (int)work->job.name.size, work->job.name.data);
     enum err e =
-        importer_open(&importer, &config, errands->exports, name, &errands->effort, &work->why);
+        importer_open(&importer, with, errands->exports, name, &errands->effort, &work->why);
     if (e == ERR_OK) e = import_lines(work, importer);
     importer_close(importer);
     with->store->ops->stats(with->store, &stats);
@@ -328,7 +320,7 @@ static bool find_unfinished(void *context, struct bytes key, struct bytes value)
 /* One errand. False: there is none; `*failed_out` if it has to be tried again later. */
 static bool step(struct errands *errands, bool *failed_out)
 {
-    struct store *store = errands->config.store;
+    struct store *store = errands->config.with.store;
     struct arena arena;
     arena_init(&arena, 4096);
     struct unfinished unfinished = {.arena = &arena};

@@ -12,26 +12,14 @@
 #ifndef TALLY_TEND_ERRAND_H
 #define TALLY_TEND_ERRAND_H
 
-#include <pthread.h>
-
-#include "base/clock.h"
 #include "commit/propose.h"
-#include "commit/rulebook.h"
 #include "store/embedded/embedded.h"
-#include "store/store.h"
 #include "tend/errand_job.h"
 
 struct errand_config {
-    struct store *store;
+    struct caretaker with;
     const struct embedded_config *embedded; /* as the store was opened; NULL: it is another kind */
     const char *ops_dir;
-    struct rulebook *rulebook;
-    const struct clock *clock;
-    pthread_mutex_t *enacting; /* held by whoever changes rules or generations */
-    uint32_t batch_ops;
-    size_t batch_weight;
-    propose_fn *propose;
-    void *context; /* of `propose` */
     /* Puts the rules in force anew, after an import brought definitions. */
     enum err (*refresh)(void *context, struct buf *why_out);
     void *refresh_context;

@@ -15,7 +15,7 @@
 enum err errand_read(struct errands *errands, struct arena *arena, struct bytes key,
                      struct bytes *value_out)
 {
-    struct store *store = errands->config.store;
+    struct store *store = errands->config.with.store;
     struct buf value;
     buf_init(&value, SIZE_MAX / 2);
     enum err e = store->ops->object(store, key, &value);
@@ -54,7 +54,7 @@ static bool count_errand(void *context, struct bytes key, struct bytes value)
 
 static enum err take_census(struct errands *errands, struct arena *arena, struct census *census)
 {
-    struct store *store = errands->config.store;
+    struct store *store = errands->config.with.store;
     return store->ops->objects(store, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
                                count_errand, census);
 }
@@ -64,7 +64,7 @@ static struct op forget_op(struct errands *errands, struct arena *arena,
                            const struct census *census)
 {
     uint64_t id = census->over >= OVER_KEPT ? census->oldest_over : 0;
-    return propose_object(arena, &errands->config.store->secret, rebuild_job_key(arena, id),
+    return propose_object(arena, &errands->config.with.store->secret, rebuild_job_key(arena, id),
                           BYTES_NONE);
 }
 
@@ -72,7 +72,7 @@ static struct op forget_op(struct errands *errands, struct arena *arena,
 static enum err put_job(struct errands *errands, struct arena *arena, struct errand_job *job,
                         const struct census *census, struct bytes before)
 {
-    const struct errand_config *config = &errands->config;
+    const struct caretaker *config = &errands->config.with;
     const struct hash_secret *secret = &config->store->secret;
     struct bytes numbers = object_key(arena, OBJECT_META, META_JOBS);
     uint64_t id = 0;
@@ -133,7 +133,7 @@ static enum err ask_once(struct errands *errands, struct arena *arena, const str
                          struct errand_job *job, bool *again_out, struct buf *why)
 {
     *again_out = false;
-    int64_t now_ms = clock_wall_ms(errands->config.clock);
+    int64_t now_ms = clock_wall_ms(errands->config.with.clock);
     struct bytes name =
         ask->name.size || ask->kind == ERRAND_IMPORT ? ask->name : name_of_now(arena, now_ms);
     struct census census = {.name = name, .kind = ask->kind};

@@ -12,7 +12,7 @@
 #define LOOK_MAX 20000u /* rows looked at in one step */
 
 struct garbage {
-    struct rebuild_config config;
+    struct caretaker config;
     struct arena arena;  /* of one step */
     struct buf after;    /* the last key looked at */
     bool states;         /* counters are done, states are next */
@@ -25,7 +25,7 @@ struct garbage {
     uint32_t looked;
 };
 
-struct garbage *garbage_new(const struct rebuild_config *config)
+struct garbage *garbage_new(const struct caretaker *config)
 {
     struct garbage *garbage = must_calloc(1, sizeof *garbage);
     garbage->config = *config;

@@ -6,7 +6,7 @@
 
 struct garbage;
 
-struct garbage *garbage_new(const struct rebuild_config *config);
+struct garbage *garbage_new(const struct caretaker *config);
 void garbage_free(struct garbage *garbage);
 
 /* The object that says that a generation is garbage; its value is the time, in ms, since when. */

@@ -55,10 +55,11 @@ struct step {
     enum err err;
 };
 
-struct rebuilds *rebuilds_new(const struct rebuild_config *config)
+struct rebuilds *rebuilds_new(const struct caretaker *config, const char *exports)
 {
     struct rebuilds *rebuilds = must_calloc(1, sizeof *rebuilds);
     rebuilds->config = *config;
+    rebuilds->exports = exports;
     rebuilds->garbage = garbage_new(config);
     rebuilds->parser = json_parser_new(EVENT_SIZE_MAX);
     rebuilds->commit_parser = json_parser_new(EVENT_SIZE_MAX);
@@ -125,7 +126,7 @@ static struct op garbage_op(struct step *step, uint32_t generation)
 
 static enum err propose_ops(struct step *step, struct op *ops, uint32_t count)
 {
-    const struct rebuild_config *config = &step->rebuilds->config;
+    const struct caretaker *config = &step->rebuilds->config;
     struct job job = {.ops = ops,
                       .count = count,
                       .lane = LANE_SYNC,
@@ -259,7 +260,7 @@ static struct rebuild_job moved_job(const struct step *step)
 /* Takes turns with the tenants; no tenant can have this name. */
 static enum err propose_chunk(struct step *step)
 {
-    const struct rebuild_config *config = &step->rebuilds->config;
+    const struct caretaker *config = &step->rebuilds->config;
     struct job job = {.ops = step->ops,
                       .count = step->count,
                       .lane = LANE_BATCHED,
@@ -386,7 +387,7 @@ static void swap_prepare(struct job *job, int64_t time_ms)
 static enum err swap_generations(struct step *step)
 {
     struct rebuilds *rebuilds = step->rebuilds;
-    const struct rebuild_config *config = &rebuilds->config;
+    const struct caretaker *config = &rebuilds->config;
     struct swap swap = {.step = step,
                         .rules = rules_with_generation(step->rules, step->definition->name,
                                                        step->job.generation, step->job.since,

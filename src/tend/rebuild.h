@@ -17,28 +17,12 @@
 #ifndef TALLY_TEND_REBUILD_H
 #define TALLY_TEND_REBUILD_H
 
-#include <pthread.h>
-
-#include "base/clock.h"
 #include "commit/propose.h"
-#include "commit/rulebook.h"
-#include "store/store.h"
-
-struct rebuild_config {
-    struct store *store;
-    struct rulebook *rulebook;
-    const struct clock *clock;
-    pthread_mutex_t *enacting; /* held by whoever changes rules or generations */
-    uint32_t batch_ops;        /* of one chunk */
-    size_t batch_weight;
-    propose_fn *propose;
-    void *context;       /* of `propose` */
-    const char *exports; /* directory of exports */
-};
 
 struct rebuilds;
 
-struct rebuilds *rebuilds_new(const struct rebuild_config *config);
+/* `exports`: the directory of exports, which lives on. */
+struct rebuilds *rebuilds_new(const struct caretaker *config, const char *exports);
 void rebuilds_free(struct rebuilds *rebuilds);
 
 struct rebuild_wish {

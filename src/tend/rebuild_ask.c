@@ -93,7 +93,7 @@ static struct op forget_op(struct rebuilds *rebuilds, struct arena *arena, uint6
 static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena,
                             const struct rebuild_wish *wish, uint64_t *id_out)
 {
-    const struct rebuild_config *config = &rebuilds->config;
+    const struct caretaker *config = &rebuilds->config;
     uint64_t last;
     enum err e = store_number(config->store, META_JOBS, &last);
     if (e != ERR_OK) return e;
@@ -179,7 +179,7 @@ enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id, struct buf
 static enum err forget_locked(struct rebuilds *rebuilds, struct arena *arena,
                               const struct definition *definition, struct rules *rules)
 {
-    const struct rebuild_config *config = &rebuilds->config;
+    const struct caretaker *config = &rebuilds->config;
     const struct hash_secret *secret = &config->store->secret;
     struct op ops[] = {
         propose_object_if(arena, secret, object_key(arena, OBJECT_DEFINITION, definition->name),

@@ -18,7 +18,7 @@ enum err rebuild_check_base(struct rebuilds *rebuilds, struct arena *arena, stru
     uint64_t retained_ms;
     name_of(name, from);
     buf_reset(why);
-    if (port_header(rebuilds->config.exports, name, arena, &header, why) != ERR_OK) {
+    if (port_header(rebuilds->exports, name, arena, &header, why) != ERR_OK) {
         buf_reset(why);
         buf_addf(why, "There is no export of that name.");
         return ERR_INVALID;
@@ -42,15 +42,6 @@ void rebuild_base_close(struct rebuilds *rebuilds)
 static enum err open_base(struct rebuilds *rebuilds, const struct rebuild_job *job,
                           enum counter_mode mode, struct buf *why)
 {
-    const struct rebuild_config *with = &rebuilds->config;
-    const struct import_config config = {.store = with->store,
-                                         .rulebook = with->rulebook,
-                                         .clock = with->clock,
-                                         .enacting = with->enacting,
-                                         .batch_ops = with->batch_ops,
-                                         .batch_weight = with->batch_weight,
-                                         .propose = with->propose,
-                                         .context = with->context};
     char name[NAME_SIZE_MAX + 1];
     bool same = rebuilds->base && rebuilds->base_job == job->id &&
                 import_position(rebuilds->base) == job->base_lines;
@@ -58,8 +49,8 @@ static enum err open_base(struct rebuilds *rebuilds, const struct rebuild_job *j
     if (!same) {
         rebuild_base_close(rebuilds);
         name_of(name, job->from);
-        e = importer_open(&rebuilds->base, &config, with->exports, name, &rebuilds->base_effort,
-                          why);
+        e = importer_open(&rebuilds->base, &rebuilds->config, rebuilds->exports, name,
+                          &rebuilds->base_effort, why);
         rebuilds->base_job = job->id;
         if (e == ERR_OK) e = import_skip(rebuilds->base, job->base_lines);
     }

@@ -8,7 +8,8 @@
 #include "tend/rebuild_job.h"
 
 struct rebuilds {
-    struct rebuild_config config;
+    struct caretaker config;
+    const char *exports;
     struct garbage *garbage;
     struct json_parser *parser;        /* the stepping thread's */
     struct json_parser *commit_parser; /* for the last chunk, which the commit thread makes */

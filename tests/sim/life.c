@@ -44,15 +44,15 @@ static void make_parts(struct sim *sim)
                                                .retention_ms = plan->retention_ms,
                                                .sweep_ops = plan->sweep_ops});
     pthread_mutex_init(&sim->enacting, NULL);
-    sim->rebuilds =
-        rebuilds_new(&(struct rebuild_config){.store = &sim->probe.store,
-                                              .rulebook = sim->rulebook,
-                                              .clock = &sim->clock,
-                                              .enacting = &sim->enacting,
-                                              .batch_ops = plan->batch_ops_max,
-                                              .batch_weight = plan->queue.batch_weight_max,
-                                              .propose = errand_propose,
-                                              .context = sim});
+    sim->rebuilds = rebuilds_new(&(struct caretaker){.store = &sim->probe.store,
+                                                     .rulebook = sim->rulebook,
+                                                     .clock = &sim->clock,
+                                                     .enacting = &sim->enacting,
+                                                     .batch_ops = plan->batch_ops_max,
+                                                     .batch_weight = plan->queue.batch_weight_max,
+                                                     .propose = errand_propose,
+                                                     .context = sim},
+                                 NULL);
     sim->reconciler = reconcile_begin(sim);
 }
 

@@ -72,13 +72,14 @@ static inline enum err propose(void *context, struct job *job)
 /* Also after the heart was closed and opened. */
 static inline void rebuilds_start(void)
 {
-    rebuilds = rebuilds_new(&(struct rebuild_config){.store = heart->store,
-                                                     .rulebook = heart->rulebook,
-                                                     .clock = &heart->time->clock,
-                                                     .enacting = &enacting,
-                                                     .batch_ops = 4,
-                                                     .batch_weight = 1 << 20,
-                                                     .propose = propose});
+    rebuilds = rebuilds_new(&(struct caretaker){.store = heart->store,
+                                                .rulebook = heart->rulebook,
+                                                .clock = &heart->time->clock,
+                                                .enacting = &enacting,
+                                                .batch_ops = 4,
+                                                .batch_weight = 1 << 20,
+                                                .propose = propose},
+                            NULL);
 }
 
 static inline int setup(void **state)
