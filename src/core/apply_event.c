@@ -93,22 +93,28 @@ static struct bytes state_encode(struct apply *apply, const struct change *chang
     return state;
 }
 
-static struct target *former_add(struct apply *apply, struct change *change)
+static struct target *former_add(struct apply *apply, const struct change *change)
 {
-    struct target *target = &change->former[change->former_count++];
+    struct target *target = &change->entity->former[change->entity->former_count++];
     unsigned cells = definition_cells(change->definition);
     target->cells = arena_alloc(apply->arena, cells * sizeof *target->cells);
     target->mark = NULL;
     return target;
 }
 
-static void recall_stored(struct apply *apply, struct bytes tenant, struct change *change)
+static void former_room(struct apply *apply, struct entity_state *entity, uint64_t count)
 {
-    struct reader reader = reader_of(apply->reads.objects[change->entity_index].value);
+    entity->former_count = 0;
+    entity->former = arena_alloc(apply->arena, (count + 1) * sizeof *entity->former);
+}
+
+static void recall_stored(struct apply *apply, struct bytes tenant, const struct change *change)
+{
+    struct reader reader = reader_of(apply->reads.objects[change->entity->index].value);
     if (reader_left(&reader) == 0) return;
     uint64_t count = read_varint(&reader);
     if (reader.failed || count > RULES_SETS_MAX) return;
-    change->former = arena_alloc(apply->arena, (count + 1) * sizeof *change->former);
+    former_room(apply, change->entity, count);
     for (uint64_t i = 0; i < count; i++) {
         struct bytes dimensions = read_sized(&reader);
         if (reader.failed) return;
@@ -123,33 +129,32 @@ static void recall_stored(struct apply *apply, struct bytes tenant, struct chang
 }
 
 /* The same sets, but at the places of the decrement's own time. */
-static void recall_ahead(struct apply *apply, struct change *change)
+static void recall_ahead(struct apply *apply, const struct change *change)
 {
-    uint32_t count = change->ahead->targets_count;
-    change->former_count = 0;
-    change->former = arena_alloc(apply->arena, (count + 1) * sizeof *change->former);
-    for (uint32_t i = 0; i < count; i++) {
+    const struct change *ahead = change->entity->ahead;
+    former_room(apply, change->entity, ahead->targets_count);
+    for (uint32_t i = 0; i < ahead->targets_count; i++) {
         struct target *target = former_add(apply, change);
-        target->key = change->ahead->targets[i].key;
-        target->print = change->ahead->targets[i].print;
-        target->mark = change->ahead->targets[i].mark;
+        target->key = ahead->targets[i].key;
+        target->print = ahead->targets[i].print;
+        target->mark = ahead->targets[i].mark;
     }
 }
 
 void change_recall(struct apply *apply, struct bytes tenant, struct change *change, bool repeat)
 {
-    change->former_count = 0;
-    change->ahead = NULL;
-    if (!change->entity.size) return;
-    struct read_object *state = &apply->reads.objects[change->entity_index];
+    struct entity_state *entity = change->entity;
+    struct read_object *state = &apply->reads.objects[entity->index];
     bool turns_on = change->op == OP_INCREMENT;
+    entity->former_count = 0;
+    entity->ahead = NULL;
     if (!turns_on) recall_stored(apply, tenant, change);
     if (repeat) return;
     if (!state->foreseen) state->ahead_on = state->value.size > 0;
     state->foreseen = true;
     if (state->ahead_on == turns_on) return;
-    change->ahead = turns_on ? NULL : state->ahead;
-    if (change->ahead) recall_ahead(apply, change);
+    entity->ahead = turns_on ? NULL : state->ahead;
+    if (entity->ahead) recall_ahead(apply, change);
     state->ahead_on = turns_on;
     state->ahead = turns_on ? change : NULL;
 }
@@ -248,10 +253,11 @@ static enum err step_target(struct step *step, const struct target *target)
 /* Changes its state; false: it is that way already. */
 static bool switch_entity(struct apply *apply, struct change *change)
 {
-    bool on = apply->reads.objects[change->entity_index].value.size > 0;
+    uint32_t index = change->entity->index;
+    bool on = apply->reads.objects[index].value.size > 0;
     bool turns_on = change->op == OP_INCREMENT;
     if (on == turns_on) return false;
-    struct read_object *object = change_object(apply, change->entity_index);
+    struct read_object *object = change_object(apply, index);
     object->value = turns_on ? state_encode(apply, change) : BYTES_NONE;
     object->switched = turns_on ? change : NULL;
     return true;
@@ -262,12 +268,11 @@ static bool switch_entity(struct apply *apply, struct change *change)
 static enum err find_targets(const struct apply *apply, const struct change *change,
                              const struct target **targets_out, uint32_t *count_out)
 {
-    bool former = change->entity.size && change->op == OP_DECREMENT;
-    *targets_out = former ? change->former : change->targets;
-    *count_out = former ? change->former_count : change->targets_count;
-    const struct change *switched =
-        former ? apply->reads.objects[change->entity_index].switched : NULL;
-    return former && switched != change->ahead ? ERR_BUSY : ERR_OK;
+    const struct entity_state *entity = change->op == OP_DECREMENT ? change->entity : NULL;
+    *targets_out = entity ? entity->former : change->targets;
+    *count_out = entity ? entity->former_count : change->targets_count;
+    if (!entity) return ERR_OK;
+    return apply->reads.objects[entity->index].switched == entity->ahead ? ERR_OK : ERR_BUSY;
 }
 
 static enum err apply_change(struct apply *apply, const struct op *op, struct change *change)
@@ -278,7 +283,7 @@ static enum err apply_change(struct apply *apply, const struct op *op, struct ch
     uint32_t count;
     enum err e = find_targets(apply, change, &targets, &count);
     change->result = CHANGE_APPLIED;
-    if (change->entity.size && !switch_entity(apply, change)) {
+    if (change->entity && !switch_entity(apply, change)) {
         change->result = CHANGE_IGNORED;
         return ERR_OK;
     }
@@ -307,15 +312,14 @@ static enum err apply_changes(struct apply *apply, const struct op *op)
  * counters; what changes nothing makes no row (S4-28). */
 static void keep_row(struct apply *apply, const struct event *event)
 {
-    const struct projection *projection = event->projection;
-    if (!projection->row.size) return;
-    bool exists = apply->reads.objects[projection->row_index].value.size > 0;
-    bool first = projection->usage_changed && !exists;
-    if (!projection->status.size && !first) return;
-    struct usage_row row = {.status =
-                                projection->status.size ? projection->status : BYTES("active"),
+    const struct row_change *change = event->projection->row;
+    if (!change) return;
+    bool exists = apply->reads.objects[change->index].value.size > 0;
+    bool first = event->projection->usage_changed && !exists;
+    if (!change->status.size && !first) return;
+    struct usage_row row = {.status = change->status.size ? change->status : BYTES("active"),
                             .updated_ms = apply->time_ms};
-    change_object(apply, projection->row_index)->value = usage_row_encode(apply->arena, &row);
+    change_object(apply, change->index)->value = usage_row_encode(apply->arena, &row);
 }
 
 /* -- The event itself -------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@ bool event_id_known(const struct apply *apply, const struct op *op);
 void event_project_again(struct apply *apply, struct op *op);
 
 /* Of a decrement of a transition-safe counter: finds out under which dimension sets its entity was
- * switched on (change->former): before this batch, or by a change of it, if nothing is refused
+ * switched on (entity->former): before this batch, or by a change of it, if nothing is refused
  * until then. To be called in order for the changes of every event that may be applied; `repeat`:
  * one that will be a duplicate unless an earlier event is refused. */
 void change_recall(struct apply *apply, struct bytes tenant, struct change *change, bool repeat);

@@ -167,16 +167,16 @@ struct first_counts {
 /* Of the marks: as many as there may turn out to be once the entities' states are known. */
 static uint32_t change_marks(const struct change *change)
 {
-    uint32_t former = change->entity.size && change->op == OP_DECREMENT ? RULES_SETS_MAX : 0;
+    uint32_t former = change->entity && change->op == OP_DECREMENT ? RULES_SETS_MAX : 0;
     return change->marks ? change->targets_count + former + 1 : 0;
 }
 
 static void count_objects(const struct projection *projection, struct first_counts *counts)
 {
-    counts->objects += projection->row.size > 0;
+    counts->objects += projection->row != NULL;
     for (uint32_t i = 0; i < projection->changes_count; i++) {
         const struct change *change = &projection->changes[i];
-        counts->objects += (change->entity.size > 0) + change_marks(change);
+        counts->objects += (change->entity != NULL) + change_marks(change);
         counts->marks |= change->marks;
     }
 }
@@ -227,12 +227,11 @@ static void need_mark(struct needs *needs, struct mark_place *place)
 static void identify_event(struct needs *needs, struct event *event)
 {
     struct projection *projection = event->projection;
-    if (projection->row.size)
-        projection->row_index = need_object(needs, projection->row, projection->row_print);
+    struct row_change *row = projection->row;
+    if (row) row->index = need_object(needs, row->key, row->print);
     for (uint32_t i = 0; i < projection->changes_count; i++) {
-        struct change *change = &projection->changes[i];
-        if (change->entity.size)
-            change->entity_index = need_object(needs, change->entity, change->entity_print);
+        struct entity_state *entity = projection->changes[i].entity;
+        if (entity) entity->index = need_object(needs, entity->key, entity->print);
     }
 }
 
@@ -286,8 +285,9 @@ static struct second_counts count_event(struct apply *apply, const struct op *op
     struct projection *projection = op->event->projection;
     for (uint32_t i = 0; i < projection->changes_count; i++) {
         struct change *change = &projection->changes[i];
-        change_recall(apply, op->tenant, change, repeat);
-        uint32_t targets = change->targets_count + change->former_count;
+        if (change->entity) change_recall(apply, op->tenant, change, repeat);
+        uint32_t former = change->entity ? change->entity->former_count : 0;
+        uint32_t targets = change->targets_count + former;
         counts.counters += targets;
         counts.cells += targets * definition_cells(change->definition);
     }
@@ -336,8 +336,8 @@ static void need_event(struct needs *needs, const struct op *op)
         struct change *change = &projection->changes[i];
         for (uint32_t t = 0; t < change->targets_count; t++)
             need_target(needs, op, change->definition, &change->targets[t]);
-        for (uint32_t t = 0; t < change->former_count; t++)
-            need_target(needs, op, change->definition, &change->former[t]);
+        for (uint32_t t = 0; change->entity && t < change->entity->former_count; t++)
+            need_target(needs, op, change->definition, &change->entity->former[t]);
     }
 }
 

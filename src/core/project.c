@@ -24,6 +24,7 @@ struct projecting {
     const struct project_input *input;
     const struct event *event;
     struct projection *projection;
+    struct bytes status; /* that the tenant gets; size 0: none */
 };
 
 static const struct dimension *dimension_find(const struct event *event, struct bytes key)
@@ -137,6 +138,20 @@ static void target_recall(const struct projecting *self, const struct change *ch
     target->print = memo->slots[place].print;
 }
 
+/* Whether a set is all that the event says of itself, as it often is: then its JSON is there. */
+static bool pairs_are_event(const struct dimension *pairs, unsigned count,
+                            const struct event *event)
+{
+    if (count == 0 || count != event->dimensions_count || !event->dimensions_json.size)
+        return false;
+    for (unsigned i = 0; i < count; i++) {
+        const struct dimension *dimension = &event->dimensions[i];
+        if (pairs[i].value.data != dimension->value.data) return false;
+        if (!bytes_equal(pairs[i].key, dimension->key)) return false;
+    }
+    return true;
+}
+
 /* False: the event lacks one of the set's dimensions. */
 static bool target_fill(const struct projecting *self, const struct change *change,
                         const struct dimension_set *set, struct target *target)
@@ -145,7 +160,9 @@ static bool target_fill(const struct projecting *self, const struct change *chan
     char small[SMALL_JSON];
     const struct project_input *input = self->input;
     if (!pairs_fill(self, set->sources, set->count, pairs)) return false;
-    struct bytes json = pairs_json(pairs, set->count, input->arena, small);
+    struct bytes json = pairs_are_event(pairs, set->count, self->event)
+                            ? self->event->dimensions_json
+                            : pairs_json(pairs, set->count, input->arena, small);
     if (set->count == 0 && input->memo)
         target_recall(self, change, set, json, target);
     else
@@ -185,9 +202,11 @@ static bool entity_fill(const struct projecting *self, struct change *change)
     if (definition->entity_count == 0) return true;
     if (!pairs_fill(self, definition->entity, definition->entity_count, pairs)) return false;
     struct bytes json = pairs_json(pairs, definition->entity_count, input->arena, small);
-    change->entity =
+    struct entity_state *entity = arena_zalloc(input->arena, sizeof *entity);
+    entity->key =
         object_state_key(input->arena, input->tenant, definition->name, change->generation, json);
-    change->entity_print = fingerprint_of(input->secret, change->entity);
+    entity->print = fingerprint_of(input->secret, entity->key);
+    change->entity = entity;
     return true;
 }
 
@@ -211,7 +230,7 @@ static size_t marks_weight(const struct projecting *self, const struct change *c
     if (!change->marks) return 0;
     for (uint32_t i = 0; i < change->targets_count; i++)
         if (change->targets[i].mark) weight += change->targets[i].mark->key.size + each;
-    if (change->entity.size && change->op == OP_DECREMENT)
+    if (change->entity && change->op == OP_DECREMENT)
         weight += ENTITY_KEYS_MAX + RULES_SETS_MAX * each;
     return weight;
 }
@@ -223,8 +242,8 @@ static size_t change_weight(const struct projecting *self, const struct change *
         keys += change->targets[i].key.size;
     size_t weight = keys + targets_weight(change->definition, change->targets_count) +
                     marks_weight(self, change);
-    if (change->entity.size == 0) return weight;
-    weight += change->entity.size + keys + WEIGHT_OBJECT;
+    if (!change->entity) return weight;
+    weight += change->entity->key.size + keys + WEIGHT_OBJECT;
     if (keys > ENTITY_KEYS_MAX) self->projection->too_large = true;
     if (change->op == OP_DECREMENT) weight += former_weight(change->definition);
     return weight;
@@ -245,7 +264,7 @@ static void change_add(const struct projecting *self, const struct definition *d
         return;
     }
     targets_fill(self, change);
-    if (change->targets_count == 0 && change->entity.size == 0) return;
+    if (change->targets_count == 0 && !change->entity) return;
     projection->changes_count++;
     projection->weight += change_weight(self, change);
     if (bytes_equal(definition->group, USAGE_GROUP)) projection->usage = true;
@@ -257,7 +276,7 @@ static void changes_alloc(const struct projecting *self, unsigned count)
     projection->changes = arena_alloc(self->input->arena, count * sizeof *projection->changes);
 }
 
-static void project_all(const struct projecting *self)
+static void project_all(struct projecting *self)
 {
     const struct rules *rules = self->input->rules;
     unsigned count;
@@ -265,7 +284,7 @@ static void project_all(const struct projecting *self)
     changes_alloc(self, count);
     for (unsigned i = 0; i < count; i++)
         change_add(self, triggers[i].definition, triggers[i].rule);
-    self->projection->status = rules_status(rules, self->event->type);
+    self->status = rules_status(rules, self->event->type);
 }
 
 /* A rebuild counts one counter again. The tenant's row has seen this event before. */
@@ -283,17 +302,20 @@ static void project_only(const struct projecting *self)
 static void row_fill(const struct projecting *self)
 {
     struct projection *projection = self->projection;
-    if (projection->status.size == 0 && !projection->usage) return;
-    projection->row = object_key(self->input->arena, OBJECT_USAGE, self->input->tenant);
-    projection->row_print = fingerprint_of(self->input->secret, projection->row);
-    size_t status_size = projection->status.size ? projection->status.size : NAME_SIZE_MAX;
-    projection->weight += projection->row.size + status_size + WEIGHT_OBJECT;
+    if (self->status.size == 0 && !projection->usage) return;
+    struct row_change *row = arena_zalloc(self->input->arena, sizeof *row);
+    row->key = object_key(self->input->arena, OBJECT_USAGE, self->input->tenant);
+    row->print = fingerprint_of(self->input->secret, row->key);
+    row->status = self->status;
+    projection->row = row;
+    size_t status_size = row->status.size ? row->status.size : NAME_SIZE_MAX;
+    projection->weight += row->key.size + status_size + WEIGHT_OBJECT;
 }
 
 struct projection *project(const struct project_input *input, const struct event *event)
 {
     struct projection *projection = arena_zalloc(input->arena, sizeof *projection);
-    struct projecting self = {input, event, projection};
+    struct projecting self = {.input = input, .event = event, .projection = projection};
     projection->rules = input->rules;
     projection->weight = input->tenant.size + event->id.size + event->type.size +
                          event->dimensions_json.size + event->payload.size + WEIGHT_EVENT;

@@ -25,38 +25,49 @@ struct target {
 
 enum change_result { CHANGE_APPLIED, CHANGE_CLAMPED, CHANGE_IGNORED };
 
-/* One rule of one counter, set off by the event. */
+/* Whose state a change of a transition-safe counter switches. */
+struct entity_state {
+    struct bytes key; /* of its object (core/object.h) */
+    struct fingerprint print;
+    uint32_t index; /* apply's own */
+    uint32_t former_count;
+    struct target *former;      /* apply's own: the targets it was switched on under */
+    const struct change *ahead; /* by this one of the same batch; NULL: before it */
+};
+
+/* One rule of one counter, set off by the event. What few changes have is apart: a large batch is
+ * megabytes on their way from one core to another. */
 struct change {
     const struct definition *definition;
+    struct target *targets;      /* one for each set whose dimensions the event has */
+    struct entity_state *entity; /* NULL: a raw counter */
+    int64_t amount;              /* >= 0 */
     enum op_kind op;
-    int64_t amount;      /* >= 0 */
-    bool marks;          /* its entities are reconciled */
     uint32_t generation; /* of the cells it changes */
-    struct bytes entity; /* key of its state object (core/object.h); size 0: a raw counter */
-    struct fingerprint entity_print;
-    uint32_t entity_index;  /* apply's own */
-    struct target *targets; /* one for each set whose dimensions the event has */
     uint32_t targets_count;
-    struct target *former; /* apply's own: the targets the entity was switched on under */
-    uint32_t former_count;
-    const struct change *ahead; /* by this one of the same batch; NULL: before it */
-    enum change_result result;  /* out */
+    enum change_result result; /* out */
+    bool marks;                /* its entities are reconciled */
+};
+
+/* The tenant's status object, which the event may write. */
+struct row_change {
+    struct bytes key;
+    struct fingerprint print;
+    uint32_t index;      /* apply's own */
+    struct bytes status; /* from this event on; size 0: as it is */
 };
 
 struct projection {
     const struct rules *rules; /* held by whoever holds the projection */
     struct change *changes;
+    struct row_change *row; /* NULL: neither a status nor `usage` */
+    size_t weight;          /* bytes it adds to a journal block at most */
     uint32_t changes_count;
-    struct bytes status; /* of the tenant from this event on; size 0: as it is */
-    bool usage;          /* some change is to a counter of group `usage` */
-    bool usage_changed;  /* out: and it changed a cell of one */
-    struct bytes row;    /* key of the tenant's status object, if `status` or `usage` */
-    struct fingerprint row_print;
-    uint32_t row_index;         /* apply's own */
     uint32_t missing_dimension; /* sets skipped */
     uint32_t missing_entity;    /* changes skipped */
     uint32_t bad_amount;        /* amounts taken as 0 */
-    size_t weight;              /* bytes it adds to a journal block at most */
+    bool usage;                 /* some change is to a counter of group `usage` */
+    bool usage_changed;         /* out: and it changed a cell of one */
     bool too_large;             /* an entity's sets are over ENTITY_KEYS_MAX: to be refused */
 };
 

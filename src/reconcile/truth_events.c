@@ -78,7 +78,7 @@ static void keep_changes(struct projection *projection, struct bytes key)
     for (uint32_t i = 0; i < projection->changes_count; i++) {
         struct change *change = &projection->changes[i];
         keep_own(change, key);
-        if (change->targets_count == 0 && change->entity.size == 0) continue;
+        if (change->targets_count == 0 && !change->entity) continue;
         projection->changes[kept++] = *change;
     }
     projection->changes_count = kept;

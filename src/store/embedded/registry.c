@@ -370,8 +370,11 @@ enum err registry_find(struct registry *registry, struct fingerprint print, stru
 void registry_stage(struct registry *registry, const struct read_key *keys, size_t count)
 {
     pthread_mutex_lock(&registry->lock);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (count - i > REGISTRY_PREFETCH)
+            recent_prefetch(&registry->staged, keys[i + REGISTRY_PREFETCH].print);
         if (keys[i].changed) recent_add(&registry->staged, keys[i].print, &keys[i].value);
+    }
     pthread_mutex_unlock(&registry->lock);
 }
 
