@@ -269,9 +269,12 @@ static enum err ask_errand(void *context, const struct api_errand_ask *asked, st
     return errand_ask(context, &ask, id_out, name_out, why_out);
 }
 
-static enum err list_errands(void *context, enum api_errand kind, struct buf *json_out)
+static enum err list_errands(void *context, const struct api_errand_page *asked,
+                             struct buf *json_out, struct buf *next_out)
 {
-    return errand_list(context, (enum errand_kind)kind, json_out);
+    const struct errand_page page = {
+        .kind = (enum errand_kind)asked->kind, .after = asked->after, .limit = asked->limit};
+    return errand_list(context, &page, json_out, next_out);
 }
 
 static enum err remove_errand(void *context, enum api_errand kind, struct bytes name)

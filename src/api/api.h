@@ -30,11 +30,19 @@ struct api_errand_ask {
     bool ids;
 };
 
+struct api_errand_page {
+    enum api_errand kind;
+    struct bytes after; /* from a `next_out`, or anything a caller made up; or none */
+    uint64_t limit;
+};
+
 /* All may wait for a commit or the disk. `why_out` may get a sentence when they fail. */
 struct api_errands {
     enum err (*ask)(void *context, const struct api_errand_ask *ask, struct buf *id_out,
                     struct buf *name_out, struct buf *why_out);
-    enum err (*list)(void *context, enum api_errand kind, struct buf *json_out);
+    /* JSON objects with commas between; `next_out` stays empty on the last page. */
+    enum err (*list)(void *context, const struct api_errand_page *page, struct buf *json_out,
+                     struct buf *next_out);
     enum err (*remove)(void *context, enum api_errand kind, struct bytes name);
     void *context;
 };

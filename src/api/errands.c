@@ -10,6 +10,7 @@
 
 #define JOB_ID_SIZE_MAX 32
 #define WHY_SIZE_MAX 512
+#define NEXT_SIZE_MAX 1024
 
 static const struct bytes list_names[] = {
     [API_BACKUP] = BYTES("{\"backups\":["),
@@ -94,17 +95,34 @@ static void run_list(struct call *call)
 {
     const struct api_config *config = &call->api->config;
     struct reply *reply = &call->exchange->reply;
+    struct buf next;
+    buf_init(&next, NEXT_SIZE_MAX);
     reply->status = 200;
     buf_add(&reply->body, list_names[kind_of(call)]);
-    enum err e = config->errands.list(config->errands.context, kind_of(call), &reply->body);
+    enum err e = config->errands.list(config->errands.context, call->plan, &reply->body, &next);
     if (e == ERR_OK)
-        reply_page_end(&reply->body, BYTES_NONE);
+        reply_page_end(&reply->body, next.size ? buf_bytes(&next) : BYTES_NONE);
     else
         exchange_error(call->exchange, e, NULL);
+    buf_release(&next);
 }
 
 enum request_verdict errands_list(struct call *call)
 {
+    static const struct field limit_field = {FIELD_PAGE_LIMIT};
+    enum request_verdict verdict;
+    struct params params;
+    struct field_value limit;
+    struct sentence why;
+    struct arena *arena = &call->exchange->arena;
+    struct api_errand_page *page = arena_zalloc(arena, sizeof *page);
+    if (!call_params(call, &params, &verdict)) return verdict;
+    enum err e = fields_from_params(&params, &limit_field, 1, &limit, &why);
+    if (e == ERR_OK) e = params_cursor(&params, arena, &page->after, &why);
+    if (e != ERR_OK) return call_refuse(call, e, why.text);
+    page->kind = kind_of(call);
+    page->limit = (uint64_t)limit.integer;
+    call->plan = page;
     return call_read(call, run_list);
 }
 

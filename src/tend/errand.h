@@ -45,8 +45,19 @@ MUST_USE enum err errand_ask(struct errands *errands, const struct errand_ask *a
 /* Any thread. The errand as a JSON object. ERR_NOT_FOUND: no errand has that id. */
 MUST_USE enum err errand_describe(struct errands *errands, struct bytes id, struct buf *json_out);
 
-/* Any thread. The backups or exports there are, as JSON objects with commas between. */
-MUST_USE enum err errand_list(struct errands *errands, enum errand_kind kind, struct buf *json_out);
+#define ERRAND_NEXT_SIZE_MAX (NAME_SIZE_MAX + 32)
+
+/* A page of what there is. */
+struct errand_page {
+    enum errand_kind kind;
+    struct bytes after; /* a `next` of before, or whatever a caller takes for one; or none */
+    uint64_t limit;
+};
+
+/* Any thread. Backups, oldest first, or exports, by name, as JSON objects with commas between.
+ * `next_out` says where the next page begins; empty: this was the last. */
+MUST_USE enum err errand_list(struct errands *errands, const struct errand_page *page,
+                              struct buf *json_out, struct buf *next_out);
 /* Any thread. ERR_NOT_FOUND; ERR_CONFLICT: it is in use. */
 MUST_USE enum err errand_remove(struct errands *errands, enum errand_kind kind, struct bytes name);
 

@@ -211,10 +211,33 @@ enum err errand_describe(struct errands *errands, struct bytes id, struct buf *j
     return e;
 }
 
-static bool list_backup(void *context, const char *name, const struct manifest *manifest)
+/* -- What there is ----------------------------------------------------------------------------- */
+
+struct listing {
+    const struct errand_page *page;
+    struct buf *json;
+    struct buf *next; /* key of the last one shown, while there may be more */
+    uint64_t count;
+    bool more;
+};
+
+enum placing { PLACE_BEFORE, PLACE_HERE, PLACE_AFTER };
+
+/* Where something is that sorts by `key`: before the page, on it or behind it. */
+static enum placing listing_place(struct listing *listing, struct bytes key)
 {
-    struct buf *json = context;
-    if (json->size && json->data[json->size - 1] == '}') buf_add_char(json, ',');
+    const struct errand_page *page = listing->page;
+    if (page->after.data && bytes_compare(key, page->after) <= 0) return PLACE_BEFORE;
+    listing->more = listing->count == page->limit;
+    if (listing->more) return PLACE_AFTER;
+    if (listing->count++) buf_add_char(listing->json, ',');
+    buf_reset(listing->next);
+    buf_add(listing->next, key);
+    return PLACE_HERE;
+}
+
+static void add_backup(struct buf *json, const char *name, const struct manifest *manifest)
+{
     buf_add(json, BYTES("{\"name\":"));
     buf_add_json(json, bytes_str(name));
     buf_addf(json, ",\"sequence\":\"%llu\",\"moment\":", (unsigned long long)manifest->sequence);
@@ -227,37 +250,57 @@ static bool list_backup(void *context, const char *name, const struct manifest *
     buf_addf(json, ",\"bytes\":\"%llu\",\"newBytes\":\"%llu\",\"files\":%zu}",
              (unsigned long long)manifest_bytes(manifest),
              (unsigned long long)manifest->copied_bytes, manifest->files.count);
-    return true;
+}
+
+/* Sorted as backup_list has them: by time, then by name. */
+static bool list_backup(void *context, const char *name, const struct manifest *manifest)
+{
+    struct listing *listing = context;
+    char key[ERRAND_NEXT_SIZE_MAX];
+    uint64_t time = (uint64_t)manifest->taken_ms ^ (UINT64_C(1) << 63); /* negative ones first */
+    snprintf(key, sizeof key, "%020llu %s", (unsigned long long)time, name);
+    enum placing placing = listing_place(listing, bytes_str(key));
+    if (placing == PLACE_HERE) add_backup(listing->json, name, manifest);
+    return placing != PLACE_AFTER;
+}
+
+static void add_export(struct buf *json, const char *name, const struct stat *file)
+{
+    buf_add(json, BYTES("{\"name\":"));
+    buf_add_json(json, bytes_str(name));
+    buf_addf(json, ",\"bytes\":\"%llu\",\"madeAt\":", (unsigned long long)file->st_size);
+    time_format_json(json, (int64_t)file->st_mtim.tv_sec * 1000);
+    buf_add_char(json, '}');
 }
 
 /* Exports are files; when they were made is the file's own time. */
-static enum err list_exports(const char *dir, struct buf *json)
+static enum err list_exports(const char *dir, struct listing *listing)
 {
     struct tree_list files = {0};
     char path[TREE_PATH_MAX];
     struct stat file;
     if (access(dir, F_OK) != 0) return ERR_OK;
     enum err e = tree_list_read(&files, dir);
-    bool first = true;
-    for (size_t i = 0; i < files.count && e == ERR_OK; i++) {
-        if (!backup_name_valid(bytes_str(files.files[i].path))) continue;
-        if (tree_path(path, dir, files.files[i].path) != ERR_OK || stat(path, &file) != 0) continue;
-        buf_add(json, first ? BYTES("{\"name\":") : BYTES(",{\"name\":"));
-        buf_add_json(json, bytes_str(files.files[i].path));
-        buf_addf(json, ",\"bytes\":\"%llu\",\"madeAt\":", (unsigned long long)file.st_size);
-        time_format_json(json, (int64_t)file.st_mtim.tv_sec * 1000);
-        buf_add_char(json, '}');
-        first = false;
+    for (size_t i = 0; i < files.count && e == ERR_OK && !listing->more; i++) {
+        const char *name = files.files[i].path;
+        if (!backup_name_valid(bytes_str(name))) continue;
+        if (tree_path(path, dir, name) != ERR_OK || stat(path, &file) != 0) continue;
+        if (listing_place(listing, bytes_str(name)) == PLACE_HERE)
+            add_export(listing->json, name, &file);
     }
     tree_list_release(&files);
     return e;
 }
 
-enum err errand_list(struct errands *errands, enum errand_kind kind, struct buf *json_out)
+enum err errand_list(struct errands *errands, const struct errand_page *page, struct buf *json_out,
+                     struct buf *next_out)
 {
-    if (kind == ERRAND_EXPORT) return list_exports(errands->exports, json_out);
-    must(kind == ERRAND_BACKUP);
-    return backup_list(errands->backups, list_backup, json_out);
+    struct listing listing = {.page = page, .json = json_out, .next = next_out};
+    must(page->kind == ERRAND_BACKUP || page->kind == ERRAND_EXPORT);
+    enum err e = page->kind == ERRAND_EXPORT ? list_exports(errands->exports, &listing)
+                                             : backup_list(errands->backups, list_backup, &listing);
+    if (!listing.more) buf_reset(next_out);
+    return e;
 }
 
 enum err errand_remove(struct errands *errands, enum errand_kind kind, struct bytes name)

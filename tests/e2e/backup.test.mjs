@@ -107,6 +107,27 @@ describe('a backup under load', () => {
         expectError(await admin.call('DELETE', '/api/admin/backups/idle-1'), 404, 'not_found');
     });
 
+    test('SPEC 3: the list is paged, by a cursor that need not be there any more', async () => {
+        const admin = adminOf(s);
+        for (const name of ['page-b', 'page-a']) await backedUp(admin, name);
+        const page = async (query) => (await admin.call('GET', `/api/admin/backups?${new URLSearchParams(query)}`)).body;
+        const all = (await backups(admin)).map((one) => one.name);
+        const names = [];
+        let after = '';
+        do {
+            const { backups: shown, next } = await page({ limit: 2, after });
+            assert.ok(shown.length <= 2);
+            names.push(...shown.map((one) => one.name));
+            after = next;
+        } while (after);
+        assert.deepEqual(names, all);
+        const first = await page({ limit: all.length - 1 });
+        await admin.call('DELETE', '/api/admin/backups/page-b');
+        assert.deepEqual((await page({ after: first.next })).backups.map((one) => one.name), ['page-a']);
+        expectError(await admin.call('GET', '/api/admin/backups?limit=0'), 400, 'invalid_request');
+        expectError(await admin.call('GET', '/api/admin/backups?after=!'), 400, 'invalid_request');
+    });
+
     test('names are names, never paths, each is used once, and only an admin may ask', async () => {
         const admin = adminOf(s);
         for (const name of ['../x', '.hidden', 'a/b', '', 'x'.repeat(241), 'x'.repeat(256), 5]) expectError(await backup(admin, name), 400, 'invalid_request');

@@ -277,6 +277,14 @@ describe('an export', () => {
         const admin = adminOf(source);
         const { body } = await admin.call('GET', '/api/admin/exports');
         assert.ok(body.exports.some((one) => one.name === 'packed.zst' && BigInt(one.bytes) > 0n), JSON.stringify(body));
+        const names = body.exports.map((one) => one.name);
+        const paged = [];
+        for (let after = ''; after !== null;) {
+            const page = (await admin.call('GET', `/api/admin/exports?limit=1&after=${after}`)).body;
+            paged.push(...page.exports.map((one) => one.name));
+            after = page.next;
+        }
+        assert.deepEqual(paged, names);
         assert.equal((await admin.call('DELETE', '/api/admin/exports/words.ndjson')).status, 200);
         expectError(await admin.call('DELETE', '/api/admin/exports/words.ndjson'), 404, 'not_found');
         expectError(await admin.call('POST', '/api/admin/exports', { body: { name: 'packed.zst' } }), 409, 'conflict');

@@ -184,6 +184,8 @@ const PROVOKED = [
     [400, 'stream', { target: `/api/stream/${TENANT}?dim.a=%zz` }],
     [404, 'asset', { parameters: { name: 'nothing.js' } }],
     [400, 'reconcileRequest', { body: { page: null } }],
+    [400, 'backupList', { target: '/api/admin/backups?limit=0' }],
+    [400, 'exportList', { target: '/api/admin/exports?after=!' }],
     [404, 'reconcileRequest', { parameters: { name: 'nothing' } }],
     [400, 'reconcileRun', { body: [] }],
     [404, 'reconcileRun', { parameters: { name: 'nothing' } }],
