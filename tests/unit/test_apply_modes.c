@@ -214,6 +214,20 @@ static void a_window_has_its_floor(void **state)
     assert_int_equal(net_at("w", "{}", 60, bucket), 0); /* it follows its window */
 }
 
+/* What the window has left may have been added minutes ago: a bucket that stopped at 0 of its own
+ * would leave the sum of all too high. */
+static void the_floor_is_the_windows_not_each_minutes(void **state)
+{
+    use(WINDOW("  floorAtZero: true\n  trailing: true\n"));
+    decider.now_ms = 10 * HOUR;
+    sent("E1", "up", "");
+    decider.now_ms += MINUTE;
+    sent("E2", "down", "");
+    expect_window(0, 10 * HOUR);
+    assert_int_equal(net_at("w", "{}", 60, 36000), 1);
+    assert_int_equal(net_at("w", "{}", 60, 36060), -1);
+}
+
 static void trailing_counts_by_the_minute_and_may_pass_below_zero(void **state)
 {
     struct cell cell;
@@ -332,6 +346,7 @@ int main(void)
         EVENT(S0_35_a_duplicate_does_not_restart_a_window),
         EVENT(S0_44_an_events_own_time_moves_no_window),
         EVENT(a_window_has_its_floor),
+        EVENT(the_floor_is_the_windows_not_each_minutes),
         EVENT(trailing_counts_by_the_minute_and_may_pass_below_zero),
         EVENT(series_go_by_the_events_own_time),
         EVENT(a_transition_safe_series_goes_by_each_events_own_time),

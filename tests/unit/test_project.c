@@ -276,6 +276,8 @@ static void A_38_S4_37_amounts_come_from_the_payload(void **state)
         {"{\"size\":null}", 0, false},
         {NULL, 0, false},
         {"{\"size\":-1}", 0, true},
+        {"{\"size\":-7}", 0, true},
+        {"{\"size\":-9223372036854775808}", 0, true},
         {"{\"size\":\"-1\"}", 0, true},
         {"{\"size\":1.5}", 0, true},
         {"{\"size\":1.0}", 0, true},

@@ -1,5 +1,6 @@
 /* test_rebuild.c -- a rebuild step by step: what it is made of, what it must not lose, and how it
  * ends (SPEC 7). */
+#include "core/cell.h"
 #include "support/rebuild_world.h"
 
 #define MOST "9223372036854775807"
@@ -213,6 +214,37 @@ static void the_old_generation_is_removed_and_nothing_else(void **state)
     assert_int_equal(net("b"), FEW);
 }
 
+static struct cell window_of(const char *name)
+{
+    struct bytes key =
+        rule_key(&heart->asks.arena, BYTES("acme"), bytes_str(name), generation(name), BYTES("{}"));
+    struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), WINDOW_DURATION};
+    struct cell cell;
+    assert_int_equal(heart->store->ops->get(heart->store, &ref, 0, READ_ALL, &cell), ERR_OK);
+    return cell;
+}
+
+/* An event a second for seventy: one window is over, ten events are in the next. */
+static void windows_are_rebuilt_by_the_time_of_arrival(void **state)
+{
+    (void)state;
+    enact("counters:\n- counterName: w\n  mode: windowed\n  window: 1m\n  trailing: true\n"
+          "  rules: [{on: up, op: increment}]\n");
+    events("E", 70);
+    struct cell before = window_of("w");
+    assert_int_equal(cell_triple(&before).net, 10);
+    assert_int_equal(before.start_ms, HEART_START_MS + 60 * 1000);
+    int64_t cells = heart_tenant_cells(heart);
+    assert_int_equal(ask_for("w"), ERR_OK);
+    steps();
+    assert_int_equal(generation("w"), 2);
+    struct cell after = window_of("w");
+    assert_true(cell_equal(&before, &after));
+    heart_wait_ms(heart, 10000);
+    steps();
+    assert_int_equal(heart_tenant_cells(heart), cells); /* the seconds of the trailing count, too */
+}
+
 /* It was measured against a journal that its own work made longer: half at the end. */
 static void progress_is_the_share_of_events_counted(void **state)
 {
@@ -296,6 +328,7 @@ int main(void)
         LAW(a_forced_rebuild_counts_what_is_retained_and_no_more),
         LAW(rules_that_change_meanwhile_start_it_anew),
         LAW(the_old_generation_is_removed_and_nothing_else),
+        LAW(windows_are_rebuilt_by_the_time_of_arrival),
         LAW(progress_is_the_share_of_events_counted),
         LAW(what_retention_let_go_of_cannot_be_counted_again),
         LAW(every_proposal_says_what_it_weighs),
