@@ -22,20 +22,33 @@ static void add_dimension_key(struct buf *key, struct bytes counter_key)
     dims_add_key(key, dimensions);
 }
 
-static void log_change(const struct event *event, const struct change *change)
+static void log_set(const struct event *event, const struct change *change,
+                    struct bytes counter_key)
 {
     static const char *const results[] = {[CHANGE_APPLIED] = "APPLIED",
                                           [CHANGE_CLAMPED] = "CLAMPED",
                                           [CHANGE_IGNORED] = "IGNORED_TRANSITION"};
     char room[DIMS_KEY_SIZE];
-    for (uint32_t i = 0; i < change->targets_count; i++) {
-        struct buf key = {.data = room, .capacity = sizeof room, .max = sizeof room};
-        add_dimension_key(&key, change->targets[i].key);
-        log_line(LOG_DEBUG, "counter change", LOG_KV("counterName", change->definition->name),
-                 LOG_KV("dimensionKey", buf_bytes(&key)), LOG_KV("eventId", event->id),
-                 LOG_KV("op", change->op == OP_DECREMENT ? "DEC" : "INC"),
-                 LOG_KV("result", results[change->result]));
+    struct buf key = {.data = room, .capacity = sizeof room, .max = sizeof room};
+    add_dimension_key(&key, counter_key);
+    log_line(LOG_DEBUG, "counter change", LOG_KV("counterName", change->definition->name),
+             LOG_KV("dimensionKey", buf_bytes(&key)), LOG_KV("eventId", event->id),
+             LOG_KV("op", change->op == OP_DECREMENT ? "DEC" : "INC"),
+             LOG_KV("result", results[change->result]));
+}
+
+/* A transition-safe decrement that counted did so under the sets its entity was switched on with,
+ * which need not be the event's. */
+static void log_change(const struct event *event, const struct change *change)
+{
+    const struct buf *told = change->entity ? change->entity->told : NULL;
+    if (!told || told->failed || change->result == CHANGE_IGNORED) {
+        for (uint32_t i = 0; i < change->targets_count; i++)
+            log_set(event, change, change->targets[i].key);
+        return;
     }
+    for (struct reader reader = reader_of(buf_bytes(told)); reader_left(&reader) > 0;)
+        log_set(event, change, read_sized(&reader));
 }
 
 /* What a projection that replaced ours changed is not known any more; it happens to the few events

@@ -13,6 +13,7 @@
 #include "api/call.h"
 #include "api/endpoints.h"
 #include "api/event_read.h"
+#include "base/log.h"
 #include "config.h"
 
 #define EVENT_JSON_SIZE 160 /* a common size, to guess how many there are */
@@ -76,6 +77,7 @@ static enum err project_event(struct reading *reading, struct sent_event *sent,
                                   .tenant = call->tenant,
                                   .payload = payload,
                                   .arena = &call->exchange->arena,
+                                  .tell = log_enabled(LOG_DEBUG),
                                   .memo = &reading->memo};
     sent->projection = project(&input, &sent->event);
     sent->event.projection = sent->projection;

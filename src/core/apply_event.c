@@ -275,6 +275,14 @@ static enum err find_targets(const struct apply *apply, const struct change *cha
     return apply->reads.objects[entity->index].switched == entity->ahead ? ERR_OK : ERR_BUSY;
 }
 
+/* The targets are the batch's and gone when somebody asks. */
+static void tell_former(const struct entity_state *entity)
+{
+    buf_reset(entity->told);
+    for (uint32_t i = 0; i < entity->former_count; i++)
+        buf_add_sized(entity->told, entity->former[i].key);
+}
+
 static enum err apply_change(struct apply *apply, const struct op *op, struct change *change)
 {
     struct step step = {
@@ -287,6 +295,7 @@ static enum err apply_change(struct apply *apply, const struct op *op, struct ch
         change->result = CHANGE_IGNORED;
         return ERR_OK;
     }
+    if (change->entity && change->entity->told) tell_former(change->entity);
     for (uint32_t i = 0; i < count && e == ERR_OK; i++)
         e = step_target(&step, &targets[i]);
     return e;

@@ -192,6 +192,15 @@ static void targets_fill(const struct projecting *self, struct change *change)
     }
 }
 
+/* For as many sets, and as long ones, as an entity's state may remember. */
+static struct buf *told_new(struct arena *arena)
+{
+    const size_t size = ENTITY_KEYS_MAX + RULES_SETS_MAX * VARINT_SIZE_MAX;
+    struct buf *told = arena_alloc(arena, sizeof *told);
+    *told = (struct buf){.data = arena_alloc(arena, size), .capacity = size, .max = size};
+    return told;
+}
+
 /* False: the event does not say which entity it is about. */
 static bool entity_fill(const struct projecting *self, struct change *change)
 {
@@ -206,6 +215,7 @@ static bool entity_fill(const struct projecting *self, struct change *change)
     entity->key =
         object_state_key(input->arena, input->tenant, definition->name, change->generation, json);
     entity->print = fingerprint_of(input->secret, entity->key);
+    if (input->tell && change->op == OP_DECREMENT) entity->told = told_new(input->arena);
     change->entity = entity;
     return true;
 }

@@ -33,6 +33,7 @@ struct entity_state {
     uint32_t former_count;
     struct target *former;      /* apply's own: the targets it was switched on under */
     const struct change *ahead; /* by this one of the same batch; NULL: before it */
+    struct buf *told; /* out, if it was asked for: the keys of `former`, each with its size */
 };
 
 /* One rule of one counter, set off by the event. What few changes have is apart: a large batch is
@@ -90,6 +91,7 @@ struct project_input {
     uint32_t generation;           /* of `only` */
     const struct json_value *payload;
     struct arena *arena;       /* of the projection */
+    bool tell;                 /* make room for `told`, which is for people to read */
     struct project_memo *memo; /* all zero at first; or NULL */
 };
 

@@ -5,6 +5,7 @@ import { describe, test } from 'node:test';
 
 import { expectError, UNAUTHORIZED } from './support/expect.mjs';
 import { eventually } from './support/pace.mjs';
+import { dimensionKey, rulesServer } from './support/rules.mjs';
 import { runTally, serverFor, TOTAL } from './support/server.mjs';
 import { SECRET, tokenFor } from './support/tokens.mjs';
 
@@ -173,6 +174,32 @@ describe('the log at level debug', () => {
         await server.call('POST', t.path('x', 'increment'), { token: 'not-a-token-but-long-enough', body: TOTAL });
         for (const line of server.stderr.trimEnd().split('\n').filter(Boolean)) JSON.parse(line);
         for (const secret of [SECRET, t.token, 'not-a-token-but-long-enough']) assert.ok(!server.stderr.includes(secret));
+    });
+});
+
+describe('what events did, at level debug', () => {
+    const { server, tenant } = rulesServer(`counters:
+  - counterName: open
+    dimensions: [room]
+    transition: { entity: [who] }
+    rules: [{ on: enter, op: increment }, { on: leave, op: decrement }]
+`, { settings: { 'log.level': 'debug' } });
+
+    test('SPEC 10: a transition-safe decrement names the set it counted under, not the event\'s', async () => {
+        const t = tenant();
+        await t.send('enter', { who: 'w', room: 'a' });
+        await t.send('leave', { who: 'w', room: 'b' });
+        await t.send('leave', { who: 'w', room: 'b' });
+        const lines = await eventually('three lines', async () => {
+            const found = server.stderr.split('\n').slice(0, -1).map((line) => JSON.parse(line)).filter((line) => line.msg === 'counter change');
+            return found.length === 3 && found;
+        });
+        assert.deepEqual(lines.map(({ op, result, dimensionKey: key }) => [op, result, key]), [
+            ['INC', 'APPLIED', dimensionKey({ room: 'a' })],
+            ['DEC', 'APPLIED', dimensionKey({ room: 'a' })],
+            ['DEC', 'IGNORED_TRANSITION', dimensionKey({ room: 'b' })],
+        ]);
+        assert.equal(await t.net('open', { room: 'a' }), 0);
     });
 });
 
