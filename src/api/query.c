@@ -60,13 +60,11 @@ static enum err read_query(struct call *call, const struct json_value *object,
     struct json_value values[ARRAY_COUNT(kind_names)];
     unsigned found = 0;
     unsigned kind = 0;
-    if (object->type == JSON_OBJECT) {
-        json_pick(object, kind_names, ARRAY_COUNT(kind_names), values);
-        for (unsigned i = 0; i < ARRAY_COUNT(kind_names); i++) {
-            if (values[i].type == JSON_ABSENT || values[i].type == JSON_NULL) continue;
-            kind = i;
-            found++;
-        }
+    json_pick(object, kind_names, ARRAY_COUNT(kind_names), values);
+    for (unsigned i = 0; i < ARRAY_COUNT(kind_names); i++) {
+        if (values[i].type == JSON_ABSENT || values[i].type == JSON_NULL) continue;
+        kind = i;
+        found++;
     }
     if (found != 1 || values[kind].type != JSON_OBJECT) {
         snprintf(why->text, sizeof why->text,
