@@ -1,6 +1,7 @@
 // growth.mjs -- `make bench-growth`: how tally's cost grows, one curve each.
 //
 //   ids        events/s against event ids remembered, 1 to 50 million         (about 5 minutes)
+//   sustained  the same beside PostgreSQL, until both remember 30 million     (15 minutes, in one go)
 //   clients    latency and rate against connections, 1 to 1024                (1 minute)
 //   ranges     time of a sumRange against the length of its range             (1 minute)
 //   restart    time from kill -9 to ready against cells, up to 10 million     (5 minutes)
@@ -19,8 +20,8 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, wr
 import path from 'node:path';
 import { promisify } from 'node:util';
 
-import { BATCH, events } from './loads.mjs';
-import { ROOT, Tally } from './peers.mjs';
+import { BATCH, eventBatch, events, EVENT_TABLES, pgbench } from './loads.mjs';
+import { Postgres, ROOT, Tally } from './peers.mjs';
 import { curve } from './plot.mjs';
 import { intoDocs } from './tell.mjs';
 
@@ -85,17 +86,17 @@ class Curve {
   }
 
   /** A server on this curve's data; `anew`: on none. Stopped when `use` is done. */
-  async server(use, anew = false) {
-    const directory = path.join(this.directory, 'tally');
+  async server(use, anew = false, Peer = Tally) {
+    const directory = path.join(this.directory, Peer.name.toLowerCase());
     if (anew) rmSync(directory, { recursive: true, force: true });
-    const tally = new Tally(directory);
-    running.add(tally);
+    const peer = new Peer(directory);
+    running.add(peer);
     try {
-      await tally.start();
-      return await use(tally);
+      await peer.start();
+      return await use(peer);
     } finally {
-      await tally.stop();
-      running.delete(tally);
+      await peer.stop();
+      running.delete(peer);
     }
   }
 }
@@ -157,6 +158,39 @@ const CURVES = {
       c.finish({ result: `the last three steps run at ${ratio.toFixed(2)} of the first tenth; filters take ${filter.toFixed(1)} bytes of memory an id`,
         ratio, must: 'at 50 million at least 0.7 of 1 million', met: ratio >= 0.7 });
     });
+  },
+
+  // In turns: PostgreSQL for a while, then tally until it has as many ids. What one of them does in the
+  // background disturbs the other, as it would disturb itself.
+  async sustained() {
+    const c = new Curve('sustained', { title: 'exactly-once events over 30 million ids', x: 'million ids', y: 'events/s',
+      lines: [{ key: 'y', label: 'tally' }, { key: 'postgres', label: 'PostgreSQL' }] });
+    c.report.points = [];
+    const goal = QUICK ? 3e6 : 30e6;
+    const all = { tally: { ops: 0, seconds: 0 }, postgres: { ops: 0, seconds: 0 } };
+    const count = (who, { ops, seconds }) => {
+      all[who].ops += ops;
+      all[who].seconds += seconds;
+    };
+    const turn = async (tally, postgres) => {
+      const theirs = await pgbench(postgres, { scripts: [eventBatch(BATCH)], connections: 2, seconds: QUICK ? 10 : 60, each: BATCH });
+      count('postgres', theirs);
+      const before = { ...all.tally };
+      do count('tally', await events(tally, { connections: 4, seconds: QUICK ? 1 : 2 }));
+      while (all.tally.ops < all.postgres.ops);
+      const rates = { y: (all.tally.ops - before.ops) / (all.tally.seconds - before.seconds), postgres: theirs.ops / theirs.seconds };
+      c.add({ x: all.postgres.ops / 1e6, ...rates },
+        `${(all.postgres.ops / 1e6).toFixed(1)} million ids: tally ${number(rates.y)} events/s, PostgreSQL ${number(rates.postgres)}: ${(rates.y / rates.postgres).toFixed(2)} x`);
+    };
+    await c.server((tally) => c.server(async (postgres) => {
+      await postgres.sql(EVENT_TABLES);
+      while (all.postgres.ops < goal && !c.over()) await turn(tally, postgres);
+    }, true, Postgres), true);
+    if (all.postgres.ops < goal) return;
+    const ratio = all.tally.ops / all.tally.seconds / (all.postgres.ops / all.postgres.seconds);
+    const last = c.points.at(-1);
+    c.finish({ result: `${number(all.tally.ops / all.tally.seconds)} events/s over all, ${ratio.toFixed(2)} x PostgreSQL; at the end ${(last.y / last.postgres).toFixed(2)} x`,
+      ratio, must: '8 x PostgreSQL over 30 million', met: ratio >= 8 });
   },
 
   async clients() {
@@ -304,7 +338,7 @@ async function main() {
 }
 
 for (const signal of ['SIGINT', 'SIGTERM']) {
-  process.on(signal, () => Promise.allSettled([...running].map((tally) => tally.stop())).then(() => process.exit(1)));
+  process.on(signal, () => Promise.allSettled([...running].map((peer) => peer.stop())).then(() => process.exit(1)));
 }
 await main().catch((error) => {
   console.error(`bench-growth: ${error.message}`);
