@@ -115,8 +115,24 @@ class Peer {
     quietly(() => writeFileSync(`/proc/${this.pid ?? this.child.pid}/clear_refs`, '5'));
   }
 
+  #tell(signal) {
+    const pid = this.pid ?? this.child.pid;
+    for (const each of [pid, ...childrenOf(pid)]) quietly(() => process.kill(each, signal));
+  }
+
+  /** Runs `use` while this one stands still, with all it has left to do in the background. */
+  async frozenWhile(use) {
+    this.#tell('SIGSTOP');
+    try {
+      return await use();
+    } finally {
+      this.#tell('SIGCONT');
+    }
+  }
+
   async stop(signal = 'SIGTERM') {
     if (!this.child || this.child.exitCode !== null) return;
+    this.#tell('SIGCONT');
     this.child.kill(signal);
     const late = setTimeout(() => this.child.kill('SIGKILL'), 15000);
     await this.exited;
