@@ -204,12 +204,14 @@ static bool put_id(void *context, struct bytes key, struct bytes value)
     return e == ERR_OK && put(exporting, &id);
 }
 
-static void put_event_id(void *context, struct fingerprint print)
+/* From a run; a newer one may have a newer record of it. */
+static void put_event_id(void *context, struct id_span span, struct fingerprint print)
 {
     struct exporting *exporting = context;
     struct id_entry entry;
     if (exporting->err != ERR_OK) return;
-    exporting->err = id_runs_find(exporting->ids, print, &entry);
+    span.last = UINT64_MAX;
+    exporting->err = id_runs_find(exporting->ids, span, print, &entry);
     if (exporting->err != ERR_OK) return;
     put(exporting, &(struct port_record){.kind = PORT_ID,
                                          .print = print,

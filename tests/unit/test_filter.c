@@ -44,16 +44,34 @@ static struct fingerprint nth(uint64_t n)
     return (struct fingerprint){hash_mix(2 * n + 1), hash_mix(2 * n + 2)};
 }
 
+/* The set the nth id is from. */
+static uint64_t set_of(uint64_t n)
+{
+    return n / 10 + 1;
+}
+
 static void add_range(struct filter_chain *chain, uint64_t from, uint64_t to)
 {
     for (uint64_t i = from; i < to; i++)
-        filter_chain_add(chain, nth(i));
+        filter_chain_add(chain, (struct id_span){set_of(i), set_of(i)}, nth(i));
+}
+
+/* By a filter that has its set too: elsewhere nobody would look. */
+static bool is_found(const struct filter_chain *chain, uint64_t n)
+{
+    uint64_t filters = filter_chain_ask(chain, nth(n));
+    for (uint32_t i = 0; i < FILTER_COUNT_MAX; i++) {
+        if (!(filters >> i & 1)) continue;
+        struct id_span span = filter_chain_span(chain, i);
+        if (span.first <= set_of(n) && set_of(n) <= span.last) return true;
+    }
+    return false;
 }
 
 static void expect_all(const struct filter_chain *chain, uint64_t to)
 {
     for (uint64_t i = 0; i < to; i++)
-        assert_true(filter_chain_may_contain(chain, nth(i)));
+        assert_true(is_found(chain, i));
 }
 
 static void start_again(struct world *world)
@@ -73,7 +91,7 @@ static double false_positives(const struct filter_chain *chain)
     const uint64_t from = 1ull << 40, count = 200000;
     uint64_t wrong = 0;
     for (uint64_t i = from; i < from + count; i++)
-        wrong += filter_chain_may_contain(chain, nth(i));
+        wrong += filter_chain_ask(chain, nth(i)) != 0;
     return (double)wrong / (double)count;
 }
 
@@ -83,7 +101,7 @@ static void an_empty_chain_contains_nothing(void **state)
 {
     struct world *world = *state;
     for (uint64_t i = 0; i < 1000; i++)
-        assert_false(filter_chain_may_contain(&world->chain, nth(i)));
+        assert_false(filter_chain_ask(&world->chain, nth(i)));
 }
 
 static void law_1_what_was_added_is_found_through_many_filters(void **state)
@@ -94,6 +112,47 @@ static void law_1_what_was_added_is_found_through_many_filters(void **state)
     assert_int_equal(world->chain.count, 3);
     assert_int_equal(world->chain.ids, count);
     expect_all(&world->chain, count);
+}
+
+static void expect_span(const struct filter_chain *chain, uint32_t index, uint64_t first,
+                        uint64_t last)
+{
+    struct id_span span = filter_chain_span(chain, index);
+    assert_int_equal(span.first, first);
+    assert_int_equal(span.last, last);
+}
+
+static void a_filter_names_no_more_than_the_sets_of_its_ids(void **state)
+{
+    struct world *world = *state;
+    const uint64_t first = FILTER_IDS_FIRST, second = 5 * FILTER_IDS_FIRST;
+    uint64_t complete_to;
+    add_range(&world->chain, 0, second + 1);
+    filter_chain_add(&world->chain, ID_SPAN_NONE, nth(1ull << 50)); /* in no run */
+    for (int i = 0; i < 2; i++) {
+        expect_span(&world->chain, 0, 1, set_of(first - 1));
+        expect_span(&world->chain, 1, set_of(first), set_of(second - 1));
+        expect_span(&world->chain, 2, set_of(second), set_of(second));
+        assert_int_equal(filter_chain_save(&world->chain, &world->files, 1), ERR_OK);
+        assert_int_equal(load(world, &complete_to), ERR_OK);
+    }
+}
+
+/* Most of them lie in a filter that was opened after the last one that has a file. */
+static void the_tail_keeps_its_sets_across_a_load(void **state)
+{
+    struct world *world = *state;
+    const uint64_t saved = FILTER_IDS_FIRST, count = saved + FILTER_TAIL_MAX / 2;
+    uint64_t complete_to;
+    add_range(&world->chain, 0, saved);
+    assert_int_equal(filter_chain_save(&world->chain, &world->files, 1), ERR_OK);
+    filter_chain_add(&world->chain, (struct id_span){2, 2}, nth(count)); /* an old one again */
+    add_range(&world->chain, saved, count);
+    assert_int_equal(filter_chain_save(&world->chain, &world->files, 2), ERR_OK);
+    assert_int_equal(world->chain.saved_count, 1);
+    assert_int_equal(load(world, &complete_to), ERR_OK);
+    expect_all(&world->chain, count);
+    assert_true(filter_chain_span(&world->chain, 1).first <= 2);
 }
 
 static void S1_57_a_full_filter_is_wrong_less_than_once_in_500(void **state)
@@ -115,7 +174,7 @@ static void a_filter_filled_in_key_order_is_as_good(void **state)
     for (uint64_t i = 0; i < 5 * FILTER_IDS_FIRST; i++) {
         struct fingerprint print = nth(i);
         print.high = (i << 41) | (print.high & 0x1ffffffffffull);
-        filter_chain_add(&world->chain, print);
+        filter_chain_add(&world->chain, ID_SPAN_ALL, print);
     }
     assert_true(false_positives(&world->chain) < 0.004); /* two full ones */
 }
@@ -431,6 +490,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_empty_chain_contains_nothing),
         TEST(law_1_what_was_added_is_found_through_many_filters),
+        TEST(a_filter_names_no_more_than_the_sets_of_its_ids),
+        TEST(the_tail_keeps_its_sets_across_a_load),
         TEST(S1_57_a_full_filter_is_wrong_less_than_once_in_500),
         TEST(a_filter_filled_in_key_order_is_as_good),
         TEST(S1_57_a_full_chain_takes_two_bytes_an_id),

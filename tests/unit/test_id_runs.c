@@ -86,7 +86,8 @@ static enum err add(uint64_t from, uint64_t to, uint64_t later)
         entries[n - from] = nth(n, n + later);
     qsort(entries, to - from, sizeof *entries, by_print);
     struct feed feed = {entries, to - from};
-    enum err e = id_runs_add(runs, feed_next, &feed);
+    uint64_t set = 0;
+    enum err e = id_runs_add(runs, feed_next, &feed, &set);
     free(entries);
     return e;
 }
@@ -94,7 +95,7 @@ static enum err add(uint64_t from, uint64_t to, uint64_t later)
 static void expect(uint64_t n, uint64_t sequence)
 {
     struct id_entry got, wanted = nth(n, sequence);
-    assert_int_equal(id_runs_find(runs, wanted.print, &got), ERR_OK);
+    assert_int_equal(id_runs_find(runs, ID_SPAN_ALL, wanted.print, &got), ERR_OK);
     assert_true(got.sequence == sequence && got.first_seen_ms == wanted.first_seen_ms &&
                 got.check == wanted.check);
 }
@@ -105,7 +106,8 @@ static void expect_range(uint64_t from, uint64_t to, uint64_t later)
     for (uint64_t n = from; n < to; n++)
         expect(n, n + later);
     for (uint64_t n = to; n < to + 100; n++)
-        assert_int_equal(id_runs_find(runs, nth(n + (1ull << 40), 0).print, &got), ERR_NOT_FOUND);
+        assert_int_equal(id_runs_find(runs, ID_SPAN_ALL, nth(n + (1ull << 40), 0).print, &got),
+                         ERR_NOT_FOUND);
 }
 
 static void add_sets(unsigned count)
@@ -138,6 +140,29 @@ static void ids_of_every_run_are_found_and_no_others(void **state)
     expect_range(0, 3 * SET_IDS, 1);
 }
 
+static bool is_in(uint64_t n, uint64_t first, uint64_t last)
+{
+    struct id_entry got;
+    enum err e = id_runs_find(runs, (struct id_span){first, last}, nth(n, 0).print, &got);
+    assert_true(e == ERR_OK || e == ERR_NOT_FOUND);
+    return e == ERR_OK;
+}
+
+static void only_runs_of_the_sets_asked_for_are_searched(void **state)
+{
+    (void)state;
+    add_sets(3);
+    const uint64_t second = SET_IDS; /* an id of set 2 */
+    assert_true(is_in(second, 2, 2) && is_in(second, 1, 2) && is_in(second, 2, 3));
+    assert_false(is_in(second, 1, 1) || is_in(second, 3, 3));
+    assert_false(is_in(second, ID_SPAN_NONE.first, ID_SPAN_NONE.last));
+    for (unsigned i = 3; i < 16; i++)
+        assert_int_equal(add(i * SET_IDS, (i + 1) * SET_IDS, 1), ERR_OK);
+    merge_all();
+    for (uint64_t n = 0; n < 16 * SET_IDS; n += SET_IDS / 2)
+        assert_true(is_in(n, n / SET_IDS + 1, n / SET_IDS + 1)); /* wherever it lies now */
+}
+
 static void runs_of_any_size_have_their_first_and_last_id(void **state)
 {
     (void)state;
@@ -157,13 +182,14 @@ static void ids_that_share_their_first_half_are_told_apart(void **state)
     for (uint64_t i = 0; i < 500; i++)
         entries[i] = (struct id_entry){.print = {2 * i, i < 450 ? 1000 : 2000}, .sequence = i + 1};
     struct feed feed = {entries, 500};
-    assert_int_equal(id_runs_add(runs, feed_next, &feed), ERR_OK);
+    uint64_t set;
+    assert_int_equal(id_runs_add(runs, feed_next, &feed, &set), ERR_OK);
     for (uint64_t i = 0; i < 500; i++) {
         struct id_entry got;
-        assert_int_equal(id_runs_find(runs, entries[i].print, &got), ERR_OK);
+        assert_int_equal(id_runs_find(runs, ID_SPAN_ALL, entries[i].print, &got), ERR_OK);
         assert_int_equal(got.sequence, i + 1);
         struct fingerprint beside = {2 * i + 1, entries[i].print.high};
-        assert_int_equal(id_runs_find(runs, beside, &got), ERR_NOT_FOUND);
+        assert_int_equal(id_runs_find(runs, ID_SPAN_ALL, beside, &got), ERR_NOT_FOUND);
     }
 }
 
@@ -265,12 +291,12 @@ static void a_damaged_page_is_an_error_not_an_unknown_id(void **state)
     struct id_entry got;
     unsigned errors = 0;
     for (uint64_t n = 0; n < SET_IDS; n++)
-        errors += id_runs_find(runs, nth(n, 0).print, &got) == ERR_STORAGE;
+        errors += id_runs_find(runs, ID_SPAN_ALL, nth(n, 0).print, &got) == ERR_STORAGE;
     assert_true(errors >= 113);
     for (unsigned i = 0; i < 7; i++)
         assert_int_equal(add((i + 1) * SET_IDS, (i + 2) * SET_IDS, 1), ERR_OK);
     merge_all(); /* refuses, and stops trying */
-    assert_int_equal(id_runs_find(runs, nth(SET_IDS, 0).print, &got), ERR_OK);
+    assert_int_equal(id_runs_find(runs, ID_SPAN_ALL, nth(SET_IDS, 0).print, &got), ERR_OK);
 }
 
 static void damage_to_head_or_index_and_a_missing_run_refuse_to_open(void **state)
@@ -295,8 +321,9 @@ struct seen {
     uint64_t count;
 };
 
-static void count_one(void *context, struct fingerprint print)
+static void count_one(void *context, struct id_span span, struct fingerprint print)
 {
+    (void)span;
     (void)print;
     ((struct seen *)context)->count++;
 }
@@ -322,6 +349,7 @@ int main(void)
         TEST(runs_of_any_size_have_their_first_and_last_id),
         TEST(ids_that_share_their_first_half_are_told_apart),
         TEST(merging_makes_few_files_and_loses_nothing),
+        TEST(only_runs_of_the_sets_asked_for_are_searched),
         TEST(sets_may_come_while_others_are_merged),
         TEST(the_newest_record_of_an_id_wins),
         TEST(a_crash_anywhere_in_a_merge_loses_nothing),

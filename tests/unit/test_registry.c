@@ -200,6 +200,21 @@ static void a_replaced_record_stays_replaced_in_the_state(void **state)
     expect_record(world, 8, 9);
 }
 
+/* Both records of an event's id lie in runs, and two filters know it. */
+static void of_an_id_in_two_filters_the_newest_record_is_found(void **state)
+{
+    struct world *world = *state;
+    const uint64_t plain = 42;
+    publish_range(world, 0, 6 * SEAL);
+    checkpoint(world, 6 * SEAL);
+    stage(world, plain, 1000);
+    registry_publish(world->registry, 1000);
+    checkpoint(world, 1000);
+    expect_record(world, plain, 1000);
+    restart(world, 0);
+    expect_record(world, plain, 1000);
+}
+
 static void a_failed_write_back_loses_nothing(void **state)
 {
     struct world *world = *state;
@@ -240,6 +255,7 @@ int main(void)
         TEST(law_3_what_a_reopened_state_forgot_is_written_again),
         TEST(law_3_a_set_written_again_does_not_hide_a_newer_one),
         TEST(a_replaced_record_stays_replaced_in_the_state),
+        TEST(of_an_id_in_two_filters_the_newest_record_is_found),
         TEST(a_failed_write_back_loses_nothing),
     };
     return cmocka_run_group_tests_name("registry", tests, NULL, NULL);

@@ -151,15 +151,16 @@ struct id_comparison {
     const char *how;
 };
 
-static void compare_id(void *context, struct fingerprint print)
+static void compare_id(void *context, struct id_span span, struct fingerprint print)
 {
     struct id_comparison *ids = context;
     struct comparison *comparison = ids->comparison;
     struct id_entry mine;
     struct id_entry other;
     char key[RECORD_KEY_SIZE];
-    enum err e = id_runs_find(ids->mine, print, &mine);
-    enum err found = id_runs_find(ids->other, print, &other);
+    span.last = UINT64_MAX; /* a newer run may have a newer record of it */
+    enum err e = id_runs_find(ids->mine, span, print, &mine);
+    enum err found = id_runs_find(ids->other, ID_SPAN_ALL, print, &other);
     if (ids->values) comparison->rows++;
     record_key_put(key, print);
     if (e != ERR_OK || (found != ERR_OK && found != ERR_NOT_FOUND))

@@ -66,6 +66,8 @@ static struct filter *filter_chain_open(struct filter_chain *chain)
         .blocks = filter_blocks_new(block_count),
         .block_count = block_count,
         .ids_max = ids_max,
+        .first = ID_SPAN_NONE.first,
+        .last = ID_SPAN_NONE.last,
     };
     atomic_store_explicit(&chain->count, count + 1, memory_order_release);
     return &chain->filters[count];
@@ -74,6 +76,14 @@ static struct filter *filter_chain_open(struct filter_chain *chain)
 static struct filter_block *filter_block_of(const struct filter *filter, struct fingerprint print)
 {
     return &filter->blocks[(unsigned __int128)print.low * filter->block_count >> 64];
+}
+
+static void filter_widen(struct filter *filter, struct id_span span)
+{
+    if (span.first < atomic_load_explicit(&filter->first, memory_order_relaxed))
+        atomic_store_explicit(&filter->first, span.first, memory_order_relaxed);
+    if (span.last > atomic_load_explicit(&filter->last, memory_order_relaxed))
+        atomic_store_explicit(&filter->last, span.last, memory_order_relaxed);
 }
 
 /* Only one thread adds, so no word is changed between its load and its store. */
@@ -98,9 +108,11 @@ static bool filter_block_has(const struct filter_block *block, uint64_t bits)
     return all;
 }
 
-void filter_chain_add(struct filter_chain *chain, struct fingerprint print)
+void filter_chain_add(struct filter_chain *chain, struct id_span span, struct fingerprint print)
 {
-    filter_add(filter_chain_open(chain), print);
+    struct filter *filter = filter_chain_open(chain);
+    filter_widen(filter, span);
+    filter_add(filter, print);
     chain->ids++;
     if (chain->tail_count < FILTER_TAIL_MAX) chain->tail[chain->tail_count] = print;
     if (chain->tail_count <= FILTER_TAIL_MAX) chain->tail_count++;
@@ -113,12 +125,22 @@ void filter_chain_prefetch(const struct filter_chain *chain, struct fingerprint 
         __builtin_prefetch(filter_block_of(&chain->filters[i], print));
 }
 
-bool filter_chain_may_contain(const struct filter_chain *chain, struct fingerprint print)
+uint64_t filter_chain_ask(const struct filter_chain *chain, struct fingerprint print)
 {
+    uint64_t filters = 0;
     uint32_t count = atomic_load_explicit(&chain->count, memory_order_acquire);
-    for (uint32_t i = count; i-- > 0;)
-        if (filter_block_has(filter_block_of(&chain->filters[i], print), print.high)) return true;
-    return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct filter_block *block = filter_block_of(&chain->filters[i], print);
+        filters |= (uint64_t)filter_block_has(block, print.high) << i;
+    }
+    return filters;
+}
+
+struct id_span filter_chain_span(const struct filter_chain *chain, uint32_t index)
+{
+    const struct filter *filter = &chain->filters[index];
+    return (struct id_span){atomic_load_explicit(&filter->first, memory_order_relaxed),
+                            atomic_load_explicit(&filter->last, memory_order_relaxed)};
 }
 
 uint64_t filter_chain_bytes(const struct filter_chain *chain)

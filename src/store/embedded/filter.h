@@ -2,7 +2,9 @@
  *
  * A fingerprint's bits all lie in one 64-byte block, one in each of its eight words. Each filter
  * is made for a number of ids at 16 bits each; a full one is sealed and a larger one opened, so
- * the chain stays short and no id is ever hashed again.
+ * the chain stays short and no id is ever hashed again. Ids come in the order of their sets
+ * (id_runs.h), so each filter stands for a few neighbouring ones and says which: who is sent to the
+ * runs by it looks only there.
  *
  * One thread adds, saves and loads; any thread may ask meanwhile. Who needs to find an id that
  * another thread added orders the two by its own lock.
@@ -17,6 +19,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "store/embedded/id_run.h"
 #include "store/embedded/io.h"
 
 #ifdef TALLY_SMALL_WORLD
@@ -28,7 +31,7 @@
 #define FILTER_IDS_CALM (16u << 20) /* ...to here, then a quarter of what there is at a time */
 #define FILTER_TAIL_MAX (32u << 10)
 #endif
-#define FILTER_COUNT_MAX 64u /* tens of thousands of millions of ids */
+#define FILTER_COUNT_MAX 64u /* tens of thousands of millions of ids; a bit each */
 
 struct filter_block {
     _Atomic uint64_t words[8];
@@ -39,7 +42,9 @@ struct filter {
     uint64_t block_count;
     uint64_t ids_max;
     uint64_t ids;
-    uint64_t ids_saved; /* as in its file; 0: no file */
+    uint64_t ids_saved;     /* as in its file; 0: no file */
+    _Atomic uint64_t first; /* every id of a run is from a set of this span */
+    _Atomic uint64_t last;
 };
 
 struct filter_chain {
@@ -58,10 +63,14 @@ MUST_USE struct filter_block *filter_blocks_new(uint64_t block_count);
 void filter_chain_init(struct filter_chain *chain);
 void filter_chain_release(struct filter_chain *chain);
 
-void filter_chain_add(struct filter_chain *chain, struct fingerprint print);
+/* `span`: where in the runs the id is; ID_SPAN_NONE if it is in none. */
+void filter_chain_add(struct filter_chain *chain, struct id_span span, struct fingerprint print);
 /* A hint that `print` is about to be added or asked for. */
 void filter_chain_prefetch(const struct filter_chain *chain, struct fingerprint print);
-bool filter_chain_may_contain(const struct filter_chain *chain, struct fingerprint print);
+/* A bit for each filter that may contain it, the newest the highest; 0: was never added. */
+uint64_t filter_chain_ask(const struct filter_chain *chain, struct fingerprint print);
+/* The sets among which the ids of a filter lie. */
+struct id_span filter_chain_span(const struct filter_chain *chain, uint32_t index);
 uint64_t filter_chain_bytes(const struct filter_chain *chain);
 
 /* Where a chain is kept. `identity` names the state it belongs to. */

@@ -2,8 +2,9 @@
  *
  *   filter-<n>   magic, format, n, ids, ids_max, block count, checksum of the blocks, checksum of
  *                the header; then the blocks. A sealed filter is written once.
- *   filters      magic, format, identity, complete_to, how many filters, how many in the tail; the
- *                ids in each filter; the tail's fingerprints; checksum of it all.
+ *   filters      magic, format, how many filters, identity, complete_to, how many in the tail;
+ *                first and last set of the tail; ids, first and last set of each filter; the
+ *                tail's fingerprints; checksum of it all.
  *
  * Each is written beside, synced and renamed, the list last. A filter file may be newer than the
  * list: bits are only ever added, so what the list says of it still holds. */
@@ -18,9 +19,13 @@
 
 #define FILTER_MAGIC 0x7265746c69665954ull
 #define FILTER_LIST_MAGIC 0x737265746c696654ull
-#define FILTER_FORMAT 1u
+#define FILTER_FORMAT 2u
 #define FILTER_HEAD_SIZE 64u
-#define FILTER_LIST_HEAD_SIZE 40u
+#define FILTER_LIST_HEAD_SIZE 56u
+#define FILTER_LIST_ENTRY_SIZE 24u
+#define FILTER_LIST_SIZE_MAX                                             \
+    (FILTER_LIST_HEAD_SIZE + FILTER_LIST_ENTRY_SIZE * FILTER_COUNT_MAX + \
+     FILTER_TAIL_MAX * sizeof(struct fingerprint) + 8)
 #define FILTER_PATH_MAX 4096
 #define FILTER_LIST_NAME "filters"
 
@@ -111,20 +116,48 @@ static enum err filter_save(struct filter *filter, uint32_t index, const struct 
     return e;
 }
 
+/* The tail's ids are in the filter that was open when it was begun, or in later ones. */
+static struct id_span filter_tail_span(const struct filter_chain *chain)
+{
+    struct id_span span = ID_SPAN_NONE;
+    uint32_t count = atomic_load_explicit(&chain->count, memory_order_relaxed);
+    for (uint32_t i = chain->saved_count ? chain->saved_count - 1 : 0; i < count; i++) {
+        struct id_span here = filter_chain_span(chain, i);
+        if (here.first < span.first) span.first = here.first;
+        if (here.last > span.last) span.last = here.last;
+    }
+    return span;
+}
+
+static void filter_span_put(struct buf *list, struct id_span span)
+{
+    buf_add_fixed64(list, span.first);
+    buf_add_fixed64(list, span.last);
+}
+
+static struct id_span filter_span_get(struct reader *reader)
+{
+    struct id_span span = {.first = read_fixed64(reader)};
+    span.last = read_fixed64(reader);
+    return span;
+}
+
 static enum err filter_list_save(const struct filter_chain *chain, const struct filter_files *files,
                                  uint64_t complete_to)
 {
     struct buf list;
-    buf_init(&list, FILTER_LIST_HEAD_SIZE + 8 * (FILTER_COUNT_MAX + 1) +
-                        FILTER_TAIL_MAX * sizeof *chain->tail);
+    buf_init(&list, FILTER_LIST_SIZE_MAX);
     buf_add_fixed64(&list, FILTER_LIST_MAGIC);
     buf_add_u32(&list, FILTER_FORMAT);
     buf_add_u32(&list, chain->saved_count);
     buf_add_fixed64(&list, files->identity);
     buf_add_fixed64(&list, complete_to);
     buf_add_fixed64(&list, chain->tail_count);
-    for (uint32_t i = 0; i < chain->saved_count; i++)
+    filter_span_put(&list, filter_tail_span(chain));
+    for (uint32_t i = 0; i < chain->saved_count; i++) {
         buf_add_fixed64(&list, chain->filters[i].ids_saved);
+        filter_span_put(&list, filter_chain_span(chain, i));
+    }
     buf_add(&list, bytes_of(chain->tail, chain->tail_count * sizeof *chain->tail));
     buf_add_fixed64(&list, hash_checksum(buf_bytes(&list)));
     must(!list.failed);
@@ -210,9 +243,10 @@ static enum err filter_load_open(const struct filter_files *files, int fd, uint3
     return e;
 }
 
-/* The list was written after the file, so a file with fewer ids is not the one it speaks of. */
+/* The list was written after the file, so a file with fewer ids is not the one it speaks of. One
+ * with more has ids that the list does not vouch for; they are added again, with their sets. */
 static enum err filter_load(struct filter_chain *chain, const struct filter_files *files,
-                            uint64_t ids_listed)
+                            uint64_t ids_listed, struct id_span span)
 {
     uint32_t index = chain->count;
     char name[32];
@@ -224,6 +258,8 @@ static enum err filter_load(struct filter_chain *chain, const struct filter_file
     e = filter_load_open(files, fd, index, &filter);
     files->io->ops->close(files->io, fd);
     if (e) return e;
+    filter.first = span.first;
+    filter.last = span.last;
     chain->filters[index] = filter;
     chain->ids += filter.ids;
     atomic_store(&chain->count, index + 1);
@@ -243,8 +279,8 @@ static enum err filter_list_check(const struct filter_files *files, struct bytes
     read_fixed64(&reader); /* complete_to */
     uint64_t tail_count = read_fixed64(&reader);
     if (count > FILTER_COUNT_MAX || tail_count > FILTER_TAIL_MAX) return ERR_CORRUPT;
-    size_t expected =
-        FILTER_LIST_HEAD_SIZE + 8 * (size_t)count + tail_count * sizeof(struct fingerprint);
+    size_t expected = FILTER_LIST_HEAD_SIZE + FILTER_LIST_ENTRY_SIZE * (size_t)count +
+                      tail_count * sizeof(struct fingerprint);
     return size == expected ? ERR_OK : ERR_CORRUPT;
 }
 
@@ -259,15 +295,17 @@ static enum err filter_list_apply(struct filter_chain *chain, const struct filte
     read_bytes(&reader, 8);
     *complete_to_out = read_fixed64(&reader);
     uint64_t tail_count = read_fixed64(&reader);
+    struct id_span tail_span = filter_span_get(&reader);
     for (uint32_t i = 0; i < count; i++) {
-        e = filter_load(chain, files, read_fixed64(&reader));
+        uint64_t ids = read_fixed64(&reader);
+        e = filter_load(chain, files, ids, filter_span_get(&reader));
         if (e) return e;
     }
     chain->saved_count = count;
     for (uint64_t i = 0; i < tail_count; i++) {
         struct fingerprint print = {.low = read_fixed64(&reader)};
         print.high = read_fixed64(&reader);
-        filter_chain_add(chain, print);
+        filter_chain_add(chain, tail_span, print);
     }
     return ERR_OK;
 }
@@ -275,13 +313,11 @@ static enum err filter_list_apply(struct filter_chain *chain, const struct filte
 static enum err filter_list_read(const struct filter_files *files, char **list_out,
                                  size_t *size_out)
 {
-    const size_t size_max = FILTER_LIST_HEAD_SIZE + 8 * (FILTER_COUNT_MAX + 1) +
-                            FILTER_TAIL_MAX * sizeof(struct fingerprint);
     int fd;
     enum err e = filter_file_open(files, FILTER_LIST_NAME, false, &fd);
     if (e) return e;
-    *list_out = must_alloc(size_max);
-    int64_t got = files->io->ops->read(files->io, fd, *list_out, size_max, 0);
+    *list_out = must_alloc(FILTER_LIST_SIZE_MAX);
+    int64_t got = files->io->ops->read(files->io, fd, *list_out, FILTER_LIST_SIZE_MAX, 0);
     files->io->ops->close(files->io, fd);
     *size_out = got < 0 ? 0 : (size_t)got;
     return got < 0 ? ERR_STORAGE : ERR_OK;

@@ -33,6 +33,15 @@ struct id_entry {
     uint32_t check;
 };
 
+/* Sets of ids, counted from 1 in the order they were sealed: `first` to `last`, both included. */
+struct id_span {
+    uint64_t first;
+    uint64_t last;
+};
+
+#define ID_SPAN_ALL ((struct id_span){1, UINT64_MAX})
+#define ID_SPAN_NONE ((struct id_span){UINT64_MAX, 0})
+
 /* Where runs are kept. `identity` names the state they belong to. */
 struct id_files {
     struct io *io;

@@ -142,12 +142,18 @@ enum err id_runs_open(struct id_runs **runs_out, const struct id_files *files)
 
 /* -- Finding and adding ------------------------------------------------------------------------ */
 
-enum err id_runs_find(struct id_runs *runs, struct fingerprint print, struct id_entry *entry_out)
+static bool run_meets(const struct id_run *run, struct id_span span)
+{
+    return run->first <= span.last && run->last >= span.first;
+}
+
+enum err id_runs_find(struct id_runs *runs, struct id_span span, struct fingerprint print,
+                      struct id_entry *entry_out)
 {
     enum err e = ERR_NOT_FOUND;
     pthread_rwlock_rdlock(&runs->lock);
     for (size_t i = runs->count; i-- > 0 && e == ERR_NOT_FOUND;)
-        e = id_run_find(runs->runs[i], print, entry_out);
+        if (run_meets(runs->runs[i], span)) e = id_run_find(runs->runs[i], print, entry_out);
     pthread_rwlock_unlock(&runs->lock);
     return e == ERR_OK || e == ERR_NOT_FOUND ? e : ERR_STORAGE;
 }
@@ -170,7 +176,7 @@ static enum err open_new(const struct id_runs *runs, uint64_t first, uint64_t la
     return e == ERR_OK ? ERR_OK : ERR_STORAGE;
 }
 
-enum err id_runs_add(struct id_runs *runs, id_next_fn *next, void *context)
+enum err id_runs_add(struct id_runs *runs, id_next_fn *next, void *context, uint64_t *set_out)
 {
     struct id_writer writer;
     struct id_entry entry;
@@ -185,6 +191,7 @@ enum err id_runs_add(struct id_runs *runs, id_next_fn *next, void *context)
     pthread_rwlock_wrlock(&runs->lock);
     list_insert(runs, runs->count, run);
     pthread_rwlock_unlock(&runs->lock);
+    *set_out = set;
     return ERR_OK;
 }
 
@@ -356,7 +363,7 @@ static enum err scan_run(const struct id_run *run, id_visit_fn *visit, void *con
     enum err e;
     id_cursor_init(&cursor, run);
     while ((e = id_cursor_next(&cursor, &entry)) == ERR_OK)
-        visit(context, entry.print);
+        visit(context, (struct id_span){run->first, run->last}, entry.print);
     id_cursor_release(&cursor);
     return e == ERR_NOT_FOUND ? ERR_OK : ERR_STORAGE;
 }

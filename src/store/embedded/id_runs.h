@@ -18,22 +18,26 @@ struct id_runs;
 MUST_USE enum err id_runs_open(struct id_runs **runs_out, const struct id_files *files);
 void id_runs_free(struct id_runs *runs); /* may be NULL */
 
-/* Any thread. ERR_NOT_FOUND or ERR_STORAGE. The newest record of an id is found. */
-MUST_USE enum err id_runs_find(struct id_runs *runs, struct fingerprint print,
+/* Looks only into runs that hold any set of `span`. Any thread. ERR_NOT_FOUND or ERR_STORAGE. The
+ * newest record of an id is found. */
+MUST_USE enum err id_runs_find(struct id_runs *runs, struct id_span span, struct fingerprint print,
                                struct id_entry *entry_out);
 
 /* The rest is for one thread at a time. */
 
-/* A new run of what `next` gives, in order, until it says false. Durable when it returns. */
+/* A new run of what `next` gives, in order, until it says false: the set `*set_out`. Durable when
+ * it returns. */
 typedef bool id_next_fn(void *context, struct id_entry *entry_out);
-MUST_USE enum err id_runs_add(struct id_runs *runs, id_next_fn *next, void *context);
+MUST_USE enum err id_runs_add(struct id_runs *runs, id_next_fn *next, void *context,
+                              uint64_t *set_out);
 
 /* A step of merging, if there is something to merge; true: call again. Errors are its own affair:
  * what was there before is still there, and it is tried again when the next run comes. */
 bool id_runs_merge(struct id_runs *runs);
 
-/* Every id of runs with any later sequence than `after`, and some more. */
-typedef void id_visit_fn(void *context, struct fingerprint print);
+/* Every id of runs with any later sequence than `after`, and some more, from the oldest run to the
+ * newest; `span` is what its run holds. */
+typedef void id_visit_fn(void *context, struct id_span span, struct fingerprint print);
 MUST_USE enum err id_runs_scan(struct id_runs *runs, uint64_t after, id_visit_fn *visit,
                                void *context);
 

@@ -95,7 +95,7 @@ static void registry_seal(struct registry *registry)
 {
     struct set *set = registry->active;
     set->at = SET_SEALED;
-    set->run_written = false;
+    set->run = 0;
     set->newer = NULL;
     set->older = registry->newest;
     if (set->older)
@@ -155,14 +155,14 @@ static bool registry_scan_id(void *context, struct bytes key, struct bytes value
     if (record_key_get(key, &print)) return true; /* nobody can ask for it */
     if (!scan->all && record_decode(value, &record) == ERR_OK && record.sequence <= scan->after)
         return true;
-    filter_chain_add(&scan->registry->chain, print);
+    filter_chain_add(&scan->registry->chain, ID_SPAN_NONE, print);
     return true;
 }
 
-static void registry_scan_run(void *context, struct fingerprint print)
+static void registry_scan_run(void *context, struct id_span span, struct fingerprint print)
 {
     struct registry *registry = context;
-    filter_chain_add(&registry->chain, print);
+    filter_chain_add(&registry->chain, span, print);
 }
 
 static enum err registry_scan(struct registry *registry, bool all, uint64_t after)
@@ -281,11 +281,19 @@ static bool registry_find_recent(struct registry *registry, struct fingerprint p
     return found;
 }
 
-static enum err registry_find_run(struct registry *registry, struct fingerprint print,
-                                  struct key_record *record_out)
+/* For each filter that knows the id, the newest first, only among that filter's sets: a mistake of
+ * one costs a page or two and not a page of every run. */
+static enum err registry_find_run(struct registry *registry, uint64_t filters,
+                                  struct fingerprint print, struct key_record *record_out)
 {
     struct id_entry entry;
-    enum err e = id_runs_find(registry->runs, print, &entry);
+    enum err e = ERR_NOT_FOUND;
+    while (filters && e == ERR_NOT_FOUND) {
+        uint32_t newest = 63 - (uint32_t)__builtin_clzll(filters);
+        e = id_runs_find(registry->runs, filter_chain_span(&registry->chain, newest), print,
+                         &entry);
+        filters ^= 1ull << newest;
+    }
     if (e) return e;
     *record_out = (struct key_record){.sequence = entry.sequence,
                                       .first_seen_ms = entry.first_seen_ms,
@@ -295,12 +303,13 @@ static enum err registry_find_run(struct registry *registry, struct fingerprint 
     return ERR_OK;
 }
 
-static enum err registry_find_stored(struct registry *registry, struct fingerprint print,
-                                     struct arena *arena, struct key_record *record_out)
+static enum err registry_find_stored(struct registry *registry, uint64_t filters,
+                                     struct fingerprint print, struct arena *arena,
+                                     struct key_record *record_out)
 {
     char key[RECORD_KEY_SIZE];
     struct buf value;
-    enum err e = registry_find_run(registry, print, record_out);
+    enum err e = registry_find_run(registry, filters, print, record_out);
     if (e != ERR_NOT_FOUND) return e;
     record_key_put(key, print);
     buf_init(&value, REGISTRY_VALUE_MAX);
@@ -314,8 +323,9 @@ static enum err registry_find_stored(struct registry *registry, struct fingerpri
 static enum err registry_find_old(struct registry *registry, struct fingerprint print,
                                   struct arena *arena, struct key_record *record_out)
 {
-    if (!filter_chain_may_contain(&registry->chain, print)) return ERR_NOT_FOUND;
-    enum err e = registry_find_stored(registry, print, arena, record_out);
+    uint64_t filters = filter_chain_ask(&registry->chain, print);
+    if (filters == 0) return ERR_NOT_FOUND;
+    enum err e = registry_find_stored(registry, filters, print, arena, record_out);
     atomic_fetch_add_explicit(&registry->lookups, 1, memory_order_relaxed);
     if (e == ERR_NOT_FOUND)
         atomic_fetch_add_explicit(&registry->lookups_empty, 1, memory_order_relaxed);
@@ -430,12 +440,14 @@ void registry_replay(struct registry *registry, struct fingerprint print,
 
 /* ---- writing back; under `write_lock` ---- */
 
-static void registry_add_to_filters(struct registry *registry, const struct recent *records)
+static void registry_add_to_filters(struct registry *registry, const struct set *set)
 {
+    const struct recent *records = &set->records;
+    struct id_span span = set->run ? (struct id_span){set->run, set->run} : ID_SPAN_NONE;
     for (size_t i = records->first; i < records->count; i++) {
         if (i + REGISTRY_PREFETCH < records->count)
             filter_chain_prefetch(&registry->chain, records->entries[i + REGISTRY_PREFETCH].print);
-        filter_chain_add(&registry->chain, records->entries[i].print);
+        filter_chain_add(&registry->chain, span, records->entries[i].print);
     }
 }
 
@@ -467,7 +479,7 @@ static void registry_settle(struct registry *registry)
 {
     struct set *set;
     while ((set = registry_oldest(registry)) && set_fate(registry, set) == STATE_FLUSHED) {
-        registry_add_to_filters(registry, &set->records);
+        registry_add_to_filters(registry, set);
         registry_drop_oldest(registry);
     }
     if (!set || set_fate(registry, set) != STATE_LOST) return;

@@ -91,12 +91,11 @@ static enum err set_put(struct set *set, struct state *state, struct set_walk *w
 /* Once: a run outlives whatever becomes of the state, and must not come to lie over newer ones. */
 static enum err set_write_run(struct set *set, struct id_runs *runs, const uint32_t *order)
 {
-    if (set->run_written) return ERR_OK;
+    if (set->run) return ERR_OK;
     struct set_walk walk = {.records = &set->records, .order = order, .plain = true};
     crash_point("registry.ingest.before");
-    enum err e = id_runs_add(runs, set_walk_plain, &walk);
+    enum err e = id_runs_add(runs, set_walk_plain, &walk, &set->run);
     crash_point("registry.ingest.after");
-    set->run_written = !e;
     return e;
 }
 

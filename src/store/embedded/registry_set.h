@@ -22,7 +22,7 @@ struct set {
     struct set *newer;
     enum set_at at;         /* these are the tender's */
     struct state_mark mark; /* of SET_WRITTEN */
-    bool run_written;       /* its plain ids are in a run, for good */
+    uint64_t run;           /* the set its plain ids are in the runs as, for good; 0: in none yet */
 };
 
 /* Writes a sealed set: it is SET_WRITTEN or SET_INGESTED then. ERR_STORAGE: it is still sealed. */
