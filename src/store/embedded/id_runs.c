@@ -20,7 +20,7 @@
 #define MERGE_FAN 2u
 #define MERGE_STEP 64u
 #else
-#define MERGE_FAN 4u
+#define MERGE_FAN 8u
 #define MERGE_STEP (64u << 10) /* ids: 2.3 MB, some milliseconds */
 #endif
 
@@ -34,6 +34,7 @@ struct merge_input {
 struct merge {
     struct id_writer writer;
     struct merge_input *inputs; /* oldest first; NULL: no merge is under way */
+    uint64_t *heads;            /* `high` of each one's next id, side by side to be searched */
     size_t count;
 };
 
@@ -223,10 +224,12 @@ static size_t merge_width(const struct id_runs *runs)
     return alike >= MERGE_FAN ? runs->count : 0;
 }
 
-static enum err input_step(struct merge_input *input)
+static enum err input_step(struct merge *merge, size_t index)
 {
+    struct merge_input *input = &merge->inputs[index];
     enum err e = id_cursor_next(&input->cursor, &input->entry);
     input->ended = e == ERR_NOT_FOUND;
+    merge->heads[index] = input->ended ? UINT64_MAX : input->entry.print.high;
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
@@ -235,6 +238,7 @@ static void merge_end(struct merge *merge)
     for (size_t i = 0; i < merge->count; i++)
         id_cursor_release(&merge->inputs[i].cursor);
     free(merge->inputs);
+    free(merge->heads);
     merge->inputs = NULL;
 }
 
@@ -243,35 +247,44 @@ static enum err merge_begin(struct id_runs *runs, size_t width)
     struct merge *merge = &runs->merge;
     struct id_run **oldest = runs->runs + runs->count - width;
     merge->inputs = must_calloc(width, sizeof *merge->inputs);
+    merge->heads = must_calloc(width, sizeof *merge->heads);
     merge->count = width;
     id_writer_begin(&merge->writer, &runs->files, MERGE_BESIDE, oldest[0]->first, last_set(runs));
     enum err e = ERR_OK;
     for (size_t i = 0; i < width; i++)
         id_cursor_init(&merge->inputs[i].cursor, oldest[i]);
     for (size_t i = 0; i < width && e == ERR_OK; i++)
-        e = input_step(&merge->inputs[i]);
+        e = input_step(merge, i);
     return e;
 }
 
-/* The input with the lowest id, of equal ones the newest; NULL at the end. */
-static struct merge_input *merge_lowest(const struct merge *merge)
+static bool input_precedes(const struct merge_input *input, const struct merge_input *other)
 {
-    struct merge_input *lowest = NULL;
-    for (size_t i = merge->count; i-- > 0;) {
-        struct merge_input *input = &merge->inputs[i];
-        if (input->ended) continue;
-        if (!lowest || record_compare(input->entry.print, lowest->entry.print) < 0) lowest = input;
+    if (input->ended || other->ended) return !input->ended;
+    return record_compare(input->entry.print, other->entry.print) < 0;
+}
+
+/* The input with the lowest id, of equal ones the newest; NULL at the end. */
+static const struct merge_input *merge_lowest(const struct merge *merge)
+{
+    size_t lowest = merge->count - 1;
+    for (size_t i = lowest; i-- > 0;) {
+        if (merge->heads[i] > merge->heads[lowest]) continue;
+        if (merge->heads[i] < merge->heads[lowest] ||
+            input_precedes(&merge->inputs[i], &merge->inputs[lowest]))
+            lowest = i;
     }
-    return lowest;
+    return merge->inputs[lowest].ended ? NULL : &merge->inputs[lowest];
 }
 
 /* Past `print`, in every input that has it. */
 static enum err merge_pass(struct merge *merge, struct fingerprint print)
 {
     for (size_t i = 0; i < merge->count; i++) {
-        struct merge_input *input = &merge->inputs[i];
-        if (input->ended || !fingerprint_equal(input->entry.print, print)) continue;
-        enum err e = input_step(input);
+        const struct merge_input *input = &merge->inputs[i];
+        if (merge->heads[i] != print.high || input->ended) continue;
+        if (!fingerprint_equal(input->entry.print, print)) continue;
+        enum err e = input_step(merge, i);
         if (e != ERR_OK) return e;
     }
     return ERR_OK;
@@ -280,7 +293,7 @@ static enum err merge_pass(struct merge *merge, struct fingerprint print)
 static enum err merge_some(struct merge *merge, bool *ended_out)
 {
     for (unsigned i = 0; i < MERGE_STEP; i++) {
-        struct merge_input *lowest = merge_lowest(merge);
+        const struct merge_input *lowest = merge_lowest(merge);
         *ended_out = lowest == NULL;
         if (!lowest) return ERR_OK;
         struct fingerprint print = lowest->entry.print;
