@@ -63,6 +63,7 @@ struct queue *queue_new(const struct queue_limits *limits)
     struct queue *queue = must_calloc(1, sizeof *queue);
     queue->limits = *limits;
     if (!limits->tenant_bytes_max) queue->limits.tenant_bytes_max = limits->bytes_max;
+    if (!limits->batch_ops) queue->limits.batch_ops = UINT32_MAX;
     pthread_mutex_init(&queue->lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -269,11 +270,18 @@ static bool take_first(struct queue *queue, struct fifo *fifo, struct slice *sli
     return true;
 }
 
-/* The sync lane's share of a batch: at most half while the other lane waits, and no more than what
- * leaves room for what is owed. */
+static uint32_t batch_enough(const struct queue *queue, uint32_t ops_max)
+{
+    return queue->limits.batch_ops < ops_max ? queue->limits.batch_ops : ops_max;
+}
+
+/* The sync lane's share of a batch: at most half while the other lane waits (of one op, every other
+ * time), and no more than what leaves room for what is owed. */
 static uint32_t sync_share(const struct queue *queue, uint32_t ops_max)
 {
-    uint32_t share = queue->waiting_ops && ops_max > 1 ? ops_max / 2 : ops_max;
+    uint32_t enough = batch_enough(queue, ops_max);
+    bool shared = queue->waiting_ops && (enough > 1 || queue->owed);
+    uint32_t share = shared ? enough / 2 : enough;
     uint32_t left = queue->owed < ops_max ? ops_max - queue->owed : 0;
     return share < left ? share : left;
 }
@@ -337,7 +345,8 @@ static uint32_t take_batched(struct queue *queue, struct slice *slices, uint32_t
     uint32_t count = 0;
     struct tenant *held = NULL;
     struct tenant *stuck = NULL; /* another one, passed over since anybody gave */
-    while (queue->ring_first && queue->ring_first != stuck && *ops_out < ops_max) {
+    uint32_t enough = batch_enough(queue, ops_max);
+    while (queue->ring_first && queue->ring_first != stuck && *ops_out < enough) {
         struct tenant *tenant = ring_take(queue);
         uint32_t given = take_turn(queue, tenant, slices + count, ops_max - *ops_out);
         for (uint32_t i = 0; i < given; i++)

@@ -18,6 +18,7 @@ struct queue_limits {
     size_t bytes_max;        /* memory held by all jobs */
     size_t batch_weight_max; /* sum of op->weight in one batch; 0: any */
     size_t tenant_bytes_max; /* by one tenant's batched jobs; 0: as much as there is */
+    uint32_t batch_ops;      /* nothing more joins a batch that has so many; 0: any */
 };
 
 struct queue *queue_new(const struct queue_limits *limits);
@@ -36,8 +37,9 @@ void queue_wake(struct queue *queue);
 /* Whether fewer than `ops_max` wait, but some, and none of them for a batch of its own. */
 bool queue_is_small(struct queue *queue, uint32_t ops_max);
 
-/* Fills `slices` with up to `ops_max` ops in the order they are to be judged and returns how many
- * slices. Jobs marked `whole` come whole. Does not wait. */
+/* Fills `slices` with ops in the order they are to be judged and returns how many slices: about
+ * `limits.batch_ops`, and up to `ops_max` where jobs marked `whole`, which come whole, need it.
+ * Does not wait. */
 uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max);
 
 /* The job is answered: gives its places back. */

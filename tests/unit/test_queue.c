@@ -90,6 +90,61 @@ static int teardown(void **state)
     return 0;
 }
 
+/* ---- small batches ---- */
+
+static void start_small(uint32_t batch_ops)
+{
+    const struct queue_limits limits = {.ops_max = 1000,
+                                        .tenant_ops_max = 800,
+                                        .sync_ops_max = 100,
+                                        .bytes_max = 10000,
+                                        .batch_ops = batch_ops};
+    queue_free(queue);
+    queue = queue_new(&limits);
+}
+
+static void nothing_joins_a_batch_that_has_enough(void **state)
+{
+    start_small(10);
+    push("t", 'a', 8);
+    push("t", 'b', 8);
+    push("u", 'c', 1);
+    assert_string_equal(take(100), "a0+8 b0+8");
+    assert_string_equal(take(100), "c0+1");
+}
+
+static void a_whole_job_may_be_larger_than_enough(void **state)
+{
+    start_small(10);
+    push("t", 'a', 5);
+    push_whole("t", 'b', 95);
+    push_whole("u", 'c', 96);
+    assert_string_equal(take(100), "a0+5 b0+95");
+    assert_string_equal(take(100), "c0+96");
+    push_sync('s', 60, true);
+    assert_string_equal(take(100), "s0+60");
+}
+
+static void sync_jobs_leave_others_half_of_enough(void **state)
+{
+    start_small(10);
+    push("t", 'a', 20);
+    push_sync('s', 20, false);
+    assert_string_equal(take(100), "s0+5 a0+20");
+    assert_string_equal(take(100), "s5+10");
+    assert_string_equal(take(100), "s15+5");
+}
+
+static void where_one_is_enough_the_lanes_take_turns(void **state)
+{
+    start_small(1);
+    push_sync('s', 3, false);
+    push("t", 'a', 1);
+    assert_string_equal(take(100), "s0+1");
+    assert_string_equal(take(100), "a0+1");
+    assert_string_equal(take(100), "s1+1");
+}
+
 /* ---- weights ---- */
 
 static struct job *push_heavy(const char *tenant, char name, uint32_t count, size_t weight)
@@ -548,6 +603,10 @@ static void gathering_ends_when_enough_came_or_in_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        FAIR(nothing_joins_a_batch_that_has_enough),
+        FAIR(a_whole_job_may_be_larger_than_enough),
+        FAIR(sync_jobs_leave_others_half_of_enough),
+        FAIR(where_one_is_enough_the_lanes_take_turns),
         FAIR(a_batch_holds_so_much_weight),
         FAIR(what_is_heavier_than_a_batch_goes_first_in_one),
         FAIR(a_whole_job_is_weighed_whole),

@@ -1,8 +1,8 @@
 /* id_runs.h -- event ids for ever: sorted files, the newest last, merged as they become many.
  *
  * Each sealed set of ids becomes a run (id_run.h). Runs of like size are merged, eight to one, so
- * each id is written once for every eightfold of ids there are, and a lookup of a known id reads one
- * page a run. Merging is done in steps of some milliseconds by the thread that tends, beside
+ * each id is written once for every eightfold of ids there are, and a lookup of a known id reads
+ * one page a run. Merging is done in steps of some milliseconds by the thread that tends, beside
  * everything else; one that is cut short costs nothing but its own work.
  *
  * RocksDB did this before, for records of any size and kind: up to 1.8 us of CPU an id in
