@@ -63,8 +63,11 @@ static enum err filter_file_fill(const struct filter_files *files, int fd, struc
 {
     struct io *io = files->io;
     if (io->ops->write(io, fd, head.data, head.size, 0) < 0) return ERR_STORAGE;
-    if (body.size && io->ops->write(io, fd, body.data, body.size, head.size) < 0)
-        return ERR_STORAGE;
+    for (size_t at = 0; at < body.size; at += IO_PIECE) {
+        size_t size = body.size - at < IO_PIECE ? body.size - at : IO_PIECE;
+        if (io->ops->write(io, fd, body.data + at, size, head.size + at) < 0) return ERR_STORAGE;
+        if (at + size < body.size && io->ops->sync(io, fd)) return ERR_STORAGE;
+    }
     return io->ops->sync(io, fd) ? ERR_STORAGE : ERR_OK;
 }
 

@@ -106,16 +106,16 @@ struct id_writer {
     size_t starts_capacity;
     char *buffer;
     uint64_t written; /* pages, the head among them */
+    size_t unsynced;  /* bytes of those */
     uint32_t records; /* in the page being filled */
     enum err err;     /* the first that failed: nothing more is done */
 };
 
 void id_writer_begin(struct id_writer *writer, const struct id_files *files, const char *beside,
                      uint64_t first, uint64_t last);
-/* In the order of record_compare, each id once. */
+/* In the order of record_compare, each id once. What is written is synced in pieces, so that the
+ * end need not wait for it all. */
 void id_writer_add(struct id_writer *writer, const struct id_entry *entry);
-/* Has what was written so far on its way to the disk, so that the end need not wait for it all. */
-void id_writer_sync(struct id_writer *writer);
 /* Durable and named when it returns ERR_OK. Else there is no such run. Ends the writer. */
 MUST_USE enum err id_writer_finish(struct id_writer *writer);
 void id_writer_abandon(struct id_writer *writer);

@@ -301,7 +301,6 @@ static enum err merge_some(struct merge *merge, bool *ended_out)
         enum err e = merge_pass(merge, print);
         if (e != ERR_OK) return e;
     }
-    id_writer_sync(&merge->writer);
     return merge->writer.err;
 }
 

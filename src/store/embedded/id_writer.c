@@ -57,12 +57,21 @@ static void page_close(struct id_writer *writer)
     put_u64(page, hash_checksum(bytes_of(page + 8, ID_RUN_PAGE - 8)));
 }
 
+static void sync_written(struct id_writer *writer)
+{
+    struct io *io = writer->files->io;
+    if (writer->err == ERR_OK && io->ops->sync(io, writer->fd) < 0) writer->err = ERR_STORAGE;
+    writer->unsynced = 0;
+}
+
 /* Writes the pages that are full. */
 static void flush(struct id_writer *writer)
 {
     uint64_t pages = writer->pages + 1 - writer->written;
     write_at(writer, writer->buffer, pages * ID_RUN_PAGE, writer->written * ID_RUN_PAGE);
     writer->written += pages;
+    writer->unsynced += pages * ID_RUN_PAGE;
+    if (writer->unsynced >= IO_PIECE) sync_written(writer);
 }
 
 static void page_open(struct id_writer *writer, uint64_t start)
@@ -89,12 +98,6 @@ void id_writer_add(struct id_writer *writer, const struct id_entry *entry)
     put_u32(at + 32, entry->check);
     writer->count++;
     if (entry->sequence > writer->sequence_max) writer->sequence_max = entry->sequence;
-}
-
-void id_writer_sync(struct id_writer *writer)
-{
-    struct io *io = writer->files->io;
-    if (writer->err == ERR_OK && io->ops->sync(io, writer->fd) < 0) writer->err = ERR_STORAGE;
 }
 
 static void write_ends(struct id_writer *writer)
@@ -136,7 +139,7 @@ enum err id_writer_finish(struct id_writer *writer)
     page_close(writer);
     flush(writer);
     write_ends(writer);
-    id_writer_sync(writer);
+    sync_written(writer);
     if (writer->fd >= 0 && io->ops->close(io, writer->fd) < 0) writer->err = ERR_STORAGE;
     writer->fd = -1;
     enum err e = writer->err == ERR_OK ? rename_it(writer) : writer->err;

@@ -11,6 +11,9 @@
 #include <stdint.h>
 
 #define IO_ALIGN 4096u /* of offsets, sizes and memory for files opened `direct` */
+/* Files written beside the journal are synced after each so many bytes: what its own sync may find
+ * ahead of it at the disk. */
+#define IO_PIECE (2u << 20)
 
 struct io;
 
