@@ -93,9 +93,10 @@ const peerOf = (peers, contestant) => peers.find((peer) => (peer.id ?? peer.name
 async function runRow(row, peers) {
   const contestants = Object.keys(row.run).filter((name) => peerOf(peers, name));
   const rounds = Object.fromEntries(contestants.map((name) => [name, []]));
-  for (let round = 0; round < ROUNDS; round++) {
+  const all = ROUNDS * (row.rounds ?? 1);
+  for (let round = 0; round < all; round++) {
     for (const name of contestants) {
-      progress(`${row.title}: round ${round + 1} of ${ROUNDS}, ${NAMES[name]}`);
+      progress(`${row.title}: round ${round + 1} of ${all}, ${NAMES[name]}`);
       rounds[name].push(await measure(row, name, peerOf(peers, name)));
     }
   }
