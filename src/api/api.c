@@ -148,10 +148,14 @@ static void api_turn_end(void *context, unsigned loop_index)
     loop->turn_ops = 0;
 }
 
+static int64_t took_ns(const struct exchange *exchange)
+{
+    return exchange->ended_ns - exchange->started_ns;
+}
+
 static void count_http(unsigned route, const struct exchange *exchange)
 {
-    int64_t took_ns = exchange->ended_ns - exchange->started_ns;
-    metrics_http(route, exchange->reply.status, (double)took_ns * 1e-9);
+    metrics_http(route, exchange->reply.status, (double)took_ns(exchange) * 1e-9);
 }
 
 static void api_refused(void *context, struct exchange *exchange)
@@ -169,8 +173,7 @@ static void api_ended(void *context, struct exchange *exchange)
     if (call->stream) streams_ended(call->stream);
     rules_release(call->rules);
     if (call->charged) shares_discharge(api->shares, call->tenant, call->charged);
-    int64_t took_ns = exchange->ended_ns - exchange->started_ns;
-    if (activity_is_watched(api->activity)) activity_count(api->activity, call, took_ns);
+    if (activity_is_watched(api->activity)) activity_count(api->activity, call, took_ns(exchange));
 }
 
 static void api_closed(void *context, struct wire_share *connection_slot)

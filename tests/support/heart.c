@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/counter.h"
+#include "core/name.h"
 #include "store/embedded/internal.h"
 #include "store/memory.h"
 
@@ -316,6 +317,16 @@ int64_t heart_net(struct heart *heart, const char *name)
     struct cell cell;
     if (heart_get(heart, name, 0, 0, &cell) != ERR_OK) return -1;
     return cell_triple(&cell).net;
+}
+
+int64_t heart_rule_net(struct heart *heart, const char *name, uint32_t generation)
+{
+    struct bytes key = rule_key(&heart->asks.arena, bytes_str(heart->asks.tenant), bytes_str(name),
+                                generation, BYTES("{}"));
+    struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), 0};
+    struct cell cell;
+    enum err e = heart->store->ops->get(heart->store, &ref, 0, READ_ALL, &cell);
+    return e == ERR_OK ? cell_triple(&cell).net : -1;
 }
 
 int64_t heart_tenant_cells(struct heart *heart)

@@ -100,6 +100,8 @@ bool heart_checkpoint(struct heart *heart);
 enum err heart_get(struct heart *heart, const char *name, int32_t duration, int64_t bucket,
                    struct cell *cell_out);
 int64_t heart_net(struct heart *heart, const char *name); /* duration 0; -1: no such cell */
+/* The same of a rule's counter without dimensions. */
+int64_t heart_rule_net(struct heart *heart, const char *name, uint32_t generation);
 struct cell_ref heart_ref(struct heart *heart, const char *name, int32_t duration);
 /* As a batch would load it; -1 if load fails. */
 int64_t heart_tenant_cells(struct heart *heart);

@@ -123,12 +123,7 @@ static inline uint32_t generation(const char *name)
 
 static inline int64_t net(const char *name)
 {
-    struct bytes key =
-        rule_key(&heart->asks.arena, BYTES("acme"), bytes_str(name), generation(name), BYTES("{}"));
-    struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), 0};
-    struct cell cell;
-    enum err e = heart->store->ops->get(heart->store, &ref, 0, READ_ALL, &cell);
-    return e == ERR_OK ? cell_triple(&cell).net : -1;
+    return heart_rule_net(heart, name, generation(name));
 }
 
 static inline enum err wish_for(struct rebuild_wish wish)

@@ -102,12 +102,7 @@ static bool is_frozen(const char *name)
 
 static int64_t net(const char *name)
 {
-    struct bytes key =
-        rule_key(&heart->asks.arena, BYTES("acme"), bytes_str(name), generation(name), BYTES("{}"));
-    struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), 0};
-    struct cell cell;
-    enum err e = heart->store->ops->get(heart->store, &ref, 0, READ_ALL, &cell);
-    return e == ERR_OK ? cell_triple(&cell).net : -1;
+    return heart_rule_net(heart, name, generation(name));
 }
 
 static struct op up(const char *id)
