@@ -36,6 +36,14 @@ describe('tally bench', () => {
         assert.equal(report.requests + report.late, 50);
     });
 
+    test('an open loop sleeps until the next request is due', async () => {
+        const { stdout } = await run('bash', ['-c', '"$@" >/dev/null && times', 'bash', TALLY_BIN, 'bench', '--url', server.url,
+            '--token', server.tenant().token, '--seconds', '1', '--connections', '4', '--rate', '1001']);
+        const spent = stdout.trim().split(/\s+/).slice(-2).map((text) => /(\d+)m([\d.]+)s/.exec(text))
+            .reduce((sum, [, minutes, seconds]) => sum + 60 * minutes + Number(seconds), 0);
+        assert.ok(spent < 0.6, `${spent} s of CPU in a second of waiting`);
+    });
+
     test('events and batches carry many at once', async () => {
         const t = server.tenant();
         const events = JSON.parse(await bench(t, '--json', '--work', 'events', '--batch', '7', '--connections', '2'));
