@@ -18,6 +18,7 @@
 import { execFile } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { open } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
 import { BATCH, eventBatch, events, EVENT_TABLES, pgbench } from './loads.mjs';
@@ -119,6 +120,20 @@ async function metric(tally, name) {
 
 const resident = (tally) => Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${tally.child.pid}/status`, 'utf8'))[1]) * 1024;
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** The longest that a write and sync of one page took for `ms`, on the same disk: what the machine itself stalls. */
+async function worstSync(directory, ms) {
+  const file = await open(path.join(directory, 'page'), 'w');
+  let worst = 0;
+  for (const end = performance.now() + ms; performance.now() < end; await pause(20)) {
+    const began = performance.now();
+    await file.write(Buffer.alloc(4096), 0, 4096, 0);
+    await file.datasync();
+    worst = Math.max(worst, performance.now() - began);
+  }
+  await file.close();
+  return worst;
+}
 
 /** `count` cells of one counter, a minute each, from `first` on. */
 async function makeCells(tally, name, first, count) {
@@ -292,26 +307,31 @@ const CURVES = {
   // after a stall they would wait for a free connection and not for the server.
   async steady() {
     const c = new Curve('steady', { title: 'worst latency of an increment in each ten seconds, at half the highest rates', x: 'seconds', y: 'ms',
-      lines: [{ key: 'y', label: 'worst' }, { key: 'p99Ms', label: 'p99' }] });
+      lines: [{ key: 'y', label: 'worst' }, { key: 'p99Ms', label: 'p99' }, { key: 'bareMs', label: 'a bare sync beside it, worst' }] });
     const total = QUICK ? 60 : 600;
     await c.server(async (tally) => {
       if (!c.points.length) {
-        const most = { increments: (await bench(tally, { seconds: 5 })).rate };
-        const { ops, seconds } = await events(tally, { connections: 4, seconds: 5 });
-        c.report.kept = { ...most, events: ops / seconds };
+        c.report.kept = { increments: 0, events: 0 };
+        for (let round = 0; round < 3; round++) { // the best of three: a neighbour may slow one down
+          const { rate } = await bench(tally, { seconds: 3 });
+          const { ops, seconds } = await events(tally, { connections: 4, seconds: 3 });
+          c.report.kept = { increments: Math.max(c.report.kept.increments, rate), events: Math.max(c.report.kept.events, ops / seconds) };
+        }
+        await pause(20_000); // until what the highest rates left behind is archived and merged
       }
       const { increments: most, events: mostEvents } = c.report.kept;
       const done = c.points.at(-1)?.x ?? 0;
       const beside = events(tally, { connections: 1, seconds: total - done, rate: mostEvents / 4 });
       beside.catch(() => {});
       for (let at = done; at < total; at += 10) {
-        const r = await bench(tally, { seconds: 10, connections: 256, rate: Math.round(most / 4) });
-        c.add({ x: at + 10, y: r.maxMs, p50Ms: r.p50Ms, p99Ms: r.p99Ms, p999Ms: r.p999Ms, rate: r.rate },
-          `${at + 10} s: ${number(r.rate)} increments/s, p50 ${r.p50Ms} ms, p99 ${r.p99Ms} ms, worst ${r.maxMs} ms`);
+        const [r, bareMs] = await Promise.all([bench(tally, { seconds: 10, connections: 256, rate: Math.round(most / 4) }), worstSync(c.directory, 10_000)]);
+        c.add({ x: at + 10, y: r.maxMs, p50Ms: r.p50Ms, p99Ms: r.p99Ms, p999Ms: r.p999Ms, rate: r.rate, bareMs },
+          `${at + 10} s: ${number(r.rate)} increments/s, p50 ${r.p50Ms} ms, p99 ${r.p99Ms} ms, worst ${r.maxMs} ms; a bare sync ${bareMs.toFixed(0)} ms`);
       }
       const { ops, seconds } = await beside;
       const worst = Math.max(...c.points.map((point) => point.y));
-      c.finish({ result: `${total} s of ${number(most / 4)} increments/s beside ${number(ops / seconds)} events/s: the worst took ${worst.toFixed(1)} ms`,
+      const bare = Math.max(...c.points.map((point) => point.bareMs));
+      c.finish({ result: `${total} s of ${number(most / 4)} increments/s beside ${number(ops / seconds)} events/s: the worst took ${worst.toFixed(1)} ms, the worst of bare syncs beside them ${bare.toFixed(1)} ms`,
         must: 'no stall above 250 ms', met: worst <= 250 });
     });
   },
