@@ -22,11 +22,25 @@ static struct queue *queue;
 static struct job jobs[JOBS_MAX];
 static unsigned jobs_count;
 
+/* What every queue here has, and the limits that a test is about. */
+static void start(struct queue_limits limits)
+{
+    limits.ops_max = 1000;
+    limits.tenant_ops_max = 800;
+    limits.sync_ops_max = 100;
+    limits.bytes_max = 10000;
+    queue = queue_new(&limits);
+}
+
+static void start_again(struct queue_limits limits)
+{
+    queue_free(queue);
+    start(limits);
+}
+
 static int setup(void **state)
 {
-    const struct queue_limits limits = {
-        .ops_max = 1000, .tenant_ops_max = 800, .sync_ops_max = 100, .bytes_max = 10000};
-    queue = queue_new(&limits);
+    start((struct queue_limits){0});
     jobs_count = 0;
     return 0;
 }
@@ -92,20 +106,9 @@ static int teardown(void **state)
 
 /* ---- small batches ---- */
 
-static void start_small(uint32_t batch_ops)
-{
-    const struct queue_limits limits = {.ops_max = 1000,
-                                        .tenant_ops_max = 800,
-                                        .sync_ops_max = 100,
-                                        .bytes_max = 10000,
-                                        .batch_ops = batch_ops};
-    queue_free(queue);
-    queue = queue_new(&limits);
-}
-
 static void nothing_joins_a_batch_that_has_enough(void **state)
 {
-    start_small(10);
+    start_again((struct queue_limits){.batch_ops = 10});
     push("t", 'a', 8);
     push("t", 'b', 8);
     push("u", 'c', 1);
@@ -115,7 +118,7 @@ static void nothing_joins_a_batch_that_has_enough(void **state)
 
 static void a_whole_job_may_be_larger_than_enough(void **state)
 {
-    start_small(10);
+    start_again((struct queue_limits){.batch_ops = 10});
     push("t", 'a', 5);
     push_whole("t", 'b', 95);
     push_whole("u", 'c', 96);
@@ -127,7 +130,7 @@ static void a_whole_job_may_be_larger_than_enough(void **state)
 
 static void sync_jobs_leave_others_half_of_enough(void **state)
 {
-    start_small(10);
+    start_again((struct queue_limits){.batch_ops = 10});
     push("t", 'a', 20);
     push_sync('s', 20, false);
     assert_string_equal(take(100), "s0+5 a0+20");
@@ -137,7 +140,7 @@ static void sync_jobs_leave_others_half_of_enough(void **state)
 
 static void where_one_is_enough_the_lanes_take_turns(void **state)
 {
-    start_small(1);
+    start_again((struct queue_limits){.batch_ops = 1});
     push_sync('s', 3, false);
     push("t", 'a', 1);
     assert_string_equal(take(100), "s0+1");
@@ -161,20 +164,9 @@ static struct job *push_heavy(const char *tenant, char name, uint32_t count, siz
     return job;
 }
 
-static void start_weighing(size_t most)
-{
-    const struct queue_limits limits = {.ops_max = 1000,
-                                        .tenant_ops_max = 800,
-                                        .sync_ops_max = 100,
-                                        .bytes_max = 10000,
-                                        .batch_weight_max = most};
-    queue_free(queue);
-    queue = queue_new(&limits);
-}
-
 static void a_batch_holds_so_much_weight(void **state)
 {
-    start_weighing(100);
+    start_again((struct queue_limits){.batch_weight_max = 100});
     push_heavy("t", 'a', 5, 30);
     push("t", 'b', 1);
     push_heavy("u", 'c', 1, 20);
@@ -184,7 +176,7 @@ static void a_batch_holds_so_much_weight(void **state)
 
 static void what_is_heavier_than_a_batch_goes_first_in_one(void **state)
 {
-    start_weighing(100);
+    start_again((struct queue_limits){.batch_weight_max = 100});
     push("t", 'a', 1);
     push_heavy("t", 'b', 3, 500);
     assert_string_equal(take(100), "a0+1 b0+1");
@@ -194,7 +186,7 @@ static void what_is_heavier_than_a_batch_goes_first_in_one(void **state)
 
 static void a_whole_job_is_weighed_whole(void **state)
 {
-    start_weighing(100);
+    start_again((struct queue_limits){.batch_weight_max = 100});
     push_heavy("t", 'a', 2, 30);
     push_heavy("t", 'b', 3, 30)->whole = true;
     push_heavy("t", 'c', 4, 60)->whole = true; /* heavier than any batch */
@@ -481,12 +473,7 @@ static void bytes_are_bounded_too(void **state)
 
 static void one_tenant_cannot_hold_all_the_bytes(void **state)
 {
-    queue_free(queue);
-    queue = queue_new(&(struct queue_limits){.ops_max = 1000,
-                                             .tenant_ops_max = 800,
-                                             .sync_ops_max = 100,
-                                             .bytes_max = 10000,
-                                             .tenant_bytes_max = 8000});
+    start_again((struct queue_limits){.tenant_bytes_max = 8000});
     assert_int_equal(try_push("t", 1, 8001), ERR_QUEUE_FULL);
     assert_int_equal(try_push("t", 1, 7000), ERR_OK);
     assert_int_equal(try_push("t", 1, 1001), ERR_QUEUE_FULL);
