@@ -4,8 +4,8 @@ import { invalid } from './transport.js';
 
 const crypto = globalThis.crypto ?? (await import('node:crypto')).webcrypto;
 
-/** A random idempotency key. */
-export const randomKey = () => crypto.randomUUID();
+/** A random idempotency key, of 128 bits. Not randomUUID(): browsers have that only on pages that came by https. */
+export const randomKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 
 /** 64-bit values travel as decimal strings. */
 function integer(value, what) {

@@ -116,8 +116,8 @@ export class Transport {
             Math.max(until - Date.now(), 1));
         signal?.addEventListener('abort', stop, { once: true });
         try {
-            const reply = await this.#fetch(this.#url + path,
-                { method, ...request, redirect: 'manual', signal: control.signal });
+            const send = this.#fetch; // as a function, not a method: browsers refuse theirs with another `this`
+            const reply = await send(this.#url + path, { method, ...request, redirect: 'manual', signal: control.signal });
             const text = await reply.text();
             return this.#read(reply, text);
         } catch (error) {
