@@ -110,7 +110,8 @@ static void add_op(struct activity_figures *figures, const struct op *op)
         figures->applied++;
 }
 
-/* A call without ops was refused before there were any. */
+/* What a reply's status refuses, it refuses whole: the operations that were read before that have
+ * no error of their own. A call without any was refused before there were some. */
 static struct activity_figures figures_of(const struct call *call)
 {
     struct activity_figures figures = {0};
@@ -119,7 +120,7 @@ static struct activity_figures figures_of(const struct call *call)
     uint32_t weight = job->count ? job->count : 1;
     if (status == 429)
         figures.throttled = weight;
-    else if (job->err != ERR_OK || (status >= 400 && job->count == 0))
+    else if (job->err != ERR_OK || status >= 400)
         figures.refused = weight;
     else if (job->replayed)
         figures.duplicates = weight;

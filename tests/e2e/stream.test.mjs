@@ -69,6 +69,24 @@ describe('stream', () => {
         await stream.close();
     });
 
+    test('SPEC 10: of a request that is refused as a whole nothing is said to have been applied', async () => {
+        const t = tenant();
+        const stream = await openFor(t);
+        await stream.state('the first state');
+        const good = { op: 'increment', name: 'a', ...TOTAL };
+        const url = `/api/counters/${t.id}/batch`;
+        expectError(await t.call('POST', url, { body: { atomic: true, ops: [good, good, { op: 'sideways' }] } }), 400, 'invalid_request');
+        expectError(await t.call('POST', url, { body: { atomic: true, ops: [good, { ...good, name: 'orders_1h' }] } }), 409, 'managed_by_rules');
+        expectError(await t.call('POST', url, { body: { atomic: true, ops: [good, { ...good, op: 'decrement', name: 'b' }] } }), 409, 'constraint_violation');
+        const many = { ops: Array.from({ length: 6000 }, () => good) };
+        expectError(await t.call('POST', url, { body: many, headers: { 'Idempotency-Key': 'many' } }), 400, 'too_many_ops');
+        await t.increment('a', TOTAL);
+        const { activity } = await stream.state('all of it', (state) => state.activity.applied !== '0');
+        assert.deepEqual([activity.applied, activity.duplicates, activity.refused], ['1', '0', '6007']);
+        assert.equal((await t.get('a', TOTAL)).body.net, '1');
+        await stream.close();
+    });
+
     test('SPEC 10: another tenant moves nothing in it, and reads are no activity', async () => {
         const [t, other] = [tenant(), tenant()];
         const stream = await openFor(t);
