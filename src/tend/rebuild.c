@@ -179,6 +179,15 @@ static enum err begin_job(struct step *step)
 
 /* -- A chunk ----------------------------------------------------------------------------------- */
 
+/* Half of what a batch may weigh: its journal block has the job's objects too. What weighs more by
+ * itself goes as the only event. */
+static bool has_room(const struct step *step, size_t weight)
+{
+    return step->events == 0 || step->weight + weight <= step->rebuilds->config.batch_weight / 2;
+}
+
+/* The rules of by now may make an event heavier than those it came under, even heavier than a batch
+ * may be: then it cannot be counted again. */
 static bool take_event(void *context, const struct stored_event *stored)
 {
     struct step *step = context;
@@ -199,18 +208,21 @@ static bool take_event(void *context, const struct stored_event *stored)
                                         .payload = &payload,
                                         .arena = &step->arena};
     event->projection = project(&input, event);
-    if (event->projection->too_large) {
+    size_t weight = event->projection->weight;
+    if (event->projection->too_large || weight > step->rebuilds->config.batch_weight) {
         step->err = ERR_EVENT_SIZE;
         return false;
     }
+    bool counts = event->projection->changes_count > 0;
+    step->full = counts && !has_room(step, weight);
+    if (step->full) return false;
     step->last = stored->sequence;
-    if (event->projection->changes_count == 0) return true;
-    step->ops[step->count++] = (struct op){
-        .kind = OP_REPLAY, .tenant = tenant, .event = event, .weight = event->projection->weight};
+    if (!counts) return true;
+    step->ops[step->count++] =
+        (struct op){.kind = OP_REPLAY, .tenant = tenant, .event = event, .weight = weight};
     step->events++;
-    step->weight += event->projection->weight;
-    step->full =
-        step->count == step->count_max || step->weight >= step->rebuilds->config.batch_weight / 2;
+    step->weight += weight;
+    step->full = step->count == step->count_max;
     return !step->full;
 }
 
@@ -234,7 +246,7 @@ static enum err fill_chunk(struct step *step, bool *caught_up_out)
     *caught_up_out = e == ERR_OK && next == 0 && !step->full;
     if (*caught_up_out)
         step->last = stats.durable_sequence;
-    else if (next > step->last)
+    else if (next > step->last && !step->full) /* full: the event it stopped at may not be in it */
         step->last = next;
     return e;
 }

@@ -26,6 +26,8 @@ static struct rebuilds *rebuilds;
 static pthread_mutex_t enacting = PTHREAD_MUTEX_INITIALIZER;
 static unsigned conflicts;
 static bool weighed;              /* every job proposed so far says that its ops have weights */
+static size_t batch_weight;       /* as those who rebuild know it */
+static size_t heaviest;           /* of the jobs so far that replay several events */
 static void (*before_swap)(void); /* what comes between the last replay and the swap; once */
 
 static inline void answered(struct job *job)
@@ -49,6 +51,17 @@ static inline void events(const char *prefix, unsigned count)
     }
 }
 
+static inline void weigh(const struct job *job)
+{
+    size_t weight = 0;
+    unsigned replays = 0;
+    for (uint32_t i = 0; i < job->count; i++) {
+        weight += job->ops[i].weight;
+        replays += job->ops[i].kind == OP_REPLAY;
+    }
+    if (replays > 1 && weight > heaviest) heaviest = weight;
+}
+
 static inline enum err propose(void *context, struct job *job)
 {
     (void)context;
@@ -65,6 +78,7 @@ static inline enum err propose(void *context, struct job *job)
     job->unbounded = true;
     assert_int_equal(queue_push(heart->queue, job), ERR_OK);
     heart_run(heart);
+    weigh(job);
     conflicts += job->err == ERR_CONFLICT;
     return job->err;
 }
@@ -77,7 +91,7 @@ static inline void rebuilds_start(void)
                                                 .clock = &heart->time->clock,
                                                 .enacting = &enacting,
                                                 .batch_ops = 4,
-                                                .batch_weight = 1 << 20,
+                                                .batch_weight = batch_weight,
                                                 .propose = propose},
                             NULL);
 }
@@ -85,8 +99,10 @@ static inline void rebuilds_start(void)
 static inline int setup(void **state)
 {
     heart = heart_new((struct heart_config){.store = *state, .simulated_disk = true});
+    batch_weight = 1 << 20;
     rebuilds_start();
     weighed = true;
+    heaviest = 0;
     conflicts = 0;
     before_swap = NULL;
     return 0;

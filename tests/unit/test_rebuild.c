@@ -278,6 +278,54 @@ static void what_retention_let_go_of_cannot_be_counted_again(void **state)
     assert_int_equal(net("a"), 7);
 }
 
+static void rebuilds_start_again(size_t weight)
+{
+    rebuilds_free(rebuilds);
+    batch_weight = weight;
+    rebuilds_start();
+}
+
+static void event_with_payload(const char *id, int size)
+{
+    char payload[4000];
+    snprintf(payload, sizeof payload, "{\"n\":1,\"text\":\"%0*d\"}", size, 0);
+    event(id, payload);
+}
+
+/* It once took one more event when it was nearly full, and that one weighed as much as a batch. */
+static void a_chunk_is_no_heavier_than_a_batch(void **state)
+{
+    (void)state;
+    enum { LIGHT = 450, HEAVY = 2000, WEIGHT = 3000 };
+    enact("counters:\n" COUNTER("a"));
+    for (unsigned i = 0; i < 12; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "E%u", i);
+        event_with_payload(id, i % 3 == 2 ? HEAVY : LIGHT);
+    }
+    rebuilds_start_again(WEIGHT);
+    assert_int_equal(ask_for("a"), ERR_OK);
+    steps();
+    assert_true(job_says("1", "\"done\""));
+    assert_int_equal(net("a"), 12);
+    assert_true(heaviest > 0);
+    assert_true(heaviest <= WEIGHT);
+}
+
+/* A block that no segment has room for would end the process. */
+static void an_event_too_heavy_for_a_batch_ends_its_rebuild(void **state)
+{
+    (void)state;
+    enact("counters:\n" COUNTER("a"));
+    event_with_payload("E1", 1000);
+    rebuilds_start_again(1000);
+    assert_int_equal(ask_for("a"), ERR_OK);
+    assert_true(steps() < STEPS_MAX);
+    assert_true(job_says("1", "\"failed\""));
+    assert_true(job_says("1", "The event is over"));
+    assert_int_equal(net("a"), 1);
+}
+
 /* A queue that does not know what an object weighs puts more into a batch than its segment holds.
  */
 static void every_proposal_says_what_it_weighs(void **state)
@@ -332,6 +380,8 @@ int main(void)
         LAW(progress_is_the_share_of_events_counted),
         LAW(what_retention_let_go_of_cannot_be_counted_again),
         LAW(every_proposal_says_what_it_weighs),
+        LAW(a_chunk_is_no_heavier_than_a_batch),
+        LAW(an_event_too_heavy_for_a_batch_ends_its_rebuild),
         LAW(a_counter_that_came_back_is_not_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
