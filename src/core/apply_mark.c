@@ -131,11 +131,8 @@ static enum err adjust(struct apply *apply, struct mark_change *change, bool sam
     e = adjusted_net(adjustment, same, adjustment->before, definition->floor_at_zero,
                      &adjustment->after);
     if (e != ERR_OK || adjustment->after == adjustment->before) return e;
-    /* Whoever rebuilds the counter must know that events alone no longer explain it, before it is
-     * so: the proposer says it first and comes again. */
     adjustment->unadjusted = !change->recounted && !definition->adjusted;
     change->unadjusted |= adjustment->unadjusted;
-    if (adjustment->unadjusted) return ERR_OK;
     struct cell after = before;
     e = move_cell(&after, adjustment->before, adjustment->after);
     return e == ERR_OK ? cell_put(apply, adjustment->cell_index, &before, after) : e;
@@ -152,6 +149,9 @@ static enum err decide_pass(struct apply *apply, struct mark_change *change)
         enum err e = adjust(apply, change, same, &change->adjustments[i]);
         if (e != ERR_OK) return e;
     }
+    /* Whoever rebuilds a counter must know that events alone no longer explain it, before it is so:
+     * the proposer says it first and comes again. An adjustment that cannot be made asks for
+     * nothing, so all of them have been tried by now. */
     if (change->unadjusted) return ERR_CONFLICT;
     change->cleared = same;
     if (mark.version == 0) {

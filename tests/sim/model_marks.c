@@ -81,10 +81,7 @@ static enum err adjust(struct model *model, const struct model_limits *limits, i
     if (!pass->cleared) net += (__int128)now - count->then;
     if (!pass->cleared && rules->counters[count->counter].floor_at_zero && net < 0) net = 0;
     if (net == now) return ERR_OK;
-    if (!counter->adjusted) {
-        pass->unadjusted = true;
-        return ERR_OK;
-    }
+    pass->unadjusted |= !counter->adjusted;
     enum err e = move_to(&cell, net);
     if (e == ERR_OK && !old) e = model_room(model, limits, &cell, false);
     if (e != ERR_OK) return e;

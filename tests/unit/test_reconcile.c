@@ -545,6 +545,23 @@ static void adjusted_counters_say_so(void **state)
     rules_release(rules);
 }
 
+/* It would be barred from rebuilds for nothing. */
+static void an_adjustment_that_cannot_be_made_leaves_its_counters_unadjusted(void **state)
+{
+    corrupt("opinions", "c1", INT64_MAX);
+    corrupt("opinions", "c1", 0);
+    conv("c1")->votes = 1; /* comes first, and could be made */
+    conv("c1")->opinions = 2;
+    request("c1");
+    pass();
+    assert_int_equal(net("votes", "c1"), 0);
+    struct rules *rules = rulebook_hold(heart->rulebook);
+    assert_false(rules_find(rules, BYTES("votes"))->adjusted);
+    assert_false(rules_find(rules, BYTES("opinions"))->adjusted);
+    rules_release(rules);
+    assert_true(row("c1").pending);
+}
+
 static void an_adjustment_only_grows_added_and_subbed(void **state)
 {
     corrupt("votes", "c1", 10);
@@ -646,6 +663,7 @@ int main(void)
         RECONCILE(a_row_that_cannot_be_read_is_named_and_holds_up_no_other),
         RECONCILE(a_large_entity_is_left_alone_for_its_tier),
         RECONCILE(adjusted_counters_say_so),
+        RECONCILE(an_adjustment_that_cannot_be_made_leaves_its_counters_unadjusted),
         RECONCILE(an_adjustment_only_grows_added_and_subbed),
         RECONCILE(a_reload_during_a_pass_loses_nothing),
         RECONCILE(a_counter_that_a_reload_adds_during_a_pass_is_counted_by_the_next),
