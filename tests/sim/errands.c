@@ -64,6 +64,15 @@ void errands_taken(struct sim *sim)
         errand->taken = errand->job->taken;
 }
 
+uint32_t errands_waiting(const struct sim *sim)
+{
+    uint32_t ops = 0;
+    for (const struct errand *errand = sim->errands; errand; errand = errand->next)
+        if (errand->job->lane == LANE_SYNC && errand->taken < errand->count)
+            ops += errand->count - errand->taken;
+    return ops;
+}
+
 void errands_refused(struct sim *sim)
 {
     for (struct errand *errand = sim->errands; errand; errand = errand->next)

@@ -98,6 +98,7 @@ struct flight {
     bool failed; /* a part of it must be answered 503 */
     uint32_t taken;
     unsigned passed_over; /* turns it was the next of its lane and tenant and got nothing */
+    unsigned patience;    /* turns that may be so many */
     struct flight *next;
     struct asks asks;    /* of its events */
     struct rules *rules; /* they were projected by; held */
@@ -286,6 +287,7 @@ void errand_push(struct sim *sim, struct errand *errand, struct job *job, enum e
 struct errand *errand_of(const struct job *job); /* NULL: it is none */
 void errands_taken(struct sim *sim);
 void errands_refused(struct sim *sim);
+uint32_t errands_waiting(const struct sim *sim); /* ops in the sync lane that no turn has taken */
 /* A propose_fn: `sim->errand_kind` says what it is. */
 enum err errand_propose(void *context, struct job *job);
 /* Whether a batch under way brings new rules or generations. */

@@ -477,12 +477,19 @@ static bool is_next(const struct sim *sim, const struct flight *flight)
     return flight->taken < flight->job.count;
 }
 
+/* One by one, and every other turn: an errand that stood in the sync lane first. */
+static unsigned patience_of(const struct sim *sim, const struct flight *flight)
+{
+    return TURNS_MAX + (flight->job.lane == LANE_SYNC ? 2 * errands_waiting(sim) : 0);
+}
+
 /* Lanes and tenants take turns: nobody's next job waits for ever, however large. */
 static void check_patience(struct sim *sim)
 {
     for (struct flight *flight = sim->flights; flight; flight = flight->next) {
         if (!is_next(sim, flight)) continue;
-        if (++flight->passed_over > TURNS_MAX)
+        if (flight->passed_over == 0) flight->patience = patience_of(sim, flight);
+        if (++flight->passed_over > flight->patience)
             sim_fail(
                 sim, "tenant %u's job of %u operations%s%s was passed over %u times, batches of %u",
                 flight->request.asked.tenant, flight->job.count,
@@ -498,20 +505,22 @@ static bool batched_waits(const struct sim *sim)
     return false;
 }
 
-/* What is heavier than a batch goes as the only such one. */
+/* What is heavier than a batch goes as the only such one, with no more than its job's objects. */
 static void check_weight(struct sim *sim, const struct apply *apply)
 {
-    size_t weight = 0;
+    size_t weight = 0, objects = 0;
     unsigned weighty = 0;
     for (uint32_t s = 0; s < apply->slices_count; s++) {
         const struct slice *slice = &apply->slices[s];
         for (uint32_t i = 0; i < slice->count; i++) {
-            weight += slice->job->ops[slice->first + i].weight;
-            weighty += slice->job->ops[slice->first + i].weight > 0;
+            const struct op *op = &slice->job->ops[slice->first + i];
+            weight += op->weight;
+            objects += op->kind == OP_OBJECT ? op->weight : 0;
+            weighty += op->kind != OP_OBJECT && op->weight > 0;
         }
     }
     size_t most = sim->plan.queue.batch_weight_max;
-    if (most && weight > most && weighty > 1)
+    if (most && weight > most && (weighty > 1 || objects > most / 2))
         sim_fail(sim, "a batch of weight %zu, at most %zu", weight, most);
 }
 
