@@ -52,17 +52,25 @@ static int64_t loop_wall_ms(const struct call *call)
     return loop->wall_ms;
 }
 
+/* The body is the same whatever is wrong (SPEC 3); RFC 6750, 3 has a place for more. */
+static enum err refuse_token(struct exchange *exchange, enum bearer_flaw flaw)
+{
+    metric_add(METRIC_AUTH_REFUSED, 1);
+    buf_addf(&exchange->reply.headers,
+             "WWW-Authenticate: Bearer error=\"invalid_token\", error_description=\"%s\"\r\n",
+             bearer_flaw_text(flaw));
+    return ERR_UNAUTHORIZED;
+}
+
 static enum err check_caller(struct call *call, const struct route_match *match)
 {
     struct identity identity;
     struct exchange *exchange = call->exchange;
     call->auth_generation = auth_generation(call->api->config.auth);
-    enum err e = auth_check(call->api->config.auth, call_loop(call)->tokens,
-                            exchange->request.authorization, loop_wall_ms(call), &identity);
-    if (e != ERR_OK) {
-        metric_add(METRIC_AUTH_REFUSED, 1);
-        return e;
-    }
+    enum bearer_flaw flaw =
+        auth_check(call->api->config.auth, call_loop(call)->tokens, exchange->request.authorization,
+                   loop_wall_ms(call), &identity);
+    if (flaw) return refuse_token(exchange, flaw);
     call->admin = auth_allows(&identity, SCOPE_ADMIN);
     call->expires_ms = identity.expires_ms;
     if (match->tenant.data) {

@@ -240,27 +240,28 @@ static bool bearer_token(struct bytes header, struct bytes *token_out)
     return token_out->size > 0 && token_out->size <= BEARER_SIZE_MAX;
 }
 
-enum err auth_check(struct auth *auth, struct auth_cache *cache, struct bytes authorization,
-                    int64_t now_ms, struct identity *identity_out)
+enum bearer_flaw auth_check(struct auth *auth, struct auth_cache *cache, struct bytes authorization,
+                            int64_t now_ms, struct identity *identity_out)
 {
     struct bytes token;
-    if (!authorization.data || !bearer_token(authorization, &token)) return ERR_UNAUTHORIZED;
+    if (authorization.size == 0) return BEARER_MISSING;
+    if (!bearer_token(authorization, &token)) return BEARER_MALFORMED;
     uint64_t hash = hash_checksum(token);
     struct cache_entry *entry = &cache->entries[hash % CACHE_SLOTS];
     if (cache_find(entry, token, hash, atomic_load(&auth->generation), now_ms)) {
         *identity_out = entry->identity;
-        return ERR_OK;
+        return BEARER_GOOD;
     }
-    if (!token_is_visible(token)) return ERR_UNAUTHORIZED; /* those in the cache are */
+    if (!token_is_visible(token)) return BEARER_MALFORMED; /* those in the cache are */
     struct identity identity = {0};
     pthread_rwlock_rdlock(&auth->lock);
     uint64_t generation = atomic_load(&auth->generation);
-    enum err e = key_find(&auth->policy, token, &identity)
-                     ? ERR_OK
-                     : bearer_verify(&auth->policy.bearer, token, now_ms, &identity);
+    enum bearer_flaw flaw = key_find(&auth->policy, token, &identity)
+                                ? BEARER_GOOD
+                                : bearer_verify(&auth->policy.bearer, token, now_ms, &identity);
     pthread_rwlock_unlock(&auth->lock);
-    if (e) return e;
+    if (flaw) return flaw;
     cache_store(entry, token, hash, generation, now_ms, &identity);
     *identity_out = identity;
-    return ERR_OK;
+    return BEARER_GOOD;
 }

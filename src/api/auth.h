@@ -4,8 +4,8 @@
  * keys and rules can be replaced while others check (SIGHUP); what was verified under the old ones
  * is then forgotten. No token is ever logged or kept longer than the cache does.
  *
- *     enum err e = auth_check(auth, cache, request->authorization, now_ms, &identity);
- *     if (e) ...401; if (!auth_may_act_for(&identity, tenant)) ...404;
+ *     enum bearer_flaw flaw = auth_check(auth, cache, request->authorization, now_ms, &identity);
+ *     if (flaw) ...401; if (!auth_may_act_for(&identity, tenant)) ...404;
  *     if (!auth_allows(&identity, SCOPE_WRITE)) ...403  */
 #ifndef TALLY_API_AUTH_H
 #define TALLY_API_AUTH_H
@@ -37,11 +37,11 @@ void auth_change_free(struct auth_change *change);
 struct auth_cache *auth_cache_new(void);
 void auth_cache_free(struct auth_cache *cache);
 
-/* Judges the Authorization header's value; BYTES_NONE is a missing one. ERR_OK or
- * ERR_UNAUTHORIZED. `cache` belongs to the calling thread. */
-MUST_USE enum err auth_check(struct auth *auth, struct auth_cache *cache,
-                             struct bytes authorization, int64_t now_ms,
-                             struct identity *identity_out);
+/* Judges the Authorization header's value; BYTES_NONE is a missing one. `identity_out` is to be
+ * used after BEARER_GOOD only. `cache` belongs to the calling thread. */
+MUST_USE enum bearer_flaw auth_check(struct auth *auth, struct auth_cache *cache,
+                                     struct bytes authorization, int64_t now_ms,
+                                     struct identity *identity_out);
 
 /* Grows with every reload: whoever was judged under another one is to be judged again. */
 uint64_t auth_generation(const struct auth *auth);

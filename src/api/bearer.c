@@ -44,6 +44,22 @@ static bool is_compact_jws(struct bytes token)
     return is_base64url(header) && is_base64url(payload) && is_base64url(rest);
 }
 
+const char *bearer_flaw_text(enum bearer_flaw flaw)
+{
+    static const char *const texts[] = {
+        [BEARER_GOOD] = "",
+        [BEARER_MISSING] = "missing",
+        [BEARER_MALFORMED] = "malformed",
+        [BEARER_SIGNATURE] = "signature",
+        [BEARER_EXPIRED] = "expired",
+        [BEARER_EARLY] = "not yet valid",
+        [BEARER_ISSUER] = "wrong issuer",
+        [BEARER_AUDIENCE] = "wrong audience",
+    };
+    must(flaw < ARRAY_COUNT(texts));
+    return texts[flaw];
+}
+
 /* What is to be used for this header, or JWT_ALG_NONE. */
 static jwt_alg_t settle_algorithm(const struct bearer_rules *rules, jwt_t *unverified)
 {
@@ -58,26 +74,27 @@ static jwt_alg_t settle_algorithm(const struct bearer_rules *rules, jwt_t *unver
     return JWT_ALG_NONE;
 }
 
-/* The token's claims if its signature is good, else NULL. */
-static jwt_t *verify_signature(const struct bearer_rules *rules, const char *token,
-                               jwt_alg_t *algorithm_out)
+/* The token's claims, if its signature is good. */
+static enum bearer_flaw verify_signature(const struct bearer_rules *rules, const char *token,
+                                         jwt_alg_t *algorithm_out, jwt_t **claims_out)
 {
     jwt_t *unverified = NULL, *verified = NULL;
-    if (jwt_decode(&unverified, token, NULL, 0)) return NULL;
+    if (jwt_decode(&unverified, token, NULL, 0)) return BEARER_MALFORMED;
     jwt_alg_t algorithm = settle_algorithm(rules, unverified);
     jwt_free(unverified);
-    if (algorithm == JWT_ALG_NONE) return NULL;
+    if (algorithm == JWT_ALG_NONE) return BEARER_SIGNATURE;
 
     const char *key = algorithm == JWT_ALG_HS256 ? rules->secret : rules->public_pem;
     int bad = jwt_decode(&verified, token, (const unsigned char *)key, (int)strlen(key));
     ERR_clear_error(); /* OpenSSL's list of this thread would grow with every bad token */
-    if (bad) return NULL;
+    if (bad) return BEARER_SIGNATURE;
     if (jwt_get_alg(verified) != algorithm) {
         jwt_free(verified);
-        return NULL;
+        return BEARER_SIGNATURE;
     }
     *algorithm_out = algorithm;
-    return verified;
+    *claims_out = verified;
+    return BEARER_GOOD;
 }
 
 enum claim {
@@ -113,14 +130,15 @@ static enum claim claim_date(jwt_t *jwt, const char *name, int64_t *ms_out)
     return claim;
 }
 
-static bool dates_hold(jwt_t *jwt, int64_t now_ms, int64_t *expires_ms_out)
+static enum bearer_flaw judge_dates(jwt_t *jwt, int64_t now_ms, int64_t *expires_ms_out)
 {
     int64_t not_before_ms;
-    if (claim_date(jwt, "exp", expires_ms_out) != CLAIM_GOOD) return false;
-    if (now_ms >= *expires_ms_out) return false;
+    if (claim_date(jwt, "exp", expires_ms_out) != CLAIM_GOOD) return BEARER_MALFORMED;
+    if (now_ms >= *expires_ms_out) return BEARER_EXPIRED;
     enum claim not_before = claim_date(jwt, "nbf", &not_before_ms);
-    if (not_before == CLAIM_ABSENT) return true;
-    return not_before == CLAIM_GOOD && now_ms >= not_before_ms;
+    if (not_before == CLAIM_ABSENT) return BEARER_GOOD;
+    if (not_before == CLAIM_WRONG) return BEARER_MALFORMED;
+    return now_ms >= not_before_ms ? BEARER_GOOD : BEARER_EARLY;
 }
 
 static bool issuer_holds(const struct bearer_rules *rules, jwt_t *jwt)
@@ -197,23 +215,34 @@ static bool read_scopes(jwt_t *jwt, bool admin_allowed, struct identity *identit
     return true;
 }
 
-enum err bearer_verify(const struct bearer_rules *rules, struct bytes token, int64_t now_ms,
-                       struct identity *identity_out)
+static enum bearer_flaw judge_claims(const struct bearer_rules *rules, jwt_t *jwt,
+                                     bool admin_allowed, int64_t now_ms,
+                                     struct identity *identity_out)
 {
-    if (token.size > BEARER_SIZE_MAX || !is_compact_jws(token)) return ERR_UNAUTHORIZED;
+    enum bearer_flaw flaw = judge_dates(jwt, now_ms, &identity_out->expires_ms);
+    if (flaw) return flaw;
+    if (!issuer_holds(rules, jwt)) return BEARER_ISSUER;
+    if (!audience_holds(rules, jwt)) return BEARER_AUDIENCE;
+    bool good = read_subject(jwt, identity_out) && read_scopes(jwt, admin_allowed, identity_out);
+    return good ? BEARER_GOOD : BEARER_MALFORMED;
+}
+
+enum bearer_flaw bearer_verify(const struct bearer_rules *rules, struct bytes token, int64_t now_ms,
+                               struct identity *identity_out)
+{
+    if (token.size > BEARER_SIZE_MAX || !is_compact_jws(token)) return BEARER_MALFORMED;
     char text[BEARER_SIZE_MAX + 1];
     memcpy(text, token.data, token.size);
     text[token.size] = 0;
 
     jwt_alg_t algorithm;
-    jwt_t *jwt = verify_signature(rules, text, &algorithm);
-    if (!jwt) return ERR_UNAUTHORIZED;
+    jwt_t *jwt;
+    enum bearer_flaw flaw = verify_signature(rules, text, &algorithm, &jwt);
+    if (flaw) return flaw;
     bool admin_allowed = algorithm == JWT_ALG_HS256 || rules->public_admin;
-    bool good = dates_hold(jwt, now_ms, &identity_out->expires_ms) && issuer_holds(rules, jwt) &&
-                audience_holds(rules, jwt) && read_subject(jwt, identity_out) &&
-                read_scopes(jwt, admin_allowed, identity_out);
+    flaw = judge_claims(rules, jwt, admin_allowed, now_ms, identity_out);
     jwt_free(jwt);
-    return good ? ERR_OK : ERR_UNAUTHORIZED;
+    return flaw;
 }
 
 static enum bearer_algorithm public_algorithm(const EVP_PKEY *key)

@@ -45,9 +45,25 @@ MUST_USE enum err bearer_load_public(struct bearer_rules *rules, const char *fil
 MUST_USE bool bearer_set_audience(struct bearer_rules *rules, const char *audience);
 void bearer_rules_release(struct bearer_rules *rules);
 
-/* ERR_OK and who it is, or ERR_UNAUTHORIZED, never saying why: the caller has not earned that. */
-MUST_USE enum err bearer_verify(const struct bearer_rules *rules, struct bytes token,
-                                int64_t now_ms, struct identity *identity_out);
+/* What is wrong with a token. Claims are judged only behind a good signature, so whoever cannot
+ * sign learns nothing from the answer but that. */
+enum bearer_flaw {
+    BEARER_GOOD,
+    BEARER_MISSING,   /* there is no token at all */
+    BEARER_MALFORMED, /* no token of ours has this form, or a claim is missing or of a wrong type */
+    BEARER_SIGNATURE, /* no key here has made it, or its algorithm belongs to none */
+    BEARER_EXPIRED,
+    BEARER_EARLY,
+    BEARER_ISSUER,
+    BEARER_AUDIENCE,
+};
+
+/* As the header WWW-Authenticate says it. */
+const char *bearer_flaw_text(enum bearer_flaw flaw);
+
+/* BEARER_GOOD and who it is, or what is wrong. */
+MUST_USE enum bearer_flaw bearer_verify(const struct bearer_rules *rules, struct bytes token,
+                                        int64_t now_ms, struct identity *identity_out);
 
 struct bearer_claims {
     const char *tenant;

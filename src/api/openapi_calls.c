@@ -142,6 +142,9 @@ static void write_failure(struct doc *doc, const struct call_doc *call, int stat
     write_sentences(doc, call, status);
     if (status == err_status(ERR_QUEUE_FULL) || status == err_status(ERR_BUSY))
         doc_json(doc, "headers", "{'Retry-After':{'$ref':'#/components/headers/Retry-After'}}");
+    if (status == err_status(ERR_UNAUTHORIZED))
+        doc_json(doc, "headers",
+                 "{'WWW-Authenticate':{'$ref':'#/components/headers/WWW-Authenticate'}}");
     doc_open(doc, "content", '{');
     doc_open(doc, "application/json", '{');
     doc_open(doc, "schema", '{');

@@ -159,6 +159,39 @@ describe('HS256 tokens', () => {
     });
 });
 
+describe('what is wrong with a token', () => {
+    const server = serverFor({ settings: { 'auth.issuer': 'https://issuer.test', 'auth.audience': 'tally' } });
+    const good = { iss: 'https://issuer.test', aud: 'tally' };
+    const flaws = {
+        missing: [undefined, ''],
+        malformed: ['Bearer', `Basic ${base64url('user:password')}`, 'Bearer x', 'Bearer a.b.c', `Bearer ${jws('{')}`, `Bearer ${jwt({ sub: 'acme', ...good })}`,
+            `Bearer ${tokenFor('acme', { ...good, exp: 'soon' })}`, `Bearer ${tokenFor('', good)}`, `Bearer ${tokenFor('acme', { ...good, scope: 5 })}`, `Bearer ${tokenFor('acme', good, { alg: 'none' })}`],
+        signature: [`Bearer ${tokenFor('acme', good, { key: 'another-secret-0123456789abcdef0123456789' })}`,
+            `Bearer ${tokenFor('acme', { exp: 1 }, { alg: 'HS512' })}`, `Bearer ${tokenFor('acme', { exp: 1 }, { key: `${SECRET}x` })}`],
+        expired: [`Bearer ${tokenFor('acme', { ...good, exp: nowSeconds() - 1 })}`],
+        'not yet valid': [`Bearer ${tokenFor('acme', { ...good, nbf: nowSeconds() + 600 })}`],
+        'wrong issuer': [`Bearer ${tokenFor('acme', { aud: 'tally' })}`],
+        'wrong audience': [`Bearer ${tokenFor('acme', { iss: good.iss, aud: 'others' })}`, `Bearer ${tokenFor('acme', { iss: good.iss })}`],
+    };
+
+    test('SPEC 3: WWW-Authenticate of a 401 says it; the body is the same for all', async () => {
+        for (const [flaw, values] of Object.entries(flaws)) {
+            for (const value of values) {
+                const reply = await server.call('POST', URL_INCREMENT, { headers: value === undefined ? {} : { Authorization: value }, body: TOTAL });
+                expectExactly(reply, 401, UNAUTHORIZED);
+                assert.equal(reply.headers.get('WWW-Authenticate'), `Bearer error="invalid_token", error_description="${flaw}"`, value);
+            }
+        }
+    });
+
+    test('SPEC 3: no other reply carries WWW-Authenticate', async () => {
+        const token = tokenFor('acme', good);
+        for (const reply of [await increments(server, token), await server.call('GET', '/api/counters/other/x/get', { token }), await server.call('GET', '/healthz')]) {
+            assert.equal(reply.headers.get('WWW-Authenticate'), null);
+        }
+    });
+});
+
 describe('issuer and audience', () => {
     const server = serverFor({ settings: { 'auth.issuer': 'https://issuer.test', 'auth.audience': 'tally' } });
 

@@ -58,9 +58,9 @@ static size_t sign(const uint8_t *payload, size_t size, char *out)
 static void judge(struct bytes header)
 {
     struct identity identity;
-    enum err e = auth_check(auth, cache, header, NOW_MS, &identity);
-    must(e == ERR_OK || e == ERR_UNAUTHORIZED);
-    if (e) return;
+    enum bearer_flaw flaw = auth_check(auth, cache, header, NOW_MS, &identity);
+    must(bearer_flaw_text(flaw) != NULL);
+    if (flaw) return;
     must(name_valid(identity_tenant(&identity)));
     must(identity.expires_ms > NOW_MS);
     must(identity.scopes < 8);

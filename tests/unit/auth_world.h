@@ -116,12 +116,17 @@ static inline const char *key_token(const char *header, const char *payload, EVP
     return token;
 }
 
-static inline enum err check_at(const char *token, int64_t now_ms)
+static inline enum bearer_flaw flaw_at(const char *token, int64_t now_ms)
 {
     char header[3 * TOKEN_SIZE];
     snprintf(header, sizeof header, "Bearer %s", token);
     memset(&identity, 0, sizeof identity);
     return auth_check(auth, cache, bytes_str(header), now_ms, &identity);
+}
+
+static inline enum err check_at(const char *token, int64_t now_ms)
+{
+    return flaw_at(token, now_ms) == BEARER_GOOD ? ERR_OK : ERR_UNAUTHORIZED;
 }
 
 static inline enum err check(const char *token)

@@ -39,10 +39,10 @@ static void the_header_holds_one_bearer_token_S3_10(void **state)
             at = strchr(at, 's');
         }
         header[size] = 0;
-        enum err e = auth_check(auth, cache, bytes_of(header, size), NOW_MS, &identity);
-        if (e != (is_good ? ERR_OK : ERR_UNAUTHORIZED)) fail_msg("wrong about \"%s\"", form);
+        enum bearer_flaw flaw = auth_check(auth, cache, bytes_of(header, size), NOW_MS, &identity);
+        if ((flaw == BEARER_GOOD) != is_good) fail_msg("wrong about \"%s\"", form);
     }
-    assert_int_equal(auth_check(auth, cache, BYTES_NONE, NOW_MS, &identity), ERR_UNAUTHORIZED);
+    assert_int_equal(auth_check(auth, cache, BYTES_NONE, NOW_MS, &identity), BEARER_MISSING);
 }
 
 static void add_key(const char *key, const char *tenant, unsigned scopes)
@@ -193,7 +193,7 @@ static void *check_often(void *context)
     struct identity who;
     unsigned long good = 0;
     for (unsigned i = 0; i < 3000; i++)
-        good += auth_check(auth, own, bytes_str(header), NOW_MS, &who) == ERR_OK;
+        good += auth_check(auth, own, bytes_str(header), NOW_MS, &who) == BEARER_GOOD;
     auth_cache_free(own);
     return (void *)good;
 }

@@ -42,6 +42,26 @@ static void forged_signatures_are_refused(void **state)
     assert_int_equal(check(mixed), ERR_UNAUTHORIZED);
 }
 
+/* SPEC 3: the words of WWW-Authenticate. */
+static void a_flaw_is_told_and_claims_only_behind_a_good_signature(void **state)
+{
+    (void)state;
+    static const char outdated[] = "{\"sub\":\"t1\",\"exp\":1699999999}";
+    assert_int_equal(flaw_at(hs(GOOD), NOW_MS), BEARER_GOOD);
+    assert_int_equal(flaw_at("x", NOW_MS), BEARER_MALFORMED);
+    assert_int_equal(flaw_at(hs("[]"), NOW_MS), BEARER_MALFORMED);
+    assert_int_equal(flaw_at(hs("{\"sub\":\"t1\"}"), NOW_MS), BEARER_MALFORMED);
+    assert_int_equal(flaw_at(hs("{\"exp\":1700003600}"), NOW_MS), BEARER_MALFORMED);
+    assert_int_equal(flaw_at(hs(outdated), NOW_MS), BEARER_EXPIRED);
+    assert_int_equal(flaw_at(hmac_token(HS256, outdated, OTHER_SECRET, 32), NOW_MS),
+                     BEARER_SIGNATURE);
+    assert_int_equal(flaw_at(hmac_token("{\"alg\":\"HS512\"}", outdated, SECRET, 32), NOW_MS),
+                     BEARER_SIGNATURE);
+    assert_int_equal(flaw_at(hs("{\"sub\":\"t1\",\"exp\":1700003600,\"nbf\":1700000001}"), NOW_MS),
+                     BEARER_EARLY);
+    assert_string_equal(bearer_flaw_text(BEARER_EARLY), "not yet valid");
+}
+
 static void the_algorithm_is_ours_to_choose(void **state)
 {
     (void)state;
@@ -407,6 +427,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_good_token_says_who_it_is_S3_09),
         TEST(forged_signatures_are_refused),
+        TEST(a_flaw_is_told_and_claims_only_behind_a_good_signature),
         TEST(the_algorithm_is_ours_to_choose),
         TEST(a_token_has_one_spelling),
         TEST(a_public_key_token_has_one_spelling_too),
