@@ -1,6 +1,7 @@
 // What was acknowledged is there again, however the server ended.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { describe, test } from 'node:test';
 
 import { expectExactly, expectTriple, NOT_FOUND } from './support/expect.mjs';
@@ -123,6 +124,23 @@ describe('restart', () => {
         removeDirectory(data);
         assert.equal(end.code, 1, end.stderr);
         assert.match(end.stderr, /in use|bind|listen/i);
+    });
+});
+
+describe('a new store', () => {
+    const server = serverFor({ settings: { 'checkpoint.every': '200ms' } });
+
+    /** Bytes of disk that the store takes, as du counts them. */
+    const taken = () => Number(spawnSync('du', ['-sk', server.data], { encoding: 'utf8' }).stdout.split('\t')[0]) * 1024;
+
+    test('a store that somebody tries out takes less than 64 MiB of disk, whatever is restarted', async () => {
+        const t = server.tenant();
+        for (let round = 1; round <= 4; round++) {
+            await t.batch(Array.from({ length: 1000 }, (_, i) => ({ op: 'increment', name: `demo-${i % 10}`, durationSeconds: 60, timestamp: i * 60 })));
+            await new Promise((resolve) => setTimeout(resolve, 500)); // spares and checkpoints are made meanwhile
+            assert.ok(taken() < 64 * 1024 * 1024, `${taken()} bytes in round ${round}`);
+            await server.restart({ hard: round % 2 === 0 });
+        }
     });
 });
 

@@ -47,6 +47,7 @@ void world_init(struct world *world, unsigned segment_pages, unsigned spare_coun
         .dir = "journal",
         .io = io_sim_io(world->sim),
         .segment_size = (uint64_t)segment_pages * WORLD_PAGE,
+        .first_size = (uint64_t)segment_pages * WORLD_PAGE,
         .spare_count = spare_count,
         .installation = 0x1122334455667788u,
     };

@@ -264,6 +264,7 @@ static void append_body(struct bytes body)
     const struct journal_config config = {.dir = dir,
                                           .io = &heart->disk.io,
                                           .segment_size = heart->config.segment_bytes,
+                                          .first_size = heart->config.segment_bytes,
                                           .installation = identity.installation};
     if (journal_open(&journal, &config, 0, accept_block, NULL, heart->error, 400))
         fail_msg("%s", heart->error);

@@ -138,6 +138,8 @@ static void live(uint64_t seed, struct life *life)
     *life = (struct life){.random = seed * 0x2545f4914f6cdd1du + 1};
     struct world *world = &life->world;
     world_init(world, (unsigned)(4 + draw(life, 12)), (unsigned)draw(life, 3));
+    if (world->config.segment_size >= 8 * WORLD_PAGE && draw(life, 2))
+        world->config.first_size = 4 * WORLD_PAGE;
     world->config.keep_bytes = draw(life, 3) * world->config.segment_size;
     world->config.keep_ms = draw(life, 2) ? INT64_MAX : 100;
     enum err e = world_open(world, 0);

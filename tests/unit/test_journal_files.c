@@ -20,6 +20,7 @@ static void a_spare_of_another_size_is_not_used(void **state)
         continue;
     world_kill(&world);
     world.config.segment_size *= 2;
+    world.config.first_size *= 2;
     expect_reopen(0);
     assert_null(io_sim_name(world.sim, "spare-", 0));
     write_blocks(20);
@@ -68,6 +69,77 @@ static void a_segment_made_in_need_is_left_when_a_zeroed_one_is_there(void **sta
     assert_null(io_sim_name(world.sim, "journal-", 2));
     world_crash(&world, 1);
     expect_open(0, 3);
+}
+
+static uint64_t bytes_now(void)
+{
+    struct journal_stats stats;
+    journal_stats(world.journal, &stats);
+    return stats.bytes;
+}
+
+static void grow_from(unsigned first_pages, unsigned segment_pages)
+{
+    world_release(&world);
+    world_init(&world, segment_pages, 2);
+    world.config.first_size = first_pages * WORLD_PAGE;
+    expect_reopen(0);
+}
+
+static void prepare(void)
+{
+    while (journal_prepare(world.journal))
+        continue;
+}
+
+/* A fresh store took 785 MB before anybody had counted anything. */
+static void a_new_journal_is_small_and_grows_with_use(void **state)
+{
+    (void)state;
+    grow_from(8, 64);
+    assert_int_equal(bytes_now(), 8 * WORLD_PAGE);
+    prepare();
+    assert_int_equal(bytes_now(), 16 * WORLD_PAGE); /* one to take the place of the first */
+    write_blocks(1);
+    prepare();
+    assert_int_equal(bytes_now(), 16 * WORLD_PAGE); /* nothing more is made ahead */
+    write_blocks(2);
+    prepare();
+    assert_int_equal(bytes_now(), 32 * WORLD_PAGE); /* half full: one of twice its size */
+    write_blocks(60);
+    journal_trim(world.journal, world.acked);
+    prepare();
+    assert_int_equal(bytes_now(), 3 * 64 * WORLD_PAGE); /* the current one and two spares */
+    world_crash(&world, 1);
+    expect_open(world.acked, 63);
+}
+
+static void a_start_alone_makes_no_segment_larger(void **state)
+{
+    (void)state;
+    grow_from(4, 32);
+    for (unsigned i = 0; i < 5; i++) {
+        prepare();
+        write_blocks(1);
+        world_kill(&world);
+        expect_open(world.acked, world.acked);
+        journal_trim(world.journal, world.acked);
+    }
+    assert_int_equal(bytes_now(), 4 * WORLD_PAGE);
+}
+
+static void a_block_that_needs_a_larger_segment_gets_it_at_once(void **state)
+{
+    (void)state;
+    grow_from(4, 32);
+    prepare();
+    assert_int_equal(journal_body_max(world.journal), 31 * WORLD_PAGE - 88);
+    assert_int_equal(world_write(&world, 10 * WORLD_PAGE), ERR_OK);
+    assert_int_equal(world_write(&world, journal_body_max(world.journal)), ERR_OK);
+    prepare();
+    assert_null(io_sim_name(world.sim, "spare-", 2)); /* outgrown spares are gone */
+    world_crash(&world, 1);
+    expect_open(0, 2);
 }
 
 static void a_spare_half_made_is_thrown_away(void **state)
@@ -313,7 +385,7 @@ static void what_a_sync_costs(void **state)
     (void)state;
     static const size_t sizes[] = {WORLD_PAGE - 88, 64 * WORLD_PAGE - 88};
     world_kill(&world);
-    world.config.segment_size = 4096 * (uint64_t)WORLD_PAGE;
+    world.config.first_size = world.config.segment_size = 4096 * (uint64_t)WORLD_PAGE;
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
         if (world.journal) world_kill(&world);
         expect_reopen(world.acked);
@@ -341,6 +413,9 @@ int main(void)
         LAW(a_spare_of_another_size_is_not_used),
         LAW(spares_are_made_up_to_the_count_and_used),
         LAW(a_segment_made_in_need_is_left_when_a_zeroed_one_is_there),
+        LAW(a_new_journal_is_small_and_grows_with_use),
+        LAW(a_start_alone_makes_no_segment_larger),
+        LAW(a_block_that_needs_a_larger_segment_gets_it_at_once),
         LAW(a_spare_half_made_is_thrown_away),
         LAW(many_openings_do_not_fill_the_disk),
         LAW(trimming_keeps_what_is_not_applied_and_what_is_to_be_kept),

@@ -21,12 +21,13 @@
 #include "store/embedded/block.h"
 #include "store/embedded/internal.h"
 
-#define STATE_CACHE_SHARE 4u       /* of cacheBytes, for RocksDB's blocks */
-#define COUNTER_CACHE_SHARE 4u     /* of the rest, for counters, */
-#define OBJECT_CACHE_SHARE 8u      /* and for objects; cells have what is left */
-#define SEAL_COUNT 262144u         /* ids in one sorted file */
-#define OPEN_ROOM_BYTES (4u << 20) /* RocksDB writes a little when it opens */
-#define FIRST_SERIES 1u            /* 0 means none */
+#define STATE_CACHE_SHARE 4u           /* of cacheBytes, for RocksDB's blocks */
+#define COUNTER_CACHE_SHARE 4u         /* of the rest, for counters, */
+#define OBJECT_CACHE_SHARE 8u          /* and for objects; cells have what is left */
+#define SEAL_COUNT 262144u             /* ids in one sorted file */
+#define SEGMENT_FIRST_BYTES (4u << 20) /* of a new journal */
+#define OPEN_ROOM_BYTES (4u << 20)     /* RocksDB writes a little when it opens */
+#define FIRST_SERIES 1u                /* 0 means none */
 
 static const struct store_ops embedded_ops;
 
@@ -164,6 +165,14 @@ static enum err replay_block(void *context, const struct journal_block *block)
     return e;
 }
 
+/* A small world's segments are smaller still, and shall grow all the same. */
+static uint64_t first_segment_bytes(const struct embedded_config *config)
+{
+    uint64_t eighth = config->segment_bytes / 8 / IO_ALIGN * IO_ALIGN;
+    if (eighth < 4 * IO_ALIGN) return config->segment_bytes;
+    return eighth < SEGMENT_FIRST_BYTES ? eighth : SEGMENT_FIRST_BYTES;
+}
+
 static enum err open_journal(struct embedded *embedded, char *error_out, size_t error_size)
 {
     char path[4096];
@@ -173,6 +182,7 @@ static enum err open_journal(struct embedded *embedded, char *error_out, size_t 
     struct journal_config journal = {.dir = path,
                                      .io = config->io,
                                      .segment_size = config->segment_bytes,
+                                     .first_size = first_segment_bytes(config),
                                      .keep_bytes = config->keep_bytes,
                                      .keep_ms = config->keep_ms,
                                      .spare_count = config->spare_segments,

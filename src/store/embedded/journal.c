@@ -34,7 +34,7 @@ static void journal_check(const struct journal *journal)
     must(journal->durable.time_ms <= journal->last.time_ms);
     must(journal->offset % IO_ALIGN == 0);
     must(journal->stage_size % IO_ALIGN == 0);
-    must(journal->offset + journal->stage_size <= journal->config.segment_size);
+    must(journal->offset + journal->stage_size <= journal->size);
 }
 
 enum err journal_storage_error(struct journal *journal, int64_t result)
@@ -72,16 +72,17 @@ static enum err name_segment(struct journal *journal, int fd, const char *spare_
     return journal_storage_error(journal, result);
 }
 
-enum err journal_begin_segment(struct journal *journal, const struct chain_end *previous)
+enum err journal_begin_segment(struct journal *journal, const struct chain_end *previous,
+                               uint64_t size_min)
 {
     struct io *io = journal->io;
-    uint64_t spare;
+    struct spare spare;
     bool zeroed;
-    enum err e = journal_take_spare(journal, &spare, &zeroed);
+    enum err e = journal_take_spare(journal, size_min, &spare, &zeroed);
     if (e) return e;
 
     char path[JOURNAL_PATH_MAX];
-    journal_path(journal, path, SEGMENT_SPARE, spare);
+    journal_path(journal, path, SEGMENT_SPARE, spare.number);
     struct segment_header header = {
         .installation = journal->config.installation,
         .epoch = journal->epoch,
@@ -98,12 +99,13 @@ enum err journal_begin_segment(struct journal *journal, const struct chain_end *
     if (journal->fd >= 0) io->ops->close(io, journal->fd);
     journal->fd = fd;
     journal->key = header.key;
+    journal->size = spare.size;
     journal->zeroed = zeroed;
     journal->offset = IO_ALIGN;
     journal->stage_size = 0;
     journal_add_segment(journal, &(struct segment){.number = header.number,
                                                    .previous = *previous,
-                                                   .size = journal->config.segment_size,
+                                                   .size = spare.size,
                                                    .used = IO_ALIGN,
                                                    .zeroed = zeroed});
     return ERR_OK;
@@ -114,6 +116,8 @@ static struct journal *journal_new(const struct journal_config *config)
 {
     must(config->segment_size % IO_ALIGN == 0);
     must(config->segment_size >= 4 * IO_ALIGN);
+    must(config->first_size % IO_ALIGN == 0);
+    must(config->first_size >= 4 * IO_ALIGN && config->first_size <= config->segment_size);
     struct journal *journal = must_calloc(1, sizeof *journal);
     journal->config = *config;
     journal->config.dir = strdup(config->dir);
@@ -137,7 +141,7 @@ enum err journal_open(struct journal **journal_out, const struct journal_config 
     struct sentence error = {error_out, error_size};
     enum err e = journal_recover(journal, applied, replay, context, error);
     if (e) goto out;
-    e = journal_begin_segment(journal, &journal->durable);
+    e = journal_begin_segment(journal, &journal->durable, journal->size);
     if (e) {
         snprintf(error_out, error_size, "%s: no new journal segment can be made: %s", config->dir,
                  strerror(atomic_load(&journal->last_error)));
@@ -232,13 +236,13 @@ enum err journal_sync(struct journal *journal)
 }
 
 /* Law (2): the old segment is durable before the new one's header is written. */
-static enum err journal_switch(struct journal *journal)
+static enum err journal_switch(struct journal *journal, uint64_t size_min)
 {
     enum err e = journal_sync(journal);
     if (e) return e;
-    if (journal->offset >= journal->config.segment_size / 8 * 7) journal_mark_zeroed(journal);
+    if (journal->offset >= journal->size / 8 * 7) journal_mark_zeroed(journal);
     crash_point("journal.segment.before_switch");
-    e = journal_begin_segment(journal, &journal->durable);
+    e = journal_begin_segment(journal, &journal->durable, size_min);
     if (e) {
         journal->failed = true;
         return e;
@@ -265,7 +269,20 @@ static enum err stage_room(struct journal *journal, size_t size)
  * as soon as a zero-written one is there: a new store is at full speed within seconds. */
 static bool journal_can_do_better(struct journal *journal)
 {
-    return !journal->zeroed && journal->stage_size == 0 && journal_has_spare(journal);
+    return !journal->zeroed && journal->stage_size == 0 &&
+           journal_has_spare(journal, journal->size);
+}
+
+/* Has a segment with room for a block of `size` bytes. One that is full is followed by a larger
+ * one, as long as there are larger ones. */
+static enum err segment_room(struct journal *journal, size_t size)
+{
+    uint64_t end = journal->offset + journal->stage_size + size;
+    uint64_t fitting = journal_size_for(journal, IO_ALIGN + size);
+    uint64_t next = journal_size_for(journal, journal->size + 1);
+    if (end > journal->size) return journal_switch(journal, next > fitting ? next : fitting);
+    if (journal_can_do_better(journal)) return journal_switch(journal, journal->size);
+    return ERR_OK;
 }
 
 enum err journal_append(struct journal *journal, const struct journal_block *block)
@@ -278,10 +295,7 @@ enum err journal_append(struct journal *journal, const struct journal_block *blo
     if (journal->failed) return ERR_STORAGE;
 
     size_t size = segment_block_size(block->body.size);
-    enum err e = ERR_OK;
-    if (journal->offset + journal->stage_size + size > journal->config.segment_size ||
-        journal_can_do_better(journal))
-        e = journal_switch(journal);
+    enum err e = segment_room(journal, size);
     if (!e) e = stage_room(journal, size);
     if (e) return e;
 
@@ -310,7 +324,7 @@ enum err journal_restart(struct journal *journal)
     journal->failed = true; /* whatever called for it: nothing goes into the old segment again */
     journal->epoch++;
     crash_point("journal.restart.before_header");
-    enum err e = journal_begin_segment(journal, &journal->durable);
+    enum err e = journal_begin_segment(journal, &journal->durable, journal->size);
     if (e) return e;
     journal->last = journal->durable;
     atomic_store(&journal->last_time_ms, journal->last.time_ms);
@@ -336,7 +350,8 @@ void journal_stats(struct journal *journal, struct journal_stats *stats_out)
     };
     pthread_mutex_lock(&journal->mutex);
     stats_out->segments = journal->segments_count;
-    stats_out->bytes += journal->spares_count * journal->config.segment_size;
+    for (size_t i = 0; i < journal->spares_count; i++)
+        stats_out->bytes += journal->spares[i].size;
     for (size_t i = 0; i < journal->segments_count; i++) {
         stats_out->bytes += journal->segments[i].size;
         stats_out->bytes_since_applied += segment_unapplied(journal, i);

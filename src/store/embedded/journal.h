@@ -30,6 +30,8 @@ struct journal_config {
     const char *dir; /* exists; holds only the journal's files */
     struct io *io;
     uint64_t segment_size; /* multiple of IO_ALIGN; journal.segmentBytes, 256 MiB */
+    uint64_t first_size;   /* the same, at most segment_size: a new journal begins with this and
+                              grows by doubling; a block that needs more gets it at once */
     uint64_t keep_bytes;   /* of segments that are all below `applied`: at most this much and */
     int64_t keep_ms;       /* none older than this, by batch time, is kept; then recycled */
     unsigned spare_count;  /* zero-written segments made ahead of need */
@@ -81,7 +83,8 @@ MUST_USE enum err journal_sync(struct journal *journal);
  * say); call again later. */
 MUST_USE enum err journal_restart(struct journal *journal);
 
-/* Makes spare segments up to `spare_count`. Off the commit path; steps of 4 MiB; true if more to do
+/* Makes the spare segments that the journal will soon need (journal_spares.c says how many, and of
+ * which size). Off the commit path; steps of 4 MiB; true if more to do
  * now (false too when the disk has no room: it will be tried again). Without a spare the append
  * that needs one makes a file itself, whose syncs are dearer. */
 bool journal_prepare(struct journal *journal);

@@ -28,6 +28,12 @@ struct segment {
     struct segment_place places[SEGMENT_PLACES]; /* in order */
 };
 
+/* A whole segment file that holds nothing yet. */
+struct spare {
+    uint64_t number; /* of its name, spare-<number>.seg */
+    uint64_t size;
+};
+
 struct journal {
     struct journal_config config;
     struct io *io;
@@ -37,6 +43,7 @@ struct journal {
     uint64_t number_next;
     int fd;          /* of the current segment; -1: none yet */
     uint64_t key;    /* of the current segment */
+    uint64_t size;   /* of its file */
     bool zeroed;     /* the current segment was zero-written ahead; else its syncs are dear */
     uint64_t offset; /* where the staged bytes go */
     char *stage;     /* blocks appended but not yet written */
@@ -50,14 +57,14 @@ struct journal {
 
     /* The preparing thread's: the spare under way. */
     int making_fd; /* -1: none */
-    uint64_t making_number;
+    struct spare making;
 
     pthread_mutex_t mutex;
     /* Under the mutex. */
     struct segment *segments; /* in order; the last is the current one */
     size_t segments_count;
     size_t segments_capacity;
-    uint64_t *spares; /* numbers of complete spare files */
+    struct spare *spares;
     size_t spares_count;
     size_t spares_capacity;
     uint64_t spare_next; /* number of the next spare to be made */
@@ -72,9 +79,11 @@ struct journal {
 };
 
 /* journal.c */
-/* Goes on in a new segment that names `previous`; synced, file and directory. `previous` must be
- * durable. On failure nothing has changed but that a file or two may lie about. */
-MUST_USE enum err journal_begin_segment(struct journal *journal, const struct chain_end *previous);
+/* Goes on in a new segment of at least `size_min` that names `previous`; synced, file and
+ * directory. `previous` must be durable. On failure nothing has changed but that a file or two may
+ * lie about. */
+MUST_USE enum err journal_begin_segment(struct journal *journal, const struct chain_end *previous,
+                                        uint64_t size_min);
 /* Notes the errno (given negative, as io returns it) and returns ERR_STORAGE. */
 enum err journal_storage_error(struct journal *journal, int64_t result);
 
@@ -82,12 +91,6 @@ enum err journal_storage_error(struct journal *journal, int64_t result);
 void journal_path(const struct journal *journal, char path[JOURNAL_PATH_MAX],
                   enum segment_kind kind, uint64_t number);
 void journal_add_segment(struct journal *journal, const struct segment *segment);
-void journal_add_spare(struct journal *journal, uint64_t number);
-/* Gives a file of segment_size under a spare's name, from the stock (zero-written) or made now
- * (only reserved). It is the caller's. */
-MUST_USE enum err journal_take_spare(struct journal *journal, uint64_t *number_out,
-                                     bool *zeroed_out);
-bool journal_has_spare(struct journal *journal);
 /* The current segment has been written nearly to its end: as good as zero-written for its next use.
  */
 void journal_mark_zeroed(struct journal *journal);
@@ -97,6 +100,22 @@ void journal_note_place(struct journal *journal, uint64_t number, uint64_t offse
                         const struct chain_end *before);
 /* A copy of the list, to be freed. */
 struct segment *journal_copy_segments(struct journal *journal, size_t *count_out);
+
+/* journal_spares.c */
+/* The size of a segment that shall hold `size` bytes: first_size, doubled as often as it takes, but
+ * segment_size at most. */
+uint64_t journal_size_for(const struct journal *journal, uint64_t size);
+void journal_add_spare(struct journal *journal, const struct spare *spare);
+/* Gives a file of at least `size_min` bytes under a spare's name, from the stock (zero-written) or
+ * made now (only reserved). It is the caller's. */
+MUST_USE enum err journal_take_spare(struct journal *journal, uint64_t size_min,
+                                     struct spare *spare_out, bool *zeroed_out);
+bool journal_has_spare(struct journal *journal, uint64_t size_min);
+/* The size of the spare that is wanted now; 0: there are enough. */
+uint64_t journal_spare_wanted(struct journal *journal);
+/* Makes a spare of a live segment. A file whose new name did not become durable is not used: a
+ * crash could bring the old name back with a new header inside. Returns as io does. */
+int journal_recycle(struct journal *journal, const char *path, uint64_t size);
 
 /* journal_recover.c */
 struct sentence {

@@ -305,15 +305,17 @@ static enum err replay_segments(struct journal *journal, struct walk *walk)
     return e;
 }
 
-/* A spare of another size is from before segment_size was changed. */
-static bool spare_fits(struct journal *journal, const char *path)
+/* Of a spare's file; 0 for a size that segments no longer have, because segment_size was changed.
+ */
+static uint64_t spare_size(struct journal *journal, const char *path)
 {
     struct io *io = journal->io;
     int fd = io->ops->open(io, path, false, false);
-    if (fd < 0) return false;
+    if (fd < 0) return 0;
     int64_t size = io->ops->size(io, fd);
     io->ops->close(io, fd);
-    return size >= 0 && (uint64_t)size == journal->config.segment_size;
+    if (size < 0 || journal_size_for(journal, (uint64_t)size) != (uint64_t)size) return 0;
+    return (uint64_t)size;
 }
 
 /* The directory is synced first. Before the kill a file may have become a spare by a rename that is
@@ -331,8 +333,9 @@ static enum err adopt_spares(struct journal *journal, const struct listing *list
     }
     for (size_t i = 0; i < spares->count; i++) {
         journal_path(journal, path, SEGMENT_SPARE, spares->items[i]);
-        if (spare_fits(journal, path))
-            journal_add_spare(journal, spares->items[i]);
+        struct spare spare = {spares->items[i], spare_size(journal, path)};
+        if (spare.size)
+            journal_add_spare(journal, &spare);
         else
             journal->io->ops->unlink(journal->io, path);
     }
@@ -360,6 +363,8 @@ enum err journal_recover(struct journal *journal, uint64_t applied, journal_repl
     if (!e) e = load_segments(journal, &listing.kinds[SEGMENT_LIVE], error);
     if (!e) e = replay_segments(journal, &walk);
     if (!e) e = adopt_spares(journal, &listing, error);
+    size_t count = journal->segments_count;
+    journal->size = journal_size_for(journal, count ? journal->segments[count - 1].size : 0);
     listing_release(&listing);
     return e;
 }
