@@ -53,6 +53,7 @@ struct io_sim {
     uint64_t calls;
     uint64_t syncs;
     uint64_t fail_call; /* 0: none */
+    uint64_t stop_call; /* from this one on nothing is done; 0: none */
     uint64_t fail_sync;
     uint64_t reads;
     uint64_t fail_read;
@@ -135,7 +136,8 @@ static int sim_fault(struct io_sim *sim, bool is_sync, bool *skip_out)
 {
     sim->calls++;
     if (is_sync) sim->syncs++;
-    bool hit = sim->calls == sim->fail_call || (is_sync && sim->syncs == sim->fail_sync);
+    bool stopped = sim->stop_call && sim->calls >= sim->stop_call;
+    bool hit = stopped || sim->calls == sim->fail_call || (is_sync && sim->syncs == sim->fail_sync);
     *skip_out = hit && sim->fail_loss != IO_SIM_KEPT;
     return hit ? -sim->fail_error : 0;
 }
@@ -450,6 +452,13 @@ void io_sim_fail(struct io_sim *sim, uint64_t nth, int error_number, enum io_sim
     sim->fail_loss = loss;
 }
 
+void io_sim_stop(struct io_sim *sim, uint64_t nth)
+{
+    sim->stop_call = sim->calls + nth;
+    sim->fail_error = EIO;
+    sim->fail_loss = IO_SIM_CACHED;
+}
+
 void io_sim_fail_sync(struct io_sim *sim, uint64_t nth, enum io_sim_loss loss)
 {
     sim->fail_sync = sim->syncs + nth;
@@ -471,6 +480,7 @@ void io_sim_room(struct io_sim *sim, uint64_t bytes)
 void io_sim_heal(struct io_sim *sim)
 {
     sim->fail_call = 0;
+    sim->stop_call = 0;
     sim->fail_sync = 0;
     sim->fail_read = 0;
     sim->room = UINT64_MAX;

@@ -37,7 +37,11 @@ void io_sim_kill(struct io_sim *sim);
 
 /* Makes the nth call from now on that changes something (1: the next) fail, once. */
 void io_sim_fail(struct io_sim *sim, uint64_t nth, int error_number, enum io_sim_loss loss);
-/* The same, counting only syncs of files. */
+/* As if the process were killed before the nth call from now on that changes something: that one
+ * and all later ones do nothing and fail, so that code which cannot be stopped there changes no
+ * more. */
+void io_sim_stop(struct io_sim *sim, uint64_t nth);
+/* As io_sim_fail, counting only syncs of files. */
 void io_sim_fail_sync(struct io_sim *sim, uint64_t nth, enum io_sim_loss loss);
 /* The same for reads. */
 void io_sim_fail_read(struct io_sim *sim, uint64_t nth, int error_number);

@@ -129,6 +129,26 @@ static void law_4_filters_of_another_state_are_not_believed(void **state)
     scratch_dir_release(&other.dir);
 }
 
+/* Runs tile the sets from 1 on, so a gap is seen; that the last one is gone only the filters know.
+ */
+static void a_missing_newest_run_refuses_to_open(void **state)
+{
+    struct world *world = *state;
+    publish_range(world, 0, 100);
+    checkpoint(world, 100);
+    publish_range(world, 100, 150);
+    checkpoint(world, 150);
+    registry_free(world->registry);
+    world->registry = NULL;
+    assert_int_equal(unlink(scratch_dir_file(&world->dir, "ids-0000000003-0000000003")), 0);
+    struct registry_config config = {.dir = world->dir.path,
+                                     .io = &io_system,
+                                     .state = world->state,
+                                     .applied = world->applied,
+                                     .seal_count = SEAL};
+    assert_int_equal(registry_open(&world->registry, &config), ERR_STORAGE);
+}
+
 static void filters_are_saved_only_when_they_are_complete(void **state)
 {
     struct world *world = *state;
@@ -289,6 +309,7 @@ int main(void)
         TEST(law_4_filters_ahead_of_the_state_are_right),
         TEST(law_4_cut_and_missing_filter_files_cost_time_only),
         TEST(law_4_filters_of_another_state_are_not_believed),
+        TEST(a_missing_newest_run_refuses_to_open),
         TEST(filters_are_saved_only_when_they_are_complete),
         TEST(statistics_count_ids_once),
         TEST(law_1_holds_while_others_publish_and_write_back),

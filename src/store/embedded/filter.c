@@ -143,6 +143,17 @@ struct id_span filter_chain_span(const struct filter_chain *chain, uint32_t inde
                             atomic_load_explicit(&filter->last, memory_order_relaxed)};
 }
 
+uint64_t filter_chain_last(const struct filter_chain *chain)
+{
+    uint64_t last = 0;
+    uint32_t count = atomic_load_explicit(&chain->count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++) {
+        struct id_span span = filter_chain_span(chain, i);
+        if (span.last > last) last = span.last;
+    }
+    return last;
+}
+
 uint64_t filter_chain_bytes(const struct filter_chain *chain)
 {
     uint64_t bytes = 0;

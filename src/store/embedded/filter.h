@@ -71,6 +71,8 @@ void filter_chain_prefetch(const struct filter_chain *chain, struct fingerprint 
 uint64_t filter_chain_ask(const struct filter_chain *chain, struct fingerprint print);
 /* The sets among which the ids of a filter lie. */
 struct id_span filter_chain_span(const struct filter_chain *chain, uint32_t index);
+/* The newest set that any id of the chain is from; 0: there is none. */
+uint64_t filter_chain_last(const struct filter_chain *chain);
 uint64_t filter_chain_bytes(const struct filter_chain *chain);
 
 /* Where a chain is kept. `identity` names the state it belongs to. */

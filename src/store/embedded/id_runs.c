@@ -1,9 +1,12 @@
 /* id_runs.c -- the list of runs, and the merge under way.
  *
  * Runs tile the sets ever written, from 1 on without a gap, so a file that went missing is noticed.
- * A merged run takes the place of those it covers the moment it is named; whoever finds them beside
- * it, after a crash, removes them. `lock` lets any thread read the list; it is changed, for as long
- * as it takes to move a few pointers, by the one thread that adds and merges. */
+ * A merged run takes the place of those it covers the moment it is named; the next start removes
+ * those it finds beside it after a crash. It syncs the directory before it believes a listing: the
+ * process may have been killed between a rename and the sync of the directory, and a power cut
+ * could then keep the removals and lose the rename. `lock` lets any thread read the list; it is
+ * changed, for as long as it takes to move a few pointers, by the one thread that adds and merges.
+ */
 #include "store/embedded/id_runs.h"
 
 #include <pthread.h>
@@ -122,6 +125,19 @@ static enum err open_listed(struct id_runs *runs)
     return e == ERR_OK ? ERR_OK : ERR_STORAGE;
 }
 
+/* What is listed now stays, also after a power cut. */
+static enum err read_listing(struct id_runs *runs)
+{
+    struct io *io = runs->files.io;
+    int result = io->ops->list(io, runs->files.dir, note_file, runs);
+    if (result == 0) result = io->ops->sync_dir(io, runs->files.dir);
+    if (runs->count) qsort(runs->runs, runs->count, sizeof(struct id_run *), by_range);
+    if (result == 0) return ERR_OK;
+    log_line(LOG_ERROR, "the directory of event ids cannot be read or synced",
+             LOG_KV("why", (const char *)strerror(-result)));
+    return ERR_STORAGE;
+}
+
 enum err id_runs_open(struct id_runs **runs_out, const struct id_files *files)
 {
     struct id_runs *runs = must_calloc(1, sizeof *runs);
@@ -129,9 +145,7 @@ enum err id_runs_open(struct id_runs **runs_out, const struct id_files *files)
     pthread_rwlock_init(&runs->lock, NULL);
     remove_file(runs, RUN_BESIDE);
     remove_file(runs, MERGE_BESIDE);
-    enum err e =
-        files->io->ops->list(files->io, files->dir, note_file, runs) ? ERR_STORAGE : ERR_OK;
-    if (runs->count) qsort(runs->runs, runs->count, sizeof(struct id_run *), by_range);
+    enum err e = read_listing(runs);
     if (e == ERR_OK) e = open_listed(runs);
     if (e != ERR_OK) {
         id_runs_free(runs);
@@ -388,6 +402,14 @@ enum err id_runs_scan(struct id_runs *runs, uint64_t after, id_visit_fn *visit, 
         if (e != ERR_OK) return e;
     }
     return ERR_OK;
+}
+
+uint64_t id_runs_last(struct id_runs *runs)
+{
+    pthread_rwlock_rdlock(&runs->lock);
+    uint64_t last = last_set(runs);
+    pthread_rwlock_unlock(&runs->lock);
+    return last;
 }
 
 uint64_t id_runs_count(struct id_runs *runs)

@@ -14,7 +14,8 @@
 
 struct id_runs;
 
-/* Keeps `files->dir`. ERR_STORAGE: cannot be read, or a run is damaged or missing. */
+/* Keeps `files->dir`. ERR_STORAGE: cannot be read or synced, or a run is damaged or missing. That
+ * the newest ones are missing is for the caller to notice: see id_runs_last. */
 MUST_USE enum err id_runs_open(struct id_runs **runs_out, const struct id_files *files);
 void id_runs_free(struct id_runs *runs); /* may be NULL */
 
@@ -41,6 +42,7 @@ typedef void id_visit_fn(void *context, struct id_span span, struct fingerprint 
 MUST_USE enum err id_runs_scan(struct id_runs *runs, uint64_t after, id_visit_fn *visit,
                                void *context);
 
+uint64_t id_runs_last(struct id_runs *runs);  /* the newest set; 0: there is none */
 uint64_t id_runs_count(struct id_runs *runs); /* an id that came back counts again until merged */
 
 #endif

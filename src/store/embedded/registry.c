@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "store/embedded/filter.h"
 #include "store/embedded/registry_record.h"
 #include "store/embedded/registry_set.h"
@@ -189,10 +190,22 @@ static bool registry_filters_outgrown(struct registry *registry)
     return registry->chain.ids / 2 > kept + REGISTRY_EXPIRED_SLACK;
 }
 
+/* The newest runs leave no gap when they are missing. A filter names a set only once its run is
+ * durable, so it would be a loss: ids that it knows would not be found, and count again. */
+static bool registry_lacks_runs(struct registry *registry)
+{
+    uint64_t known = filter_chain_last(&registry->chain), last = id_runs_last(registry->runs);
+    if (known <= last) return false;
+    log_line(LOG_ERROR, "the newest event ids are missing", LOG_KV("first", last + 1),
+             LOG_KV("last", known));
+    return true;
+}
+
 static enum err registry_load_filters(struct registry *registry, uint64_t applied)
 {
     uint64_t complete_to = 0;
     enum err e = filter_chain_load(&registry->chain, &registry->files, &complete_to);
+    if (!e && registry_lacks_runs(registry)) return ERR_STORAGE;
     if (e || registry_filters_outgrown(registry))
         e = registry_rebuild_filters(registry);
     else if (complete_to < applied)
