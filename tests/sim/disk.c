@@ -146,6 +146,14 @@ void disk_break(struct disk *disk, struct dice *dice)
     if (dice_chance(dice, 10)) io_sim_fail_read(sim, 1 + dice_below(dice, 8), EIO);
 }
 
+uint64_t disk_reads_failed(const struct disk *disk)
+{
+    uint64_t failed = 0;
+    for (unsigned i = 0; i < PLACES; i++)
+        failed += io_sim_reads_failed(disk->sims[i]);
+    return failed;
+}
+
 /* A file size limit of nothing makes every write of a file fail; the simulated ones are none. */
 void disk_state_readonly(bool readonly)
 {

@@ -36,6 +36,8 @@ void disk_crash(struct disk *disk, bool power_cut, struct dice *dice);
 
 /* Some call, soon, will fail: one chosen by the dice. */
 void disk_break(struct disk *disk, struct dice *dice);
+/* Reads that were made to fail, since the disk was made. */
+uint64_t disk_reads_failed(const struct disk *disk);
 /* RocksDB cannot write any file, or can again. */
 void disk_state_readonly(bool readonly);
 void disk_heal(struct disk *disk);

@@ -114,12 +114,25 @@ static enum err probe_begin(struct store *store)
     return e;
 }
 
+static uint64_t errors_counted(struct sim *sim)
+{
+    struct store_stats stats;
+    sim->probe.real->ops->stats(sim->probe.real, &stats);
+    return stats.storage_errors;
+}
+
+/* A read that fails, of an id for one, fails the load and is counted. */
 static enum err load_real(struct sim *sim, struct read_set *reads, struct arena *arena)
 {
     struct store *real = sim->probe.real;
+    uint64_t failed = sim->disk ? disk_reads_failed(sim->disk) : 0;
+    uint64_t counted = errors_counted(sim);
     enum err e = real->ops->load(real, reads, arena);
-    if (e != ERR_OK && life_writable(sim) && !sim->state_faulty)
+    if (e == ERR_OK) return e;
+    bool unread = sim->disk && disk_reads_failed(sim->disk) != failed;
+    if (!unread && life_writable(sim) && !sim->state_faulty)
         sim_fail(sim, "a load failed for no reason");
+    if (errors_counted(sim) == counted) sim_fail(sim, "a load failed and was not counted");
     return e;
 }
 

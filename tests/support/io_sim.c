@@ -57,6 +57,7 @@ struct io_sim {
     uint64_t fail_sync;
     uint64_t reads;
     uint64_t fail_read;
+    uint64_t reads_failed;
     int fail_error;
     enum io_sim_loss fail_loss;
     uint64_t room;
@@ -226,7 +227,10 @@ static int64_t sim_read(struct io *io, int fd, void *data, size_t size, uint64_t
 {
     struct io_sim *sim = sim_of(io);
     struct sim_file *file = file_of(sim, fd);
-    if (++sim->reads == sim->fail_read) return -sim->fail_error;
+    if (++sim->reads == sim->fail_read) {
+        sim->reads_failed++;
+        return -sim->fail_error;
+    }
     if (offset >= file->now_size) return 0;
     uint64_t left = file->now_size - offset;
     size_t count = left < size ? (size_t)left : size;
@@ -489,6 +493,11 @@ void io_sim_heal(struct io_sim *sim)
 uint64_t io_sim_calls(const struct io_sim *sim)
 {
     return sim->calls;
+}
+
+uint64_t io_sim_reads_failed(const struct io_sim *sim)
+{
+    return sim->reads_failed;
 }
 
 void io_sim_damage(struct io_sim *sim, const char *name, uint64_t offset, unsigned char mask)

@@ -51,6 +51,7 @@ void io_sim_heal(struct io_sim *sim); /* no faults, no limit */
 
 uint64_t io_sim_bytes(const struct io_sim *sim); /* in files that have a name */
 uint64_t io_sim_calls(const struct io_sim *sim); /* that changed something, since the start */
+uint64_t io_sim_reads_failed(const struct io_sim *sim); /* since the start */
 
 /* The damage a disk does by itself: turns the bits of `mask` in one byte, now and for good. */
 void io_sim_damage(struct io_sim *sim, const char *name, uint64_t offset, unsigned char mask);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -135,6 +136,64 @@ static void a_failed_append_is_as_good_as_a_failed_sync(void **state)
     heart_tend(heart);
     assert_int_equal(heart_do(heart, increment("n", 1)).after.net, 2);
     assert_true(stats().storage_errors > 0);
+}
+
+/* ---- ids and rows that cannot be read ---- */
+
+static void expect_one_more_error(uint64_t before)
+{
+    assert_int_equal(stats().storage_errors, before + 1);
+}
+
+static struct op sale(const char *id)
+{
+    return ask_event(&heart->asks, id, "sale", "", NULL);
+}
+
+/* Turns a bit of the first file of ids, or turns it back. */
+static void turn_a_bit_of_the_ids(void)
+{
+    const off_t place = 4096 + 200;
+    char byte;
+    int fd = open(scratch_dir_file(&heart->dir, "ids/ids-0000000001-0000000001"), O_RDWR);
+    assert_true(fd >= 0 && pread(fd, &byte, 1, place) == 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, place), 1);
+    close(fd);
+}
+
+static void an_id_that_cannot_be_read_refuses_its_event_and_is_counted(void **state)
+{
+    do_ok(sale("e1"));
+    assert_true(heart_checkpoint(heart));
+    turn_a_bit_of_the_ids();
+    uint64_t before = stats().storage_errors;
+    assert_int_equal(heart_do(heart, sale("e1")).err, ERR_STORAGE);
+    expect_one_more_error(before);
+    do_ok(sale("e2"));
+    turn_a_bit_of_the_ids();
+    assert_int_equal(heart_do(heart, sale("e1")).event->result, EVENT_DUPLICATE);
+    expect_one_more_error(before);
+}
+
+static void a_row_that_does_not_decode_is_an_error_for_each_that_reads_it(void **state)
+{
+    do_ok(increment("n", 1));
+    assert_true(heart_checkpoint(heart));
+    struct embedded *embedded = embedded_of(heart->inner);
+    struct state_batch *batch = state_batch_new(embedded->state);
+    struct cell_ref ref = heart_ref(heart, "n", 0);
+    state_batch_put(batch, STATE_COUNTERS, ref.counter, BYTES("\xff no counter"));
+    assert_int_equal(state_write(embedded->state, batch), ERR_OK);
+    assert_int_equal(state_flush(embedded->state), ERR_OK);
+    state_batch_free(batch);
+    heart_reopen(heart);
+    uint64_t before = stats().storage_errors;
+    struct cell cell;
+    assert_int_equal(heart_get(heart, "n", 0, 0, &cell), ERR_CORRUPT);
+    expect_one_more_error(before);
+    assert_int_equal(heart_do(heart, increment("n", 1)).err, ERR_STORAGE);
+    expect_one_more_error(before + 1);
 }
 
 /* ---- the state's disk ---- */
@@ -279,6 +338,8 @@ int main(void)
         DISK(a_full_disk_refuses_writes_and_goes_on_reading),
         DISK(batches_that_a_new_segment_made_safe_are_answered_as_durable),
         DISK(a_failed_append_is_as_good_as_a_failed_sync),
+        DISK(an_id_that_cannot_be_read_refuses_its_event_and_is_counted),
+        DISK(a_row_that_does_not_decode_is_an_error_for_each_that_reads_it),
         DISK(a_failed_flush_leaves_everything_to_be_written_again),
         DISK(killed_after_a_failed_flush_the_journal_has_everything),
         DISK(closed_after_a_failed_flush_the_journal_has_everything),

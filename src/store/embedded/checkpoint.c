@@ -238,6 +238,12 @@ static void checkpoint_failed(struct embedded *embedded)
     embedded->state_failed = true;
 }
 
+static void filters_not_saved(struct embedded *embedded)
+{
+    log_line(LOG_WARN, "the id filters could not be saved");
+    atomic_fetch_add(&embedded->storage_errors, 1);
+}
+
 enum err checkpoint_run(struct embedded *embedded)
 {
     uint64_t *dead;
@@ -250,7 +256,7 @@ enum err checkpoint_run(struct embedded *embedded)
     /* Before `applied`: a filter saved too early covers more than it says, one saved too late costs
      * a scan of all ids at the next start. */
     if (e == ERR_OK && registry_save_filters(embedded->registry, position.last_sequence) != ERR_OK)
-        log_line(LOG_WARN, "the id filters could not be saved");
+        filters_not_saved(embedded);
     if (e == ERR_OK) e = write_applied(embedded, &position);
     if (e != ERR_OK) {
         checkpoint_failed(embedded);

@@ -98,7 +98,7 @@ enum err embedded_events(struct store *store, const struct event_query *query,
     if (e == ERR_OK && *next_out == 0 && shown.upto > archived)
         e = read_tail(embedded, &shown, archived, visit, context, next_out);
     pthread_rwlock_unlock(&embedded->retained);
-    return e;
+    return embedded_read_ended(embedded, "the history of events", e);
 }
 
 enum err embedded_lookup(struct store *store, struct fingerprint print,
@@ -110,7 +110,7 @@ enum err embedded_lookup(struct store *store, struct fingerprint print,
     enum err e = registry_find(embedded->registry, print, &arena, record_out);
     record_out->outcome = BYTES_NONE;
     arena_release(&arena);
-    if (e != ERR_OK) return e;
+    if (e != ERR_OK) return embedded_read_ended(embedded, "what an id led to", e);
     bool durable = record_out->sequence <= atomic_load(&embedded->durable_sequence);
     return durable ? ERR_OK : ERR_NOT_FOUND;
 }

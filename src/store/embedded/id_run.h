@@ -57,7 +57,8 @@ struct id_run {
     uint64_t count;
     uint64_t pages;
     uint64_t sequence_max;
-    uint64_t *starts; /* the index */
+    uint64_t *starts;  /* the index */
+    _Atomic bool said; /* that it cannot be read: once is enough for the log */
 };
 
 void id_run_name(char *name, size_t size, uint64_t first, uint64_t last);

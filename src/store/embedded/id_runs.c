@@ -10,6 +10,7 @@
 #include "store/embedded/id_runs.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,6 +30,7 @@
 
 /* One input of a merge, at its next id. */
 struct merge_input {
+    struct id_run *run;
     struct id_cursor cursor;
     struct id_entry entry;
     bool ended;
@@ -49,6 +51,7 @@ struct id_runs {
     size_t capacity;
     struct merge merge;
     uint64_t failed_at; /* the last set when a merge failed; 0: none did */
+    _Atomic uint64_t merges_failed;
 };
 
 /* -- Opening ----------------------------------------------------------------------------------- */
@@ -157,6 +160,17 @@ enum err id_runs_open(struct id_runs **runs_out, const struct id_files *files)
 
 /* -- Finding and adding ------------------------------------------------------------------------ */
 
+/* The caller counts it. */
+static enum err read_failed(struct id_run *run, enum err e)
+{
+    char name[64];
+    if (atomic_exchange_explicit(&run->said, true, memory_order_relaxed)) return ERR_STORAGE;
+    id_run_name(name, sizeof name, run->first, run->last);
+    log_line(LOG_ERROR, "a file of event ids cannot be read", LOG_KV("file", (char *)name),
+             LOG_KV("code", err_code(e)));
+    return ERR_STORAGE;
+}
+
 static bool run_meets(const struct id_run *run, struct id_span span)
 {
     return run->first <= span.last && run->last >= span.first;
@@ -167,10 +181,13 @@ enum err id_runs_find(struct id_runs *runs, struct id_span span, struct fingerpr
 {
     enum err e = ERR_NOT_FOUND;
     pthread_rwlock_rdlock(&runs->lock);
-    for (size_t i = runs->count; i-- > 0 && e == ERR_NOT_FOUND;)
-        if (run_meets(runs->runs[i], span)) e = id_run_find(runs->runs[i], print, entry_out);
+    for (size_t i = runs->count; i-- > 0 && e == ERR_NOT_FOUND;) {
+        if (!run_meets(runs->runs[i], span)) continue;
+        e = id_run_find(runs->runs[i], print, entry_out);
+        if (e != ERR_OK && e != ERR_NOT_FOUND) e = read_failed(runs->runs[i], e);
+    }
     pthread_rwlock_unlock(&runs->lock);
-    return e == ERR_OK || e == ERR_NOT_FOUND ? e : ERR_STORAGE;
+    return e;
 }
 
 static uint64_t last_set(const struct id_runs *runs)
@@ -242,9 +259,10 @@ static enum err input_step(struct merge *merge, size_t index)
 {
     struct merge_input *input = &merge->inputs[index];
     enum err e = id_cursor_next(&input->cursor, &input->entry);
+    if (e != ERR_OK && e != ERR_NOT_FOUND) return read_failed(input->run, e);
     input->ended = e == ERR_NOT_FOUND;
     merge->heads[index] = input->ended ? UINT64_MAX : input->entry.print.high;
-    return e == ERR_NOT_FOUND ? ERR_OK : e;
+    return ERR_OK;
 }
 
 static void merge_end(struct merge *merge)
@@ -265,8 +283,10 @@ static enum err merge_begin(struct id_runs *runs, size_t width)
     merge->count = width;
     id_writer_begin(&merge->writer, &runs->files, MERGE_BESIDE, oldest[0]->first, last_set(runs));
     enum err e = ERR_OK;
-    for (size_t i = 0; i < width; i++)
+    for (size_t i = 0; i < width; i++) {
+        merge->inputs[i].run = oldest[i];
         id_cursor_init(&merge->inputs[i].cursor, oldest[i]);
+    }
     for (size_t i = 0; i < width && e == ERR_OK; i++)
         e = input_step(merge, i);
     return e;
@@ -356,6 +376,7 @@ static enum err merge_finish(struct id_runs *runs)
 
 static bool merge_failed(struct id_runs *runs)
 {
+    atomic_fetch_add_explicit(&runs->merges_failed, 1, memory_order_relaxed);
     log_line(LOG_WARN, "merging event ids failed, they stay as they are");
     runs->failed_at = last_set(runs);
     if (runs->merge.inputs) {
@@ -382,7 +403,7 @@ bool id_runs_merge(struct id_runs *runs)
 
 /* -- Everything -------------------------------------------------------------------------------- */
 
-static enum err scan_run(const struct id_run *run, id_visit_fn *visit, void *context)
+static enum err scan_run(struct id_run *run, id_visit_fn *visit, void *context)
 {
     struct id_cursor cursor;
     struct id_entry entry;
@@ -391,7 +412,7 @@ static enum err scan_run(const struct id_run *run, id_visit_fn *visit, void *con
     while ((e = id_cursor_next(&cursor, &entry)) == ERR_OK)
         visit(context, (struct id_span){run->first, run->last}, entry.print);
     id_cursor_release(&cursor);
-    return e == ERR_NOT_FOUND ? ERR_OK : ERR_STORAGE;
+    return e == ERR_NOT_FOUND ? ERR_OK : read_failed(run, e);
 }
 
 enum err id_runs_scan(struct id_runs *runs, uint64_t after, id_visit_fn *visit, void *context)
@@ -420,6 +441,11 @@ uint64_t id_runs_count(struct id_runs *runs)
         count += runs->runs[i]->count;
     pthread_rwlock_unlock(&runs->lock);
     return count;
+}
+
+uint64_t id_runs_merges_failed(struct id_runs *runs)
+{
+    return atomic_load_explicit(&runs->merges_failed, memory_order_relaxed);
 }
 
 void id_runs_free(struct id_runs *runs)

@@ -35,6 +35,7 @@ MUST_USE enum err id_runs_add(struct id_runs *runs, id_next_fn *next, void *cont
 /* A step of merging, if there is something to merge; true: call again. Errors are its own affair:
  * what was there before is still there, and it is tried again when the next run comes. */
 bool id_runs_merge(struct id_runs *runs);
+uint64_t id_runs_merges_failed(struct id_runs *runs); /* since it was opened; any thread */
 
 /* Every id of runs with any later sequence than `after`, and some more, from the oldest run to the
  * newest; `span` is what its run holds. */

@@ -101,13 +101,17 @@ enum err embedded_load(struct store *store, struct read_set *reads, struct arena
 void embedded_submit(struct store *store, struct write_set *writes);
 void embedded_abandon(struct store *store, struct read_set *reads);
 
+/* reads.c. Says and counts a read of the state, the ids or the history that failed, in a batch or
+ * for a reader alike. Returns `e`, also where it is no failure: ERR_NOT_FOUND, ERR_BUSY. */
+enum err embedded_read_ended(struct embedded *embedded, const char *what, enum err e);
+
 /* publish.c */
 uint32_t embedded_sync(struct store *store);
 /* Gives up the pins and staged values of a batch that will not be published. */
 void embedded_drop(struct embedded *embedded, struct read_set *reads);
 void embedded_bury(struct embedded *embedded, const uint64_t *series, size_t count);
 
-/* reads.c */
+/* reads.c, too */
 enum err embedded_get(struct store *store, const struct cell_ref *ref, int64_t bucket,
                       enum read_how how, struct cell *cell_out);
 enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,

@@ -7,9 +7,24 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "core/cell.h"
 
 #define READ_ARENA_CHUNK (16u << 10)
+
+enum err embedded_read_ended(struct embedded *embedded, const char *what, enum err e)
+{
+    static struct log_limit limit = {.lines_max = 10};
+    uint64_t left_out;
+    if (e != ERR_STORAGE && e != ERR_CORRUPT) return e;
+    atomic_fetch_add(&embedded->storage_errors, 1);
+    if (log_limit_pass(&limit, clock_wall_ms(embedded->config.clock), &left_out))
+        log_line(LOG_ERROR, "the store could not be read", LOG_KV("what", what),
+                 LOG_KV("code", err_code(e)), LOG_KV("why", state_error(embedded->state)),
+                 LOG_KV("leftOut", left_out));
+    state_error_forget(embedded->state); /* the next one may have another reason */
+    return e;
+}
 
 static enum err read_counter_row(struct embedded *embedded, struct bytes key, struct arena *arena,
                                  const struct counter **counter_out)
@@ -78,13 +93,12 @@ enum err embedded_get(struct store *store, const struct cell_ref *ref, int64_t b
     struct series series;
     uint64_t stamp;
     enum err e = find_series(embedded, ref, how, &series);
-    if (e != ERR_OK) return e;
-    if (series.id == 0) return ERR_NOT_FOUND;
-    if (how == READ_ALL)
+    if (e == ERR_OK && series.id == 0) return ERR_NOT_FOUND;
+    if (e == ERR_OK && how == READ_ALL)
         e = embedded_cell(embedded, series.id, bucket, cell_out);
-    else if (!cells_get(embedded->cells, series.id, bucket, cell_out, &stamp))
+    else if (e == ERR_OK && !cells_get(embedded->cells, series.id, bucket, cell_out, &stamp))
         e = ERR_BUSY;
-    if (e != ERR_OK) return e;
+    if (e != ERR_OK) return embedded_read_ended(embedded, "a cell", e);
     return cell_out->exists ? ERR_OK : ERR_NOT_FOUND;
 }
 
@@ -165,7 +179,7 @@ enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t
         free(newer.cells);
     }
     pthread_rwlock_unlock(&embedded->living);
-    return e;
+    return embedded_read_ended(embedded, "a range of cells", e);
 }
 
 /* -- Sums -------------------------------------------------------------------------------------- */
@@ -237,11 +251,11 @@ enum err embedded_sum(struct store *store, const struct cell_ref *ref, int64_t f
     do {
         *sum_out = (struct range_sum){0};
         e = find_series(embedded, ref, READ_ALL, &series);
-        if (e != ERR_OK || series.id == 0) return e;
-        e = sum_series(embedded, &series, from, to, sum_out);
+        if (e == ERR_OK && series.id == 0) return e;
+        if (e == ERR_OK) e = sum_series(embedded, &series, from, to, sum_out);
         if (e == ERR_OK) e = find_series(embedded, ref, READ_ALL, &after);
     } while (e == ERR_OK && after.id != series.id);
-    return e;
+    return embedded_read_ended(embedded, "a sum of cells", e);
 }
 
 struct list_merge {
@@ -303,7 +317,7 @@ enum err embedded_list(struct store *store, struct bytes prefix, struct bytes af
     if (e == ERR_OK) e = merge.err;
     if (e == ERR_OK) list_newer_before(&merge, BYTES_NONE);
     arena_release(&arena);
-    return e;
+    return embedded_read_ended(embedded, "the list of counters", e);
 }
 
 /* -- Objects ----------------------------------------------------------------------------------- */
@@ -316,7 +330,7 @@ enum err embedded_object(struct store *store, struct bytes key, struct buf *valu
     buf_reset(value_out);
     if (!objects_get(embedded->objects, print, value_out, &stamp)) {
         enum err e = state_get(embedded->state, STATE_OBJECTS, key, value_out);
-        if (e != ERR_OK && e != ERR_NOT_FOUND) return e;
+        if (e != ERR_OK && e != ERR_NOT_FOUND) return embedded_read_ended(embedded, "an object", e);
         objects_offer(embedded->objects, print, key, buf_bytes(value_out), stamp);
     }
     return value_out->size ? ERR_OK : ERR_NOT_FOUND;
@@ -376,7 +390,7 @@ enum err embedded_objects(struct store *store, struct bytes prefix, struct bytes
         state_scan(embedded->state, STATE_OBJECTS, from, BYTES_NONE, object_stored, &merge);
     if (e == ERR_OK) objects_before(&merge, BYTES_NONE);
     arena_release(&arena);
-    return e;
+    return embedded_read_ended(embedded, "the list of objects", e);
 }
 
 /* First without the lock, which holds up commits: a read may have to wait for the disk. If a batch

@@ -566,6 +566,7 @@ void registry_stats(struct registry *registry, struct registry_stats *stats_out)
         .filter_bytes = filter_chain_bytes(&registry->chain),
         .lookups = atomic_load_explicit(&registry->lookups, memory_order_relaxed),
         .lookups_empty = atomic_load_explicit(&registry->lookups_empty, memory_order_relaxed),
+        .merges_failed = id_runs_merges_failed(registry->runs),
     };
     pthread_mutex_lock(&registry->lock);
     uint64_t published = recent_size(&registry->active->records);

@@ -84,6 +84,7 @@ struct registry_stats {
     uint64_t filter_bytes;
     uint64_t lookups;       /* that got past the filters */
     uint64_t lookups_empty; /* and found nothing: the filters' mistakes */
+    uint64_t merges_failed; /* of files of ids */
 };
 void registry_stats(struct registry *registry, struct registry_stats *stats_out);
 

@@ -74,6 +74,12 @@ const char *state_error(struct state *state)
     return state_message;
 }
 
+void state_error_forget(struct state *state)
+{
+    (void)state;
+    state_message[0] = '\0';
+}
+
 static enum err state_enter(struct state *state)
 {
     pthread_rwlock_rdlock(&state->open_lock);

@@ -43,6 +43,7 @@ MUST_USE enum err state_reopen(struct state *state);
 
 /* Why the last call of this thread that failed did: one line for the log. */
 const char *state_error(struct state *state);
+void state_error_forget(struct state *state); /* it was said; empty until another call fails */
 
 /* `value_out` is reset and filled. ERR_NOT_FOUND, or ERR_STORAGE. */
 MUST_USE enum err state_get(struct state *state, enum state_family family, struct bytes key,

@@ -194,7 +194,7 @@ enum err embedded_load(struct store *store, struct read_set *reads, struct arena
     if (e == ERR_OK) e = load_rest(embedded, reads, arena);
     reads->loaded = (struct loaded){reads->counters_count, reads->cells_count, reads->tenants_count,
                                     reads->keys_count, reads->objects_count};
-    return e;
+    return embedded_read_ended(embedded, "what a batch needs", e);
 }
 
 void embedded_abandon(struct store *store, struct read_set *reads)
