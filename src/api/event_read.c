@@ -1,4 +1,4 @@
-/* event_read.c -- the two forms of an event meet in `struct parts`; from there on they are read
+/* event_read.c -- the forms of an event meet in `struct parts`; from there on they are read
  * alike. */
 #include "api/event_read.h"
 
@@ -6,6 +6,7 @@
 
 #include <openssl/rand.h>
 
+#include "api/event_headers.h"
 #include "base/uuid.h"
 
 #define DIMENSION_KEY_SIZE_MAX 255
@@ -17,7 +18,8 @@ struct parts {
     struct json_value type;
     struct json_value time;
     struct json_value dimensions;
-    bool attributes; /* `dimensions` is a whole CloudEvent */
+    bool attributes; /* of a CloudEvent: the dimensions are among its attributes, in JSON ... */
+    const struct event_attributes *headers; /* ... or, unless NULL, in headers */
     struct json_value payload;
 };
 
@@ -84,7 +86,7 @@ static enum err join_id(struct arena *arena, const struct json_value *source,
     return ERR_OK;
 }
 
-/* -- The two forms ----------------------------------------------------------------------------- */
+/* -- The forms --------------------------------------------------------------------------------- */
 
 static enum err read_plain(struct event_reader *reader, const struct json_value *object,
                            struct parts *parts, struct sentence *why)
@@ -98,6 +100,7 @@ static enum err read_plain(struct event_reader *reader, const struct json_value 
     parts->time = values[TIME];
     parts->dimensions = values[DIMENSIONS];
     parts->attributes = false;
+    parts->headers = NULL;
     parts->payload = values[PAYLOAD];
     return read_id(reader, &values[ID], &parts->id, why);
 }
@@ -124,45 +127,99 @@ static bool is_attribute(struct bytes key)
     return true;
 }
 
-static enum err read_cloud(struct event_reader *reader, const struct json_value *object,
-                           struct parts *parts, struct sentence *why)
+/* What both modes of a CloudEvent have in common. */
+static enum err read_cloud_values(struct event_reader *reader, const struct json_value *values,
+                                  struct parts *parts, struct sentence *why)
 {
     static const struct bytes dimensions = BYTES("dimensions");
-    struct json_value values[CLOUD_READ];
-    json_pick(object, cloud_names, CLOUD_READ, values);
+    *parts = (struct parts){.type = values[TYPE], .time = values[TIME], .payload = values[DATA]};
     const struct json_value *version = &values[SPECVERSION];
     if (version->type != JSON_STRING || !bytes_equal(version->string, BYTES("1.0")))
         return say(why, ERR_INVALID, "specversion must be \"1.0\".");
     if (!is_absent(&values[DATA_BASE64]))
         return say(why, ERR_INVALID, "data_base64 is not understood: send JSON as data.");
-    parts->type = values[TYPE];
-    parts->time = values[TIME];
-    parts->payload = values[DATA];
     json_pick(&values[DATA], &dimensions, 1, &parts->dimensions);
     parts->attributes = parts->dimensions.type != JSON_OBJECT;
-    if (parts->attributes) parts->dimensions = *object;
     return join_id(reader->arena, &values[SOURCE], &values[ID], &parts->id, why);
+}
+
+static enum err read_cloud(struct event_reader *reader, const struct json_value *object,
+                           struct parts *parts, struct sentence *why)
+{
+    struct json_value values[CLOUD_READ];
+    json_pick(object, cloud_names, CLOUD_READ, values);
+    enum err e = read_cloud_values(reader, values, parts, why);
+    if (parts->attributes) parts->dimensions = *object;
+    return e;
+}
+
+static struct json_value text_value(struct bytes text)
+{
+    return (struct json_value){.type = text.data ? JSON_STRING : JSON_ABSENT, .string = text};
+}
+
+static enum err read_binary(struct event_reader *reader, const struct event_attributes *attributes,
+                            const struct json_value *data, struct parts *parts,
+                            struct sentence *why)
+{
+    struct json_value values[CLOUD_READ];
+    for (unsigned i = 0; i < CLOUD_READ; i++)
+        values[i] = text_value(event_attributes_get(attributes, cloud_names[i]));
+    values[DATA] = *data;
+    enum err e = read_cloud_values(reader, values, parts, why);
+    if (parts->attributes) parts->headers = attributes;
+    return e;
 }
 
 /* -- What they share --------------------------------------------------------------------------- */
 
-static enum err add_dimension(struct arena *arena, const struct json_iter *field,
+static enum err add_dimension(struct arena *arena, struct bytes key, const struct json_value *value,
                               struct event *event, size_t *bytes_left, struct sentence *why)
 {
     struct dimension *dimension = &event->dimensions[event->dimensions_count];
     if (event->dimensions_count == EVENT_DIMENSIONS_MAX)
         return say(why, ERR_INVALID, "dimensions must have at most 64 keys.");
-    if (field->key.size < 1 || field->key.size > DIMENSION_KEY_SIZE_MAX)
+    if (key.size < 1 || key.size > DIMENSION_KEY_SIZE_MAX)
         return say(why, ERR_INVALID, "A dimension's key must have 1 to 255 bytes.");
-    size_t size = field->key.size;
-    if (field->value.type == JSON_STRING) size += field->value.string.size;
+    size_t size = key.size;
+    if (value->type == JSON_STRING) size += value->string.size;
     if (size > *bytes_left) return say(why, ERR_EVENT_SIZE, err_sentence(ERR_EVENT_SIZE));
     *bytes_left -= size;
-    dimension->key = arena_copy(arena, field->key);
-    if (!dimension_value(&field->value, arena, &dimension->value))
+    dimension->key = arena_copy(arena, key);
+    if (!dimension_value(value, arena, &dimension->value))
         return say(why, ERR_INVALID,
                    "A dimension must be a string, an integer, a boolean or null.");
     event->dimensions_count++;
+    return ERR_OK;
+}
+
+static enum err add_json_dimensions(struct arena *arena, const struct parts *parts,
+                                    struct event *event, struct sentence *why)
+{
+    struct json_iter iter;
+    size_t bytes_left = EVENT_SIZE_MAX;
+    if (!is_absent(&parts->dimensions) && parts->dimensions.type != JSON_OBJECT)
+        return say(why, ERR_INVALID, "dimensions must be an object.");
+    for (json_each(&parts->dimensions, &iter); json_next(&iter);) {
+        if (parts->attributes && !is_attribute(iter.key)) continue;
+        enum err e = add_dimension(arena, iter.key, &iter.value, event, &bytes_left, why);
+        if (e != ERR_OK) return e;
+    }
+    return ERR_OK;
+}
+
+static enum err add_header_dimensions(struct arena *arena,
+                                      const struct event_attributes *attributes,
+                                      struct event *event, struct sentence *why)
+{
+    size_t bytes_left = EVENT_SIZE_MAX;
+    for (unsigned i = 0; i < attributes->count; i++) {
+        const struct event_attribute *attribute = &attributes->items[i];
+        if (!is_attribute(attribute->name)) continue;
+        struct json_value value = text_value(attribute->value);
+        enum err e = add_dimension(arena, attribute->name, &value, event, &bytes_left, why);
+        if (e != ERR_OK) return e;
+    }
     return ERR_OK;
 }
 
@@ -170,17 +227,11 @@ static enum err read_dimensions(struct event_reader *reader, const struct parts 
                                 struct event *event, struct sentence *why)
 {
     struct dimension room[EVENT_DIMENSIONS_MAX];
-    struct json_iter iter;
-    size_t bytes_left = EVENT_SIZE_MAX;
     event->dimensions = room;
     event->dimensions_count = 0;
-    if (!is_absent(&parts->dimensions) && parts->dimensions.type != JSON_OBJECT)
-        return say(why, ERR_INVALID, "dimensions must be an object.");
-    for (json_each(&parts->dimensions, &iter); json_next(&iter);) {
-        if (parts->attributes && !is_attribute(iter.key)) continue;
-        enum err e = add_dimension(reader->arena, &iter, event, &bytes_left, why);
-        if (e != ERR_OK) return e;
-    }
+    enum err e = parts->headers ? add_header_dimensions(reader->arena, parts->headers, event, why)
+                                : add_json_dimensions(reader->arena, parts, event, why);
+    if (e != ERR_OK) return e;
     event->dimensions_count = dimensions_sort(event->dimensions, event->dimensions_count);
     size_t size = event->dimensions_count * sizeof *room;
     event->dimensions = arena_alloc(reader->arena, size);
@@ -232,6 +283,17 @@ static enum err read_parts(struct event_reader *reader, const struct parts *part
     return ERR_OK;
 }
 
+static enum err read_event(struct event_reader *reader, const struct parts *parts,
+                           struct event *event, struct json_value *payload_out,
+                           struct sentence *why)
+{
+    enum err e = read_parts(reader, parts, event, why);
+    if (e != ERR_OK) return e;
+    *payload_out = parts->payload;
+    if (payload_out->type == JSON_NULL) payload_out->type = JSON_ABSENT;
+    return ERR_OK;
+}
+
 enum err event_read(struct event_reader *reader, const struct json_value *object,
                     struct event *event_out, struct json_value *payload_out, struct sentence *why)
 {
@@ -240,11 +302,16 @@ enum err event_read(struct event_reader *reader, const struct json_value *object
         return say(why, ERR_INVALID, "An event must be a JSON object.");
     enum err e = reader->form == EVENT_CLOUD ? read_cloud(reader, object, &parts, why)
                                              : read_plain(reader, object, &parts, why);
-    if (e == ERR_OK) e = read_parts(reader, &parts, event_out, why);
-    if (e != ERR_OK) return e;
-    *payload_out = parts.payload;
-    if (payload_out->type == JSON_NULL) payload_out->type = JSON_ABSENT;
-    return ERR_OK;
+    return e == ERR_OK ? read_event(reader, &parts, event_out, payload_out, why) : e;
+}
+
+enum err event_read_binary(struct event_reader *reader, const struct event_attributes *attributes,
+                           const struct json_value *data, struct event *event_out,
+                           struct json_value *payload_out, struct sentence *why)
+{
+    struct parts parts;
+    enum err e = read_binary(reader, attributes, data, &parts, why);
+    return e == ERR_OK ? read_event(reader, &parts, event_out, payload_out, why) : e;
 }
 
 void event_reader_init(struct event_reader *reader, enum event_form form,

@@ -1,9 +1,10 @@
-/* event_read.h -- one event from JSON, as SPEC 6 writes it or as a CloudEvent, into a struct event.
+/* event_read.h -- one event, as SPEC 6 writes it or as a CloudEvent, into a struct event.
  *
- * A CloudEvent (1.0, JSON format) is the same thing in other words: `source` and `id`, joined by a
- * space, are the event id; a source is a URI reference and has no space, so no two pairs meet, and
- * a plain event could name the same id. `time` is when it occurred, `data` the payload;
- * `data.dimensions`, if that is an object, or else the extension attributes are the dimensions.
+ * A CloudEvent (1.0, in JSON or with its attributes in headers) is the same thing in other words:
+ * `source` and `id`, joined by a space, are the event id; a source is a URI reference and has no
+ * space, so no two pairs meet, and a plain event could name the same id. `time` is when it
+ * occurred, `data` the payload; `data.dimensions`, if that is an object, or else the extension
+ * attributes are the dimensions.
  *
  * What is read is copied: nothing of an event points into the parser or the request. */
 #ifndef TALLY_API_EVENT_READ_H
@@ -13,6 +14,8 @@
 #include "core/event.h"
 
 enum event_form { EVENT_PLAIN, EVENT_CLOUD };
+
+struct event_attributes; /* api/event_headers.h */
 
 struct event_reader {
     enum event_form form;
@@ -33,5 +36,12 @@ void event_reader_release(struct event_reader *reader);
 MUST_USE enum err event_read(struct event_reader *reader, const struct json_value *object,
                              struct event *event_out, struct json_value *payload_out,
                              struct sentence *why);
+
+/* The same of a CloudEvent in binary mode: `attributes` were its headers, `data` its body as JSON,
+ * or JSON_ABSENT. Nothing in the body is looked at but `dimensions`. */
+MUST_USE enum err event_read_binary(struct event_reader *reader,
+                                    const struct event_attributes *attributes,
+                                    const struct json_value *data, struct event *event_out,
+                                    struct json_value *payload_out, struct sentence *why);
 
 #endif

@@ -1,4 +1,4 @@
-/* events.c -- POST /api/events/{tenant}: one event, an array, NDJSON or CloudEvents.
+/* events.c -- POST /api/events/{tenant}: one event, an array, NDJSON or CloudEvents in any mode.
  *
  * Every event is read and projected here, on the loop's thread, by the rules in force when the
  * request came; the commit thread only decides. Bad ones have their error set before the job is
@@ -12,13 +12,14 @@
 #include "api/batch.h"
 #include "api/call.h"
 #include "api/endpoints.h"
+#include "api/event_headers.h"
 #include "api/event_read.h"
 #include "base/log.h"
 #include "config.h"
 
 #define EVENT_JSON_SIZE 160 /* a common size, to guess how many there are */
 
-enum body_form { BODY_JSON, BODY_LINES, BODY_CLOUD, BODY_CLOUD_BATCH };
+enum body_form { BODY_JSON, BODY_LINES, BODY_CLOUD, BODY_CLOUD_BATCH, BODY_CLOUD_DATA };
 
 /* Where events are collected. */
 struct reading {
@@ -31,22 +32,33 @@ struct reading {
     uint32_t count_max;
     size_t bytes_max; /* what they and their projections may take in memory */
     bool too_large;
+    const struct event_attributes *attributes; /* of the one event in binary mode; else NULL */
 };
 
-static enum body_form body_form(struct bytes content_type)
+/* Without its parameters; compare without case. */
+static struct bytes media_type(struct bytes content_type)
+{
+    struct bytes rest = content_type;
+    struct bytes type = bytes_split(&rest, ';');
+    while (type.size && (type.data[type.size - 1] == ' ' || type.data[type.size - 1] == '\t'))
+        type.size--;
+    return type;
+}
+
+/* An event whose content type says that it is whole may repeat its attributes in headers (HTTP
+ * binding, 3.2.3); the type decides. */
+static enum body_form body_form(const struct request *request)
 {
     static const struct bytes types[] = {
         [BODY_LINES] = BYTES("application/x-ndjson"),
         [BODY_CLOUD] = BYTES("application/cloudevents+json"),
         [BODY_CLOUD_BATCH] = BYTES("application/cloudevents-batch+json"),
     };
-    struct bytes rest = content_type;
-    struct bytes type = bytes_split(&rest, ';');
-    while (type.size && (type.data[type.size - 1] == ' ' || type.data[type.size - 1] == '\t'))
-        type.size--;
-    for (unsigned i = BODY_LINES; i < ARRAY_COUNT(types); i++)
+    struct bytes type = media_type(request->content_type);
+    unsigned first = request->cloud_event ? BODY_CLOUD : BODY_LINES;
+    for (unsigned i = first; i < ARRAY_COUNT(types); i++)
         if (bytes_equal_nocase(type, types[i])) return (enum body_form)i;
-    return BODY_JSON;
+    return request->cloud_event ? BODY_CLOUD_DATA : BODY_JSON;
 }
 
 /* Ids have a namespace of their own, away from idempotency keys and counters: for each tenant, or
@@ -98,7 +110,10 @@ static enum err read_event(struct reading *reading, const struct json_value *obj
     struct json_value payload;
     op->kind = OP_EVENT;
     op->tenant = call->tenant;
-    enum err e = event_read(&reading->reader, object, &sent->event, &payload, why);
+    enum err e = reading->attributes
+                     ? event_read_binary(&reading->reader, reading->attributes, object,
+                                         &sent->event, &payload, why)
+                     : event_read(&reading->reader, object, &sent->event, &payload, why);
     if (e != ERR_OK) return e;
     if (!rules_type_known(reading->rules, sent->event.type)) {
         snprintf(why->text, sizeof why->text, "%s", err_sentence(ERR_EVENT_TYPE));
@@ -213,11 +228,48 @@ static enum request_verdict send_json(struct reading *reading, enum body_form fo
     return call_refuse(call, ERR_INVALID, "The body must be an event or an array of events.");
 }
 
+/* Absent is JSON, and so is what `curl -d` says of any body. */
+static bool is_json_type(struct bytes content_type)
+{
+    static const struct bytes names[] = {{"", 0},
+                                         BYTES("application/json"),
+                                         BYTES("text/json"),
+                                         BYTES("application/x-www-form-urlencoded")};
+    static const struct bytes suffix = BYTES("+json");
+    struct bytes type = media_type(content_type);
+    for (unsigned i = 0; i < ARRAY_COUNT(names); i++)
+        if (bytes_equal_nocase(type, names[i])) return true;
+    if (type.size < suffix.size) return false;
+    return bytes_equal_nocase(bytes_of(type.data + type.size - suffix.size, suffix.size), suffix);
+}
+
+/* One CloudEvent in binary mode. Data that is no JSON is refused, as `data_base64` is: a rule could
+ * see nothing in it, and nobody could read it back. */
+static enum request_verdict send_data(struct reading *reading)
+{
+    struct call *call = reading->call;
+    const struct request *request = &call->exchange->request;
+    struct event_attributes attributes;
+    struct json_value data = {.type = JSON_ABSENT};
+    struct sentence why;
+    if (event_attributes_read(request->fields, &call->exchange->arena, &attributes, &why) != ERR_OK)
+        return call_refuse(call, ERR_INVALID, why.text);
+    if (request->body.size && !is_json_type(request->content_type))
+        return call_refuse(call, ERR_INVALID,
+                           "The data of an event must be JSON: send it as application/json.");
+    if (request->body.size && !json_parse(call_loop(call)->parser, request->body, &data))
+        return call_refuse(call, ERR_INVALID, "The body is not JSON.");
+    reading->attributes = &attributes;
+    enum request_verdict verdict = send_one(reading, &data);
+    reading->attributes = NULL;
+    return verdict;
+}
+
 static void begin(struct reading *reading, struct call *call, enum body_form form)
 {
     const struct api_config *config = &call->api->config;
     struct arena *arena = &call->exchange->arena;
-    bool cloud = form == BODY_CLOUD || form == BODY_CLOUD_BATCH;
+    bool cloud = form != BODY_JSON && form != BODY_LINES;
     *reading = (struct reading){.call = call,
                                 .plan = batch_plan_new(arena),
                                 .rules = call_rules(call),
@@ -235,11 +287,13 @@ enum request_verdict events_post(struct call *call)
 {
     enum request_verdict verdict;
     struct reading reading;
-    enum body_form form = body_form(call->exchange->request.content_type);
+    enum body_form form = body_form(&call->exchange->request);
     if (!batch_options(call, &verdict)) return verdict;
     begin(&reading, call, form);
     if (form == BODY_LINES)
         verdict = send_many(&reading, add_lines(&reading));
+    else if (form == BODY_CLOUD_DATA)
+        verdict = send_data(&reading);
     else
         verdict = send_json(&reading, form);
     event_reader_release(&reading.reader);

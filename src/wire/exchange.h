@@ -47,9 +47,15 @@ struct request {
     struct bytes content_type;
     struct bytes idempotency_key;
     struct bytes accept; /* the first one, if there are several */
+    struct bytes fields; /* the header lines as sent, up to the empty one: request_field_next */
+    bool cloud_event;    /* `ce-specversion` is among them: a CloudEvent in binary mode */
     struct bytes body;
     uint64_t content_length; /* if known at `head`; 0 when chunked */
 };
+
+/* Takes the next header line off `*fields`, which is a request's at first. False: there is none.
+ * For lines that few requests have; the others are in struct request. */
+bool request_field_next(struct bytes *fields, struct bytes *name_out, struct bytes *value_out);
 
 /* Given to the handler empty. A body or header block that outgrew its buffer (`failed`) leaves as
  * 500 `internal` instead. HEAD is answered like GET; the wire leaves the body out. */

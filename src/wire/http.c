@@ -19,6 +19,7 @@ enum field {
     FIELD_CONTENT_TYPE,
     FIELD_AUTHORIZATION,
     FIELD_CONTENT_LENGTH,
+    FIELD_CE_SPECVERSION,
     FIELD_IDEMPOTENCY_KEY,
     FIELD_TRANSFER_ENCODING,
 };
@@ -209,7 +210,8 @@ static enum field field_of(struct bytes name)
     case 13:
         return name_is(name, "authorization") ? FIELD_AUTHORIZATION : FIELD_OTHER;
     case 14:
-        return name_is(name, "content-length") ? FIELD_CONTENT_LENGTH : FIELD_OTHER;
+        if (name_is(name, "content-length")) return FIELD_CONTENT_LENGTH;
+        return name_is(name, "ce-specversion") ? FIELD_CE_SPECVERSION : FIELD_OTHER;
     case 15:
         return name_is(name, "idempotency-key") ? FIELD_IDEMPOTENCY_KEY : FIELD_OTHER;
     case 17:
@@ -274,6 +276,7 @@ static enum fault read_value(struct http_head *head, const char *base, enum fiel
 {
     switch (field) {
     case FIELD_OTHER:
+    case FIELD_CE_SPECVERSION: /* that it is there is all; see `seen` */
         return FAULT_NONE;
     case FIELD_HOST:
         return all_of(value, KIND_HOST) ? FAULT_NONE : FAULT_HOST;
@@ -386,6 +389,22 @@ enum http_progress http_head_read(struct http_head *head, const char *data, size
     return limit == HTTP_HEAD_BYTES_MAX ? head_refuse(head, FAULT_HEAD_SIZE) : HTTP_MORE;
 }
 
+/* The lines were read before, so each is a name, a colon and a value, and ends in CRLF. */
+bool request_field_next(struct bytes *fields, struct bytes *name_out, struct bytes *value_out)
+{
+    struct bytes line = bytes_split(fields, '\r');
+    if (line.size == 0) {
+        *fields = BYTES_NONE;
+        return false;
+    }
+    fields->data++;
+    fields->size--;
+    *value_out = line;
+    *name_out = bytes_split(value_out, ':');
+    *value_out = trim(*value_out);
+    return true;
+}
+
 static struct bytes view_bytes(struct http_view view, const char *data)
 {
     return view.at ? bytes_of(data + view.at, view.size) : BYTES_NONE;
@@ -401,6 +420,8 @@ void http_head_request(const struct http_head *head, const char *data, struct re
         .content_type = view_bytes(head->content_type, data),
         .idempotency_key = view_bytes(head->idempotency_key, data),
         .accept = view_bytes(head->accept, data),
+        .fields = bytes_of(data + head->fields_at, head->size - head->fields_at),
+        .cloud_event = (head->seen & 1u << FIELD_CE_SPECVERSION) != 0,
         .body = BYTES_NONE,
         .content_length = head->content_length,
     };

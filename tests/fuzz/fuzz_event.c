@@ -1,9 +1,12 @@
-/* fuzz_event.c -- arbitrary bytes as an event, plain and as a CloudEvent: what was understood keeps
- * its promises, and comes out of what is stored of it as the same event again. */
+/* fuzz_event.c -- arbitrary bytes as an event, plain, as a CloudEvent, and as header lines and body
+ * of one in binary mode: what was understood keeps its promises, and comes out of what is stored of
+ * it as the same event again. */
 #include <stdlib.h>
 
+#include "api/event_headers.h"
 #include "api/event_read.h"
 #include "core/timefmt.h"
+#include "wire/http.h"
 
 static void check_dimensions(const struct event *event)
 {
@@ -56,6 +59,18 @@ static void check_stored(const struct event *event, struct arena *arena)
     buf_release(&buf);
 }
 
+static void check_outcome(enum err e, const struct event *event, const struct sentence *why,
+                          struct arena *arena)
+{
+    if (e == ERR_OK) {
+        check_event(event);
+        check_stored(event, arena);
+    } else {
+        must(e == ERR_INVALID || e == ERR_EVENT_ID || e == ERR_EVENT_SIZE);
+        must(why->text[0] && strnlen(why->text, sizeof why->text) < sizeof why->text);
+    }
+}
+
 static void check_form(enum event_form form, struct json_parser *parser, struct bytes text)
 {
     struct json_value root;
@@ -68,15 +83,59 @@ static void check_form(enum event_form form, struct json_parser *parser, struct 
     arena_init(&arena, 4096);
     event_reader_init(&reader, form, parser, &arena, 0);
     enum err e = event_read(&reader, &root, &event, &payload, &why);
-    if (e == ERR_OK) {
-        check_event(&event);
-        check_stored(&event, &arena);
-    } else {
-        must(e == ERR_INVALID || e == ERR_EVENT_ID || e == ERR_EVENT_SIZE);
-        must(why.text[0] && strnlen(why.text, sizeof why.text) < sizeof why.text);
-    }
+    check_outcome(e, &event, &why, &arena);
     event_reader_release(&reader);
     arena_release(&arena);
+}
+
+static void check_attributes(const struct event_attributes *attributes)
+{
+    must(attributes->count <= EVENT_ATTRIBUTES_MAX);
+    for (unsigned i = 0; i < attributes->count; i++) {
+        struct bytes name = attributes->items[i].name;
+        must(name.size > 0 && bytes_is_utf8(attributes->items[i].value));
+        for (size_t at = 0; at < name.size; at++)
+            must((name.data[at] >= 'a' && name.data[at] <= 'z') ||
+                 (name.data[at] >= '0' && name.data[at] <= '9'));
+        must(bytes_equal(event_attributes_get(attributes, name), attributes->items[i].value));
+    }
+}
+
+static void check_binary(struct json_parser *parser, struct arena *arena, struct bytes fields,
+                         struct bytes body)
+{
+    struct event_attributes attributes;
+    struct event_reader reader;
+    struct event event = {0};
+    struct json_value data = {.type = JSON_ABSENT}, payload;
+    struct sentence why = {""};
+    enum err e = event_attributes_read(fields, arena, &attributes, &why);
+    if (e == ERR_OK) check_attributes(&attributes);
+    if (body.size && !json_parse(parser, body, &data)) return;
+    event_reader_init(&reader, EVENT_CLOUD, parser, arena, 0);
+    if (e == ERR_OK) e = event_read_binary(&reader, &attributes, &data, &event, &payload, &why);
+    check_outcome(e, &event, &why, arena);
+    event_reader_release(&reader);
+}
+
+/* The bytes are what follows the first two lines of a request. */
+static void check_request(struct json_parser *parser, struct bytes text)
+{
+    static const struct bytes begin = BYTES("POST / HTTP/1.1\r\nHost: a\r\n");
+    struct http_head head = {0};
+    struct arena arena;
+    size_t size = begin.size + text.size;
+    char *copy = must_alloc(size + JSON_PADDING);
+    memcpy(copy, begin.data, begin.size);
+    memcpy(copy + begin.size, text.data, text.size + JSON_PADDING);
+    arena_init(&arena, 4096);
+    if (http_head_read(&head, copy, size) == HTTP_DONE) {
+        struct request request;
+        http_head_request(&head, copy, &request);
+        check_binary(parser, &arena, request.fields, bytes_of(copy + head.size, size - head.size));
+    }
+    arena_release(&arena);
+    free(copy);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -90,6 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size) memcpy(copy, data, size);
     check_form(EVENT_PLAIN, parser, bytes_of(copy, size));
     check_form(EVENT_CLOUD, parser, bytes_of(copy, size));
+    check_request(parser, bytes_of(copy, size));
     free(copy);
     return 0;
 }

@@ -48,6 +48,19 @@ static void check_view(struct bytes view, const char *base, size_t head_size)
         must(view.data[i] != '\r' && view.data[i] != '\n' && view.data[i] != 0);
 }
 
+/* Every line is walked once, and none but the empty one is left. */
+static void check_fields(struct bytes fields)
+{
+    struct bytes name, value, rest = fields;
+    while (request_field_next(&rest, &name, &value)) {
+        must(name.size > 0 && name.data >= fields.data);
+        must(value.data + value.size <= fields.data + fields.size);
+        must(!memchr(name.data, ':', name.size));
+        check_view(value, fields.data, fields.size);
+    }
+    must(rest.data == NULL && !request_field_next(&rest, &name, &value));
+}
+
 static void check_head(const struct http_head *head, const char *base)
 {
     struct request request;
@@ -60,6 +73,7 @@ static void check_head(const struct http_head *head, const char *base)
     check_view(request.content_type, base, head->size);
     check_view(request.idempotency_key, base, head->size);
     check_view(request.accept, base, head->size);
+    check_fields(request.fields);
     must(request.path.data[0] == '/' || request.method == HTTP_OPTIONS);
     must(!head->chunked || head->content_length == 0);
     must(!(head->close && head->keep_alive));

@@ -584,6 +584,26 @@ static void lines_of_another_version_are_not_recalled(void **state)
     free(habit);
 }
 
+static void header_lines_can_be_walked(void **state)
+{
+    (void)state;
+    static const char text[] = POST "CE-Id:  7 \r\nX:\r\nce-specversion: 1.0\r\n\r\nbody\r\n";
+    struct http_head head = read_every_way(bytes_str(text));
+    struct request request;
+    struct bytes name, value;
+    http_head_request(&head, text, &request);
+    assert_true(request.cloud_event);
+    static const char *const lines[][2] = {
+        {"Host", "a"}, {"CE-Id", "7"}, {"X", ""}, {"ce-specversion", "1.0"}};
+    for (unsigned i = 0; i < ARRAY_COUNT(lines); i++) {
+        assert_true(request_field_next(&request.fields, &name, &value));
+        assert_true(bytes_equal(name, bytes_str(lines[i][0])));
+        assert_true(bytes_equal(value, bytes_str(lines[i][1])));
+    }
+    assert_false(request_field_next(&request.fields, &name, &value));
+    refused(POST "ce-specversion: 1.0\r\nCE-Specversion: 1.0\r\n\r\n", FAULT_REPEATED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -612,6 +632,7 @@ int main(void)
         cmocka_unit_test(a_chunked_body_is_refused_once_it_is_announced_too_large),
         cmocka_unit_test(extensions_trailers_and_zeros_are_bounded),
         cmocka_unit_test(random_cuts_make_no_difference),
+        cmocka_unit_test(header_lines_can_be_walked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
