@@ -70,6 +70,8 @@ static int make(struct client *client, const struct backup_flags *flags)
     printf("backed up as %s", client_text(client, "name"));
     printf(": %s bytes", client_text(client, "bytes"));
     printf(", up to sequence %s\n", client_text(client, "sequence"));
+    const char *warning = client_text(client, "warning");
+    if (*warning) fprintf(stderr, "tally backup: warning: %s\n", warning);
     return EXIT_GOOD;
 }
 

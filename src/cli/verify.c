@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "store/backup/audit.h"
+#include "store/backup/backup.h"
 
 #define LOOK_MS 50
 
@@ -16,7 +17,8 @@ static const char help[] =
     "Reads every checksum of a data directory again, opens a copy of it, and compares its state\n"
     "with what the journal adds up to from the newest backup it reaches back to, or from an empty\n"
     "start. With BACKUP, a name in ops.dir, that backup is read again instead. Nothing is changed.\n"
-    "The server must not be running on the directory. Exit code 1 if anything is damaged.\n"
+    "No server may be running on the directory; a backup can be verified beside a running server.\n"
+    "Exit code 1 if anything is damaged, or could not be looked at.\n"
     "\n"
     "  --data DIR        what to verify (default: data of the config)\n"
     "  --config FILE     the server's config, which says where ops.dir and the data are\n"
@@ -34,12 +36,21 @@ struct verifying {
     atomic_bool done;
 };
 
+static const struct {
+    const char *word; /* in JSON */
+    const char *title;
+} verdicts[] = {
+    [AUDIT_GOOD] = {"good", "good:        "},
+    [AUDIT_DAMAGED] = {"damaged", "DAMAGED:     "},
+    [AUDIT_UNCHECKED] = {"unchecked", "not checked: "},
+    [AUDIT_REFUSED] = {"refused", NULL}, /* an error like any command's, on stderr */
+};
+
 static void say_json(enum audit_verdict verdict, const char *what, const char *text)
 {
-    static const char *const words[] = {"good", "damaged", "unchecked"};
     struct buf line;
     buf_init(&line, 64u << 10);
-    buf_addf(&line, "{\"what\":\"%s\",\"verdict\":\"%s\",\"text\":", what, words[verdict]);
+    buf_addf(&line, "{\"what\":\"%s\",\"verdict\":\"%s\",\"text\":", what, verdicts[verdict].word);
     buf_add_json(&line, bytes_str(text));
     printf("%.*s}\n", (int)line.size, line.data);
     buf_release(&line);
@@ -47,14 +58,15 @@ static void say_json(enum audit_verdict verdict, const char *what, const char *t
 
 static void say(void *context, enum audit_verdict verdict, const char *what, const char *text)
 {
-    static const char *const words[] = {"good:        ", "DAMAGED:     ", "not checked: "};
     struct verifying *verifying = context;
     pthread_mutex_lock(&verifying->printing);
     progress_clear(&verifying->progress);
     if (verifying->json)
         say_json(verdict, what, text);
+    else if (verdict == AUDIT_REFUSED)
+        cli_failure("verify", "%s", text);
     else
-        printf("%s%-9s %s\n", words[verdict], what, text);
+        printf("%s%-9s %s\n", verdicts[verdict].title, what, text);
     fflush(stdout);
     pthread_mutex_unlock(&verifying->printing);
 }
@@ -128,6 +140,9 @@ int cli_verify(int argc, char **argv)
         fputs(help, stdout);
     } else if (!code) {
         code = cli_load_config(&source, &config);
+        if (!code && backup && !backup_name_valid(bytes_str(backup)))
+            code = cli_usage_error(
+                "verify", "'%s' is no name of a backup; --data DIR verifies a directory", backup);
         if (!code) code = verify(&config, data ? data : config.data, backup, json);
         config_release(&config);
     }

@@ -79,7 +79,7 @@ static enum err end(struct work *work, enum err e)
     work->job.state = e == ERR_OK ? ERRAND_DONE : ERRAND_FAILED;
     work->job.ended_ms = clock_wall_ms(work->errands->config.with.clock);
     if (e != ERR_OK && work->why.size == 0) buf_add(&work->why, bytes_str(err_sentence(e)));
-    work->job.why = e == ERR_OK ? BYTES_NONE : buf_bytes(&work->why);
+    work->job.why = buf_bytes(&work->why);
     if (e != ERR_OK)
         log_line(LOG_ERROR, "an errand failed", LOG_KV("name", work->job.name),
                  LOG_KV("why", work->job.why));

@@ -89,5 +89,9 @@ void errand_job_write(struct buf *json, const struct errand_job *job, double pro
         buf_add_json(json, job->why);
     else
         buf_add(json, BYTES("null"));
+    if (job->state == ERRAND_DONE && job->why.size > 0) {
+        buf_add(json, BYTES(",\"warning\":"));
+        buf_add_json(json, job->why);
+    }
     buf_add_char(json, '}');
 }

@@ -31,7 +31,7 @@ struct errand_job {
     uint64_t sequence; /* the moment that a backup or export shows; of an import, its last change */
     int64_t asked_ms;
     int64_t ended_ms; /* of one that is done or failed */
-    struct bytes why; /* of one that failed */
+    struct bytes why; /* of one that failed; a warning of one that is done, or nothing */
 };
 
 struct bytes errand_job_encode(struct arena *arena, const struct errand_job *job);

@@ -187,6 +187,34 @@ describe('a backup under load', () => {
     });
 });
 
+test('a file of a backup that is damaged is never linked into the next one, and the next one says so', async () => {
+    const s = server();
+    await s.start();
+    const admin = adminOf(s);
+    await s.tenant('load').increment('kept', { ...TOTAL, amount: 7 });
+    await s.restart(); // so that there are tables, and nothing changes any more
+    await backedUp(admin, 'first');
+    const tables = (name) => readdirSync(places.backup(name, 'state')).filter((file) => file.endsWith('.sst')).map((file) => places.backup(name, 'state', file));
+    const before = await backedUp(admin, 'second');
+    assert.equal(before.warning, undefined);
+    const [victim] = tables('first').filter((file) => statSync(file).nlink === 2);
+    const bytes = readFileSync(victim);
+    bytes[bytes.length >> 1] ^= 1;
+    writeFileSync(victim, bytes); // the second has it too
+
+    const job = await backedUp(admin, 'third');
+    const name = path.basename(victim);
+    assert.match(job.warning, new RegExp(`1 file of the earlier backup second is damaged, state/${name} first`));
+    assert.equal(statSync(places.backup('third', 'state', name)).nlink, 1, 'it has a copy of its own');
+    assert.ok(tables('third').filter((file) => statSync(file).nlink > 1).length > 0, 'the others are linked');
+    const listed = (await backups(admin)).find((one) => one.name === 'third');
+    assert.ok(BigInt(listed.newBytes) >= BigInt(bytes.length), JSON.stringify(listed));
+    for (const old of ['first', 'second']) assert.equal((await runTally(['verify', old, '--set', `ops.dir=${places.ops}`])).code, 1);
+    assert.equal((await runTally(['verify', 'third', '--set', `ops.dir=${places.ops}`])).code, 0);
+    await onRestored('third', async (restored) => expectTriple(await restored.tenant('load').get('kept'), 7));
+    await s.stop();
+});
+
 /* The thread that makes a backup stands still at a place while clients write and the store checkpoints, merges and
  * archives: were any part of it taken on the other side of that place, it would show another moment. */
 describe('a backup that is held up on its way', () => {

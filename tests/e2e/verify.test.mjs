@@ -24,6 +24,14 @@ const adminOf = (s) => s.tenant('operator', { scope: 'admin' });
 const verify = (data, ...more) => runTally(['verify', '--data', data, '--set', `ops.dir=${places.ops}`, ...more]);
 const findings = ({ stdout }) => stdout.trim().split('\n').map((line) => JSON.parse(line));
 
+/** Another byte in the middle, in a file that shares nothing with others any more. */
+function damage(file) {
+    const bytes = readFileSync(file);
+    bytes[Math.floor(bytes.length / 2)] ^= 1;
+    rmSync(file);
+    writeFileSync(file, bytes);
+}
+
 /** A bit of everything, over more than one checkpoint. */
 async function live(s, round) {
     const t = s.tenant('audited');
@@ -129,17 +137,57 @@ describe('a store that is whole', () => {
         assert.ok(!existsSync(places.backup('.verifying')));
     });
 
-    test('a store in use, and a directory without one, are refused', async () => {
+    test('a store in use, a directory without one and a wrong name are no damage: what is the case is said, and what to do', async () => {
         const s = server(data);
         await s.start();
         const used = await verify(data);
         assert.equal(used.code, 1);
-        assert.match(used.stdout, /in use by another tally/);
+        assert.doesNotMatch(used.stdout, /DAMAGED/);
+        assert.match(used.stderr, /^tally verify: .* is in use by another tally.*tally backup NAME/);
+        assert.deepEqual(findings(await verify(data, '--json')).map((f) => [f.what, f.verdict]), [['identity', 'refused']]);
+        await backedUp(adminOf(s), 'beside');
+        assert.equal((await verify(data, 'beside')).code, 0, 'a backup can be verified beside a running server');
         await s.stop();
+
         const nothing = await verify(places.fresh());
         assert.equal(nothing.code, 1);
-        assert.match(nothing.stdout, /there is no store in/);
+        assert.doesNotMatch(nothing.stdout, /DAMAGED/);
+        assert.match(nothing.stderr, /^tally verify: there is no store in/);
+
+        const wrong = await verify(data, 'besides');
+        assert.equal(wrong.code, 1);
+        assert.equal(wrong.stdout, '');
+        assert.equal(wrong.stderr, `tally verify: there is no backup besides in ${path.join(places.ops, 'backups')}; there are: beside, base\n`);
+        const empty = await runTally(['verify', 'besides', '--set', `ops.dir=${places.fresh()}`]);
+        assert.match(empty.stderr, /there is no backup besides in .*, nor any other\n/);
+
         assert.equal((await runTally(['verify', 'a', 'b'])).code, 2);
+        const place = await runTally(['verify', './data']);
+        assert.equal(place.code, 2);
+        assert.match(place.stderr, /no name of a backup; --data DIR verifies a directory/);
+    });
+
+    test('a backup of which several files are damaged: each is named, for itself and where it would be the base of a comparison', async () => {
+        const root = places.backup('beside');
+        const files = readdirSync(root, { recursive: true }).filter((name) => /(\.sst|^ids\/.*|^journal\/.*\.seg)$/.test(name)).slice(0, 3);
+        assert.ok(files.length >= 2, files.join());
+        for (const name of files) damage(path.join(root, name));
+        const gone = readdirSync(path.join(root, 'state')).find((name) => /^OPTIONS/.test(name));
+        rmSync(path.join(root, 'state', gone));
+        const run = await verify(data, 'beside', '--json');
+        assert.equal(run.code, 1, run.stdout);
+        const damaged = findings(run).filter((f) => f.verdict === 'damaged').map((f) => f.text);
+        assert.equal(damaged.length, files.length + 1, run.stdout);
+        for (const name of files) assert.ok(damaged.some((text) => text.endsWith(`${name} is damaged: its checksum does not match`)), run.stdout);
+        assert.ok(damaged.some((text) => text.endsWith(`${gone} is missing`)), run.stdout);
+
+        const store = await verify(data, '--json'); // its journal goes on from both backups
+        assert.equal(store.code, 1, store.stdout);
+        for (const name of files) assert.ok(findings(store).some((f) => f.what === 'backup' && f.verdict === 'damaged' && f.text.includes(name)), store.stdout);
+        assert.ok(findings(store).some((f) => f.what === 'balance' && f.verdict === 'good' && /from backup base/.test(f.text)), store.stdout);
+
+        rmSync(path.join(root, 'MANIFEST'));
+        assert.match((await verify(data, 'beside')).stdout, /DAMAGED: +manifest .*MANIFEST is missing/);
     });
 });
 

@@ -230,8 +230,7 @@ static void a_second_opener_is_refused(void **state)
                                            .clock = &heart->time->clock,
                                            .cache_bytes = 1u << 20,
                                            .segment_bytes = 1u << 20};
-    assert_int_equal(embedded_open(&second, &config, heart->error, sizeof heart->error),
-                     ERR_STORAGE);
+    assert_int_equal(embedded_open(&second, &config, heart->error, sizeof heart->error), ERR_BUSY);
     assert_non_null(strstr(heart->error, "in use"));
     do_ok(increment("n", 0, 0, 1)); /* the first one goes on */
 }

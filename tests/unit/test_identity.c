@@ -99,7 +99,7 @@ static void the_directory_is_made(void **state)
 static void a_second_opener_is_refused_until_the_first_is_done(void **state)
 {
     struct identity first = open_ok();
-    expect_refused(ERR_STORAGE, "in use");
+    expect_refused(ERR_BUSY, "in use");
     identity_release(&first);
     struct identity second = open_ok();
     identity_release(&second);

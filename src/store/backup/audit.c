@@ -21,15 +21,30 @@ void audit_say(struct audit *audit, enum audit_verdict verdict, const char *what
     audit->config->say(audit->config->context, verdict, what, text);
 }
 
-static enum err trouble(struct audit *audit, enum err e, const char *what, struct buf *why)
+static enum err say_error(struct audit *audit, enum audit_verdict verdict, const char *what,
+                          enum err e, const struct buf *why)
 {
     if (why && why->size)
-        audit_say(audit, AUDIT_DAMAGED, what, "%.*s", (int)why->size, why->data);
-    else if (e == ERR_STORAGE)
-        audit_say(audit, AUDIT_DAMAGED, what, "%s", strerror(errno));
+        audit_say(audit, verdict, what, "%.*s", (int)why->size, why->data);
     else
-        audit_say(audit, AUDIT_DAMAGED, what, "%s", err_sentence(e));
+        audit_say(audit, verdict, what, "%s", e == ERR_STORAGE ? strerror(errno) : err_sentence(e));
     return e;
+}
+
+static enum err trouble(struct audit *audit, enum err e, const char *what, const struct buf *why)
+{
+    return say_error(audit, AUDIT_DAMAGED, what, e, why);
+}
+
+/* A store that a server has open changes while it would be read. */
+static enum err refuse_in_use(struct audit *audit, const char *dir)
+{
+    audit_say(audit, AUDIT_REFUSED, "identity",
+              "%s is in use by another tally, such as a running server. Stop it first; or make a "
+              "backup, which needs no stop, and verify that: `tally backup NAME`, then `tally "
+              "verify NAME`",
+              dir);
+    return ERR_CONFLICT;
 }
 
 /* The scope of ids is not ours to know: whichever the store was made with. */
@@ -40,7 +55,7 @@ static enum err open_identity(struct audit *audit, const char *dir)
     enum err e = tree_path(path, dir, "IDENTITY");
     if (e != ERR_OK) return e;
     if (access(path, F_OK) != 0) {
-        audit_say(audit, AUDIT_DAMAGED, "identity", "there is no store in %s", dir);
+        audit_say(audit, AUDIT_REFUSED, "identity", "there is no store in %s", dir);
         return ERR_NOT_FOUND;
     }
     audit->identity = (struct identity){.lock_fd = -1};
@@ -49,11 +64,12 @@ static enum err open_identity(struct audit *audit, const char *dir)
         audit->identity.ids_shared = true;
         e = identity_open(&audit->identity, dir, error, sizeof error);
     }
+    if (e == ERR_BUSY) return refuse_in_use(audit, dir);
     if (e == ERR_OK)
         audit_say(audit, AUDIT_GOOD, "identity", "installation %016llx",
                   (unsigned long long)audit->identity.installation);
     else
-        audit_say(audit, AUDIT_DAMAGED, "identity", "%s", error);
+        audit_say(audit, e == ERR_CORRUPT ? AUDIT_DAMAGED : AUDIT_REFUSED, "identity", "%s", error);
     return e;
 }
 
@@ -79,6 +95,8 @@ struct base {
     char name[NAME_SIZE_MAX + 1];
     uint64_t sequence;
     int64_t moment_ms;
+    int64_t taken_ms;
+    int64_t before_ms; /* only backups that were taken before */
     bool met;
 };
 
@@ -100,6 +118,7 @@ static bool try_base(void *context, const char *name, const struct manifest *man
     char journal[TREE_PATH_MAX];
     if (manifest->sequence <= audit->journal.before || manifest->sequence > audit->journal.last)
         return true;
+    if (manifest->taken_ms >= best->before_ms) return true;
     if (tree_path(journal, audit->config->data, "journal") != ERR_OK) return true;
     buf_init(&why, TREE_PATH_MAX);
     enum err e = journal_walk(journal, audit->identity.installation, manifest->sequence - 1,
@@ -108,7 +127,48 @@ static bool try_base(void *context, const char *name, const struct manifest *man
     if (e != ERR_OK || !base.met) return true;
     if (tree_path(best->dir, audit->config->backups, name) != ERR_OK) best->dir[0] = '\0';
     snprintf(best->name, sizeof best->name, "%s", name);
+    best->taken_ms = manifest->taken_ms;
     return true;
+}
+
+static void base_damaged(void *context, const char *sentence)
+{
+    audit_say(context, AUDIT_DAMAGED, "backup", "%s", sentence);
+}
+
+/* All of a backup read again, with a line about each file that is not as it was. */
+static enum err check_backup(struct audit *audit, const char *name, const char *what)
+{
+    struct manifest manifest;
+    struct buf why;
+    buf_init(&why, 2 * TREE_PATH_MAX);
+    enum err e = backup_check(audit->config->backups, name, audit->config->effort, base_damaged,
+                              audit, &manifest, &why);
+    if (e == ERR_OK) {
+        audit_say(audit, AUDIT_GOOD, what, "%s: %zu files, %llu bytes, up to sequence %llu", name,
+                  manifest.files.count, (unsigned long long)manifest_bytes(&manifest),
+                  (unsigned long long)manifest.sequence);
+        manifest_release(&manifest);
+    } else if (e == ERR_NOT_FOUND || e == ERR_STORAGE) {
+        say_error(audit, AUDIT_REFUSED, what, e, &why);
+    } else if (e == ERR_CORRUPT && why.size) {
+        trouble(audit, e, what, &why);
+    }
+    buf_release(&why);
+    return e;
+}
+
+/* What is damaged is no base: the damage would be taken for the store's. The one before it may do.
+ */
+static void find_base(struct audit *audit, struct base *base)
+{
+    enum err e = ERR_CORRUPT;
+    for (int64_t before_ms = INT64_MAX; e != ERR_OK; before_ms = base->taken_ms) {
+        *base = (struct base){.audit = audit, .before_ms = before_ms};
+        if (backup_list(audit->config->backups, try_base, base) != ERR_OK) base->dir[0] = '\0';
+        if (!base->dir[0]) return;
+        e = check_backup(audit, base->name, "backup");
+    }
 }
 
 /* What the journal makes of the base, in `then`. */
@@ -131,11 +191,11 @@ static enum err lay_out_base(const struct audit *audit, const struct base *base,
 
 static enum err balance(struct audit *audit, const char *now)
 {
-    struct base base = {.audit = audit};
+    struct base base;
     char then[TREE_PATH_MAX];
     char since[NAME_SIZE_MAX + 32] = "an empty start";
     struct buf why;
-    if (backup_list(audit->config->backups, try_base, &base) != ERR_OK) base.dir[0] = '\0';
+    find_base(audit, &base);
     if (!base.dir[0] && audit->journal.before > 0) {
         audit_say(audit, AUDIT_UNCHECKED, "balance",
                   "whether the state is what the journal adds up to: the journal goes back to "
@@ -174,7 +234,7 @@ static enum err begin_scratch(struct audit *audit, const char *from, char now[TR
     if (e == ERR_OK) e = tree_make(audit->config->scratch);
     if (e == ERR_OK) e = tree_path(now, audit->config->scratch, "now");
     if (e == ERR_OK) e = scratch_link(from, now, true);
-    return e == ERR_OK ? e : trouble(audit, e, "scratch", NULL);
+    return e == ERR_OK ? e : say_error(audit, AUDIT_REFUSED, "scratch", e, NULL);
 }
 
 static void audit_parts(struct audit *audit, const char *dir, const char *now)
@@ -217,30 +277,12 @@ enum err audit_store(const struct audit_config *config)
     return e;
 }
 
-static enum err check_manifest(struct audit *audit, const char *name)
-{
-    struct manifest manifest;
-    struct buf why;
-    buf_init(&why, 2 * TREE_PATH_MAX);
-    enum err e = backup_check(audit->config->backups, name, audit->config->effort, &manifest, &why);
-    if (e == ERR_OK) {
-        audit_say(audit, AUDIT_GOOD, "manifest", "%zu files, %llu bytes, up to sequence %llu",
-                  manifest.files.count, (unsigned long long)manifest_bytes(&manifest),
-                  (unsigned long long)manifest.sequence);
-        manifest_release(&manifest);
-    } else {
-        trouble(audit, e, "manifest", &why);
-    }
-    buf_release(&why);
-    return e;
-}
-
 enum err audit_backup(const struct audit_config *config, const char *name)
 {
     struct audit audit = {.config = config};
     char dir[TREE_PATH_MAX];
     char now[TREE_PATH_MAX];
-    enum err e = check_manifest(&audit, name);
+    enum err e = check_backup(&audit, name, "manifest");
     if (e != ERR_OK) return e;
     e = tree_path(dir, config->backups, name);
     if (e == ERR_OK) e = begin_scratch(&audit, dir, now);

@@ -19,6 +19,7 @@ enum audit_verdict {
     AUDIT_GOOD,
     AUDIT_DAMAGED,
     AUDIT_UNCHECKED,
+    AUDIT_REFUSED, /* nothing is known to be wrong; it could not be looked at, and why */
 };
 
 /* One finding: `what` is a word ("journal"), `text` the rest of a line. */
@@ -36,8 +37,9 @@ struct audit_config {
     void *context;
 };
 
-/* ERR_OK: nothing is damaged. ERR_CORRUPT: something is, and was said. ERR_STORAGE, ERR_NOT_FOUND:
- * it could not be looked at, as was said; ERR_BUSY: told to stop. */
+/* ERR_OK: nothing is damaged. ERR_CORRUPT: something is, and was said. ERR_STORAGE, ERR_NOT_FOUND,
+ * ERR_CONFLICT (a server has it open): it could not be looked at, as was said; ERR_BUSY: told to
+ * stop. */
 MUST_USE enum err audit_store(const struct audit_config *config);
 MUST_USE enum err audit_backup(const struct audit_config *config, const char *name);
 

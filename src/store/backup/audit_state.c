@@ -236,6 +236,17 @@ static enum err open_state(struct audit *audit, const char *dir, struct state **
     return e;
 }
 
+/* Rows that cannot be read end the comparison; RocksDB's sentence has the path of the file. */
+static void say_unread(const struct comparison *comparison, const char *since)
+{
+    const char *why = state_error(comparison->now);
+    audit_say(comparison->audit, AUDIT_DAMAGED, "balance",
+              "compared with what the journal adds up to from %s, the rows of kind %s cannot be "
+              "read after %llu rows%s%s",
+              since, comparison->name, (unsigned long long)comparison->rows, why[0] ? ": " : "",
+              why);
+}
+
 enum err audit_compare(struct audit *audit, const char *now, const char *then, const char *since)
 {
     struct comparison comparison = {.audit = audit};
@@ -244,6 +255,7 @@ enum err audit_compare(struct audit *audit, const char *now, const char *then, c
     enum err e = open_state(audit, now, &comparison.now);
     if (e == ERR_OK) e = open_state(audit, then, &comparison.then);
     if (e == ERR_OK) e = compare_all(&comparison, now, then, since);
+    if (e != ERR_OK && e != ERR_BUSY && comparison.then) say_unread(&comparison, since);
     state_close(comparison.now);
     state_close(comparison.then);
     buf_release(&comparison.value);

@@ -96,6 +96,22 @@ enum err backup_list(const char *dir, backup_visit_fn *visit, void *context)
     return e;
 }
 
+#define NAMED_MAX 8u /* names that fit a sentence */
+
+void backup_say_missing(const char *dir, const char *name, struct buf *why_out)
+{
+    struct findings findings;
+    enum err e = find_all(&findings, dir);
+    buf_addf(why_out, "there is no backup %s in %s", name, dir);
+    if (e == ERR_OK && findings.count == 0) buf_addf(why_out, ", nor any other");
+    for (size_t i = 0; i < findings.count && i < NAMED_MAX; i++) /* the newest first */
+        buf_addf(why_out, "%s%s",
+                 i ? ", " : "; there are: ", findings.items[findings.count - 1 - i].name);
+    if (findings.count > NAMED_MAX)
+        buf_addf(why_out, " and %zu earlier ones", findings.count - NAMED_MAX);
+    findings_release(&findings);
+}
+
 /* -- The directories of a store ---------------------------------------------------------------- */
 
 static const char *const parts[] = {"state", "ids", "archive", "journal"};
@@ -129,9 +145,27 @@ struct making {
     struct effort *effort;
     char dir[TREE_PATH_MAX];         /* .making-NAME */
     char earlier_dir[TREE_PATH_MAX]; /* the newest backup there is */
-    const struct manifest *earlier;  /* NULL: there is none */
+    const char *earlier_name;
+    const struct manifest *earlier; /* NULL: there is none */
+    const char *damaged;            /* the first file of it that is not as it was; NULL: none */
+    size_t damaged_count;
     struct manifest manifest;
 };
+
+/* Whether the earlier backup's file still holds what its manifest says. ERR_NOT_FOUND: it does not,
+ * or cannot be read. What is linked unread passes one backup's damage on to all that follow. */
+static enum err check_earlier(struct making *making, const char *path, const struct tree_file *file)
+{
+    struct checksum now;
+    enum err e = tree_checksum(path, &now, making->effort);
+    if (e == ERR_BUSY) return e;
+    atomic_fetch_sub(&making->effort->done, e == ERR_OK ? file->size : 0);
+    if (e == ERR_OK && checksum_equal(now, file->checksum)) return ERR_OK;
+    log_line(LOG_ERROR, "a file of an earlier backup is damaged; the new backup gets its own copy",
+             LOG_KV("file", path));
+    if (making->damaged_count++ == 0) making->damaged = file->path;
+    return ERR_NOT_FOUND;
+}
 
 /* Links the earlier backup's file if it is the same. ERR_NOT_FOUND: it has to be copied. */
 static enum err link_earlier(struct making *making, const char *from, const char *to,
@@ -144,9 +178,11 @@ static enum err link_earlier(struct making *making, const char *from, const char
     enum err e = tree_path(path, making->earlier_dir, file->path);
     if (e == ERR_OK) e = tree_checksum(from, &file->checksum, making->effort);
     if (e != ERR_OK) return e;
-    if (checksum_equal(before->checksum, file->checksum) && link(path, to) == 0) return ERR_OK;
+    bool same = checksum_equal(before->checksum, file->checksum);
+    e = same ? check_earlier(making, path, before) : ERR_NOT_FOUND;
+    if (e == ERR_OK && link(path, to) == 0) return ERR_OK;
     atomic_fetch_sub(&making->effort->done, file->size); /* it is read again */
-    return ERR_NOT_FOUND;
+    return e == ERR_OK ? ERR_NOT_FOUND : e;
 }
 
 static enum err take_file(struct making *making, struct tree_file *file)
@@ -215,6 +251,7 @@ static enum err name_earlier(struct making *making, const struct findings *findi
     if (findings->count == 0) return ERR_OK;
     const struct found *newest = &findings->items[findings->count - 1];
     making->earlier = &newest->manifest;
+    making->earlier_name = newest->name;
     return tree_path(making->earlier_dir, making->request->dir, newest->name);
 }
 
@@ -232,6 +269,12 @@ enum err backup_make(const struct backup_request *request, struct effort *effort
     if (e == ERR_OK) e = name_earlier(&making, &findings);
     if (e == ERR_OK) e = make(&making);
     if (e != ERR_OK) buf_addf(why_out, "the backup could not be written: %s", strerror(errno));
+    if (e == ERR_OK && making.damaged)
+        buf_addf(why_out,
+                 "%zu file%s of the earlier backup %s %s damaged, %s first; this one has what the "
+                 "store has. `tally verify %s` names all",
+                 making.damaged_count, making.damaged_count == 1 ? "" : "s", making.earlier_name,
+                 making.damaged_count == 1 ? "is" : "are", making.damaged, making.earlier_name);
     findings_release(&findings);
     manifest_release(&making.manifest);
     return e;

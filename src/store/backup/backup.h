@@ -8,7 +8,9 @@
  *     removed, its directory is called something that no name can be.
  * (2) A file that an earlier backup has, by path, size and checksum, is linked and not copied: so
  *     backups share what has not changed, and any of them can be removed without the others.
- * (3) Damage to a shared file is damage to all that share it: `backup_check` finds it.
+ * (3) Only what was read again a moment ago and is as it was is linked: a backup is never made of
+ *     damage that was there before it. Damage that comes later to a shared file is damage to all
+ *     that share it: `backup_check` finds it.
  *
  * Errors come with a sentence in `why_out`, a buffer of the caller's. */
 #ifndef TALLY_STORE_BACKUP_BACKUP_H
@@ -32,14 +34,18 @@ struct backup_request {
 bool backup_name_valid(struct bytes name);
 bool backup_exists(const char *dir, const char *name);
 
-/* ERR_STORAGE, ERR_BUSY when told to stop; nothing is left of it then. */
+/* ERR_STORAGE, ERR_BUSY when told to stop; nothing is left of it then. After ERR_OK `why_out` may
+ * have a warning: the backup is whole, but an earlier one was found damaged. */
 MUST_USE enum err backup_make(const struct backup_request *request, struct effort *effort,
                               struct buf *why_out);
 
-/* Reads every file of a backup again. ERR_CORRUPT names the first one that is not as it was,
- * ERR_NOT_FOUND: there is no whole backup of that name. `manifest_out` is for the caller to release
- * after ERR_OK. */
+/* Reads every file of a backup again and tells `damage` of each that is not as it was, by a
+ * sentence that names it. ERR_CORRUPT: there was such a file, or its manifest is damaged;
+ * ERR_NOT_FOUND: there is no backup of that name. `why_out` has a sentence unless `damage` had all.
+ * `manifest_out` is for the caller to release after ERR_OK. */
+typedef void backup_damage_fn(void *context, const char *sentence);
 MUST_USE enum err backup_check(const char *dir, const char *name, struct effort *effort,
+                               backup_damage_fn *damage, void *context,
                                struct manifest *manifest_out, struct buf *why_out);
 
 /* Lays a backup out as a data directory that is empty or not there, checking every byte on the way.
@@ -61,5 +67,8 @@ void backup_tidy(const char *dir);
  * returns false. ERR_OK also where there is no directory yet. */
 typedef bool backup_visit_fn(void *context, const char *name, const struct manifest *manifest);
 MUST_USE enum err backup_list(const char *dir, backup_visit_fn *visit, void *context);
+
+/* "there is no backup NAME in DIR", and which there are. */
+void backup_say_missing(const char *dir, const char *name, struct buf *why_out);
 
 #endif

@@ -14,15 +14,22 @@
 #include "store/backup/backup.h"
 #include "store/embedded/identity.h"
 
+/* A directory of that name without a manifest was a backup once: while one is made or removed it is
+ * called something else. */
 static enum err open_backup(const char *dir, const char *name, char path[TREE_PATH_MAX],
                             struct manifest *manifest_out, struct buf *why)
 {
     enum err e = backup_name_valid(bytes_str(name)) ? tree_path(path, dir, name) : ERR_NOT_FOUND;
+    if (e == ERR_NOT_FOUND || !backup_exists(dir, name)) {
+        backup_say_missing(dir, name, why);
+        return ERR_NOT_FOUND;
+    }
     if (e == ERR_OK) e = manifest_read(path, manifest_out);
-    if (e == ERR_NOT_FOUND) buf_addf(why, "there is no backup %s in %s", name, dir);
-    if (e == ERR_CORRUPT) buf_addf(why, "%s/" MANIFEST_NAME " is damaged", path);
     if (e == ERR_STORAGE) buf_addf(why, "%s cannot be read: %s", path, strerror(errno));
-    return e;
+    if (e == ERR_CORRUPT) buf_addf(why, "%s/" MANIFEST_NAME " is damaged", path);
+    if (e != ERR_NOT_FOUND) return e;
+    buf_addf(why, "%s/" MANIFEST_NAME " is missing", path);
+    return ERR_CORRUPT;
 }
 
 static enum err damaged(struct buf *why, const char *root, const struct tree_file *file,
@@ -53,15 +60,35 @@ static enum err take(const char *root, const struct tree_file *file, const char 
     return ERR_OK;
 }
 
+/* ERR_OK too where a file is damaged: the next one is to be looked at as well. */
+static enum err check_file(const char *root, const struct tree_file *file, struct effort *effort,
+                           backup_damage_fn *damage, void *context, bool *damaged_out)
+{
+    struct buf why;
+    buf_init(&why, 2 * TREE_PATH_MAX);
+    enum err e = take(root, file, NULL, effort, &why);
+    bool bad = e == ERR_CORRUPT || e == ERR_STORAGE;
+    if (bad) {
+        buf_add_char(&why, '\0');
+        damage(context, why.failed ? file->path : why.data);
+        *damaged_out = true;
+    }
+    buf_release(&why);
+    return bad ? ERR_OK : e;
+}
+
 enum err backup_check(const char *dir, const char *name, struct effort *effort,
-                      struct manifest *manifest_out, struct buf *why_out)
+                      backup_damage_fn *damage, void *context, struct manifest *manifest_out,
+                      struct buf *why_out)
 {
     char path[TREE_PATH_MAX];
+    bool damaged = false;
     enum err e = open_backup(dir, name, path, manifest_out, why_out);
     if (e != ERR_OK) return e;
     atomic_store(&effort->total, manifest_bytes(manifest_out));
     for (size_t i = 0; i < manifest_out->files.count && e == ERR_OK; i++)
-        e = take(path, &manifest_out->files.files[i], NULL, effort, why_out);
+        e = check_file(path, &manifest_out->files.files[i], effort, damage, context, &damaged);
+    if (e == ERR_OK && damaged) e = ERR_CORRUPT;
     if (e != ERR_OK) manifest_release(manifest_out);
     return e;
 }

@@ -122,7 +122,7 @@ static enum err lock_dir(struct identity *identity, const char *dir, char *error
         snprintf(error_out, error_size, "%s is in use by another tally.", dir);
         close(identity->lock_fd);
         identity->lock_fd = -1;
-        return ERR_STORAGE;
+        return ERR_BUSY;
     }
     return ERR_OK;
 }

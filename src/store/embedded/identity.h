@@ -21,8 +21,9 @@ struct identity {
 };
 
 /* Makes the directory and the file if they are not there. On failure `error_out` has one sentence.
- * ERR_STORAGE, ERR_CORRUPT for a file that is not ours or is damaged, or ERR_INVALID for one that
- * was made with another scope of event ids, which cannot be changed afterwards. */
+ * ERR_STORAGE, ERR_BUSY where another process has it open, ERR_CORRUPT for a file that is not ours
+ * or is damaged, or ERR_INVALID for one that was made with another scope of event ids, which cannot
+ * be changed afterwards. */
 MUST_USE enum err identity_open(struct identity *identity, const char *dir, char *error_out,
                                 size_t error_size);
 /* Makes a directory, which is there and empty, a new installation with a secret that is known:
