@@ -65,11 +65,6 @@ static enum err read_op(struct call *call, const struct json_value *object, stru
     if (e == ERR_OK) e = change_fill(call, op_kinds[kind.integer], name.text, values, op, why);
     if (e != ERR_OK) return e;
     op->keyed = key.present;
-    op->managed = call_definition(call, name.text) != NULL;
-    if (op->managed && !op->keyed && !call->job.keyed) {
-        snprintf(why->text, sizeof why->text, "%s", err_sentence(ERR_MANAGED));
-        return ERR_MANAGED;
-    }
     if (op->keyed) {
         op->key = call_key_print(call, key.text);
         op->key_check = op_check(op, op->expires_ms);
@@ -173,20 +168,10 @@ static void finish_each(struct call *call)
     if (call->job.replayed) reply_replayed(reply);
 }
 
-/* The first malformed op, or if there is none, the first on a counter that rules keep: validation
- * comes before conflicts (SPEC 3). */
-static const struct bad_op *worst_op(const struct job *job, const struct bad_op *first)
-{
-    for (const struct bad_op *bad = first; bad; bad = bad->next)
-        if (job->ops[bad->index].err == ERR_INVALID) return bad;
-    return first;
-}
-
 /* An atomic batch with an op that cannot be is refused before anything is queued. */
-static enum request_verdict refuse_bad_op(struct call *call, const struct bad_op *first)
+static enum request_verdict refuse_bad_op(struct call *call, const struct bad_op *bad)
 {
     struct reply *reply = &call->exchange->reply;
-    const struct bad_op *bad = worst_op(&call->job, first);
     enum err e = call->job.ops[bad->index].err;
     reply->status = err_status(e);
     buf_add(&reply->body, BYTES("{\"error\":"));

@@ -99,16 +99,12 @@ void change_count(const struct op *op)
     if (op->err == ERR_NEGATIVE || op->err == ERR_LIMIT) metric_add(METRIC_CONSTRAINT_REFUSED, 1);
 }
 
-/* An op on a counter that rules keep goes on its way only with a key, which may be one of the time
- * before the rules. */
 static enum request_verdict send_one(struct call *call, enum lane lane,
                                      void (*finish)(struct call *call))
 {
     enum request_verdict verdict;
     struct op *op = &call->op;
     if (!call_key(call, &op->keyed, &op->key, &op->key_check, &verdict)) return verdict;
-    op->managed = call_definition(call, call->name) != NULL;
-    if (op->managed && !op->keyed) return call_refuse(call, ERR_MANAGED, NULL);
     call->job.ops = op;
     call->job.count = 1;
     call->job.lane = lane;

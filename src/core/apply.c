@@ -46,8 +46,26 @@ static enum err change_value(const struct op *op, struct cell *cell)
     return e;
 }
 
+/* Only events change a counter that rules keep, or kept: those that the batch goes by, which may
+ * have come or gone since the op was sent. Looked up once for each counter of a batch. */
+static bool is_managed(struct apply *apply, const struct op *op)
+{
+    struct read_counter *counter = &apply->reads.counters[op->counter_index];
+    struct bytes tenant, name;
+    char kind;
+    if (!apply->rules || apply->rules->definitions_count == 0) return false;
+    if (counter->kept == KEPT_UNKNOWN) {
+        bool whole = counter_key_split(op->counter, &tenant, &kind, &name);
+        must(whole);
+        bool by_rules = kind == COUNTER_KIND_DIRECT && rules_find(apply->rules, name);
+        counter->kept = by_rules ? KEPT_BY_RULES : KEPT_DIRECTLY;
+    }
+    return counter->kept == KEPT_BY_RULES;
+}
+
 static enum err decide_change(struct apply *apply, struct op *op, bool *changed_out)
 {
+    if (is_managed(apply, op)) return ERR_MANAGED;
     struct cell before = cell_now(apply, op->cell_index);
     struct cell after = before;
     enum err e = change_value(op, &after);
@@ -70,6 +88,7 @@ static enum err decide_delete(struct apply *apply, struct op *op, bool *changed_
     struct read_counter *counter = &apply->reads.counters[op->counter_index];
     struct bytes tenant, name, dimensions;
     uint32_t generation;
+    if (is_managed(apply, op)) return ERR_MANAGED;
     if (!counter->value) return ERR_NOT_FOUND;
     if (rule_key_split(op->counter, &tenant, &name, &generation, &dimensions) &&
         is_in_force(apply, name, generation))
@@ -182,10 +201,6 @@ static void decide_op(struct apply *apply, struct op *op)
     bool changed = false;
     op->sequence = apply->sequence;
     if (op->keyed && replay_op(apply, op)) return;
-    if (op->managed) {
-        op->err = ERR_MANAGED;
-        return;
-    }
     switch (op->kind) {
     case OP_EVENT:
         decide_event(apply, op);

@@ -192,8 +192,8 @@ static enum err decide_forget(struct apply *apply, const struct mark_change *cha
 static enum err decide_step(struct apply *apply, struct mark_change *change)
 {
     switch (change->step) {
-    case MARK_REQUEST:
-        return mark_touch(apply, &change->place);
+    case MARK_REQUEST: /* the rules of by now may want it no longer: nobody would ever count it */
+        return wanted_by(apply, &change->place) ? mark_touch(apply, &change->place) : ERR_NOT_FOUND;
     case MARK_PASS:
         return decide_pass(apply, change);
     case MARK_FAIL:

@@ -91,7 +91,6 @@ struct op {
     enum err err;           /* on entry: anything but ERR_OK is skipped; then the outcome */
     struct fingerprint key; /* of (namespace, tenant, key) */
     bool keyed;             /* carries an idempotency key */
-    bool managed;           /* its counter is kept by rules: only a replay has an answer for it */
     bool replayed;          /* out: answered from the key's record */
     uint32_t key_index;     /* apply's own: where this op's objects are in the read set */
     struct event *event;    /* of OP_EVENT and OP_REPLAY */

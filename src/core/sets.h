@@ -27,6 +27,7 @@ struct read_counter {
     const struct counter *value; /* NULL: no such counter */
     uint32_t tenant_index;
     uint32_t owner; /* apply's own: which all-or-nothing part may change `value` in place */
+    enum { KEPT_UNKNOWN, KEPT_DIRECTLY, KEPT_BY_RULES } kept; /* apply's own */
     bool changed;
     void *handle;
 };

@@ -279,6 +279,14 @@ static bool replay_op(struct model *model, const struct model_limits *limits, in
     return true;
 }
 
+/* Kept by rules, or frozen since they went: only events change it. */
+static bool is_managed(const struct model *model, const struct model_limits *limits,
+                       const struct model_op *op)
+{
+    return limits->rules && op->kind != MODEL_EXPIRE && op->generation == 0 &&
+           op->name == MODEL_SHADOWED && model->counters[0].known;
+}
+
 static void decide_op(struct model *model, struct model_limits *limits, int64_t time_ms,
                       const struct model_op *op, struct model_answer *answer)
 {
@@ -290,7 +298,9 @@ static void decide_op(struct model *model, struct model_limits *limits, int64_t 
     }
     if (op->key.used && replay_op(model, limits, time_ms, op, answer)) return;
     bool changed = false;
-    if (op->kind == MODEL_DELETE || op->kind == MODEL_EXPIRE) {
+    if (is_managed(model, limits, op)) {
+        answer->err = ERR_MANAGED;
+    } else if (op->kind == MODEL_DELETE || op->kind == MODEL_EXPIRE) {
         answer->err =
             op->kind == MODEL_DELETE ? remove_counter(model, op) : expire(model, time_ms, op);
         changed = answer->err == ERR_OK;

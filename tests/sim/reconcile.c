@@ -266,12 +266,17 @@ static enum err follow_pass(struct sim *sim, struct model *model, int64_t time_m
     return ERR_OK;
 }
 
+/* By the rules that the batch goes by. */
+static bool is_wanted(const struct sim *sim, unsigned code)
+{
+    const struct ruleset *rules = sim->plan.limits.rules;
+    return rules && rules->entity && ruleset_code_is(code, rules->entity);
+}
+
 static enum err follow_forget(struct sim *sim, struct model_mark *mark, unsigned code,
                               uint64_t version)
 {
-    const struct ruleset *rules = sim->plan.limits.rules;
-    bool wanted = mark->pending && rules && rules->entity && ruleset_code_is(code, rules->entity);
-    return wanted ? ERR_CONFLICT : model_forget(mark, version);
+    return mark->pending && is_wanted(sim, code) ? ERR_CONFLICT : model_forget(mark, version);
 }
 
 void reconcile_decided(struct sim *sim, struct model *model, const struct apply *apply,
@@ -284,7 +289,9 @@ void reconcile_decided(struct sim *sim, struct model *model, const struct apply 
     enum err expected = ERR_OK;
     switch (change->step) {
     case MARK_REQUEST:
-        expected = model_touch(model, &sim->plan.limits, apply->time_ms, tenant, code);
+        expected = is_wanted(sim, code)
+                       ? model_touch(model, &sim->plan.limits, apply->time_ms, tenant, code)
+                       : ERR_NOT_FOUND;
         break;
     case MARK_PASS:
         expected = follow_pass(sim, model, apply->time_ms, change);

@@ -6,7 +6,7 @@
 
 #include "base/table.h"
 
-/* One shadows a direct counter of that name. */
+/* The first shadows a direct counter of that name (MODEL_SHADOWED). */
 static const char *const names[RULESET_COUNTERS] = {"x", "r1", "r.2", "r-3", "r"};
 static const char *const statuses[RULESET_STATUSES] = {"active", "busy", "gone"};
 static const char *const types[RULESET_TYPES] = {"up", "down", "a.b", "other"};

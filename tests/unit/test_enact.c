@@ -294,6 +294,41 @@ static void events_that_new_rules_make_heavy_are_refused_not_written(void **stat
     give_up();
 }
 
+/* They were once judged when they came, and acknowledged into a counter that nobody could read. */
+static void direct_operations_are_judged_by_the_rules_of_their_batch(void **state)
+{
+    (void)state;
+    struct asks *asks = &heart->asks;
+    assert_int_equal(heart_do(heart, ask(asks, OP_INCREMENT, "a", 5)).err, ERR_OK);
+    struct op keyed = ask_keyed(asks, ask(asks, OP_INCREMENT, "a", 2), "K", 1);
+    assert_int_equal(heart_do(heart, keyed).err, ERR_OK);
+    const struct op ops[] = {
+        ask(asks, OP_INCREMENT, "a", 1),
+        ask(asks, OP_DECREMENT, "a", 1),
+        ask(asks, OP_SET, "a", 9),
+        ask(asks, OP_DELETE, "a", 0),
+        keyed,
+        ask_keyed(asks, ask(asks, OP_SET, "a", 9), "L", 2),
+        ask(asks, OP_INCREMENT, "b", 1),
+    };
+    const struct op both[] = {ask(asks, OP_INCREMENT, "b", 1), ask(asks, OP_INCREMENT, "a", 1)};
+    static const enum err expected[] = {ERR_MANAGED, ERR_MANAGED, ERR_MANAGED, ERR_MANAGED,
+                                        ERR_OK,      ERR_MANAGED, ERR_OK};
+    struct sent *each = heart_send(heart, (struct job){0}, ops, ARRAY_COUNT(ops));
+    struct sent *atomic =
+        heart_send(heart, (struct job){.atomic = true, .whole = true}, both, ARRAY_COUNT(both));
+    enact("counters:\n" COUNTER("a", ""));
+    for (size_t i = 0; i < ARRAY_COUNT(ops); i++)
+        assert_int_equal(each->job.ops[i].err, expected[i]);
+    assert_true(each->job.ops[4].replayed); /* the answer of the time before */
+    assert_int_equal(atomic->job.err, ERR_MANAGED);
+    assert_int_equal(atomic->job.failed_index, 1);
+    assert_int_equal(heart_net(heart, "a"), 7);
+    assert_int_equal(heart_net(heart, "b"), 1);
+    enact("counters: []\n"); /* it is frozen, and still not a direct one */
+    assert_int_equal(heart_do(heart, ask(asks, OP_INCREMENT, "a", 1)).err, ERR_MANAGED);
+}
+
 /* Two plans made on the same state: the second no longer fits. */
 static void a_plan_that_was_overtaken_is_refused_whole(void **state)
 {
@@ -331,6 +366,7 @@ int main(void)
         LAW(rules_come_into_force_between_two_batches),
         LAW(a_failed_sync_leaves_the_old_rules_in_force),
         LAW(events_that_new_rules_make_heavy_are_refused_not_written),
+        LAW(direct_operations_are_judged_by_the_rules_of_their_batch),
         LAW(a_plan_that_was_overtaken_is_refused_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

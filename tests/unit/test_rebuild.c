@@ -364,6 +364,19 @@ static void a_counter_that_came_back_is_not_removed(void **state)
     arena_release(&arena);
 }
 
+static void what_waits_while_its_counter_is_forgotten_counts_directly(void **state)
+{
+    (void)state;
+    enact("counters:\n" COUNTER("a"));
+    enact("counters: []\n");
+    struct op op = ask(&heart->asks, OP_INCREMENT, "a", 3);
+    assert_int_equal(heart_do(heart, op).err, ERR_MANAGED);
+    struct sent *sent = heart_send(heart, (struct job){0}, &op, 1);
+    assert_int_equal(rebuild_forget(rebuilds, BYTES("a")), ERR_OK);
+    assert_int_equal(sent->job.ops[0].err, ERR_OK);
+    assert_int_equal(heart_net(heart, "a"), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +393,7 @@ int main(void)
         LAW(progress_is_the_share_of_events_counted),
         LAW(what_retention_let_go_of_cannot_be_counted_again),
         LAW(every_proposal_says_what_it_weighs),
+        LAW(what_waits_while_its_counter_is_forgotten_counts_directly),
         LAW(a_chunk_is_no_heavier_than_a_batch),
         LAW(an_event_too_heavy_for_a_batch_ends_its_rebuild),
         LAW(a_counter_that_came_back_is_not_removed),

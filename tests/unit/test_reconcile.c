@@ -573,6 +573,16 @@ static void an_adjustment_only_grows_added_and_subbed(void **state)
     assert_int_equal(cell.subbed, 6);
 }
 
+/* Nobody would ever count it, or remove its mark. */
+static void a_request_that_a_reload_overtook_is_not_found(void **state)
+{
+    struct op op = request_op("c1");
+    struct sent *sent = heart_send(heart, (struct job){.weighty = true}, &op, 1);
+    use(COUNTERS);
+    assert_int_equal(sent->job.ops[0].err, ERR_NOT_FOUND);
+    assert_int_equal(row("c1").version, 0);
+}
+
 static void reload_during_the_pass(enum step which)
 {
     if (which == AFTER_SNAPSHOT) use(COUNTERS ENTRY("all") "  scanLimit: 5\n");
@@ -663,6 +673,7 @@ int main(void)
         RECONCILE(a_row_that_cannot_be_read_is_named_and_holds_up_no_other),
         RECONCILE(a_large_entity_is_left_alone_for_its_tier),
         RECONCILE(adjusted_counters_say_so),
+        RECONCILE(a_request_that_a_reload_overtook_is_not_found),
         RECONCILE(an_adjustment_that_cannot_be_made_leaves_its_counters_unadjusted),
         RECONCILE(an_adjustment_only_grows_added_and_subbed),
         RECONCILE(a_reload_during_a_pass_loses_nothing),
