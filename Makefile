@@ -109,8 +109,11 @@ test: ## units, simulation, end to end, crashes, sanitizers, a short fuzz; print
 
 unit: ## unit tests (VARIANT=asan and so on works here and below)
 	@tests/run unit:$(VARIANT)
-sim: ## the model simulation (SIM_SEEDS=200)
+sim: ## the model simulation (SIM_SEEDS=200; SIM_FROM, by default another range each day)
 	@tests/run sim:$(VARIANT)
+
+sim-long: build-sim ## the same on all cores until Ctrl-C, or SIM_SEEDS of them; failures are kept
+	@TALLY_VARIANT=$(VARIANT) tests/sim-long
 e2e: ## the real server, spoken to over HTTP
 	@tests/run e2e:$(VARIANT)
 browser: ## the dashboard in Chromium
@@ -241,7 +244,7 @@ build/bench/%: bench/%.c Makefile
 can-build:
 	@scripts/deps --check build
 
-.PHONY: all browser build-browser screenshots run deps docs install deb test unit sim e2e crash powercut asan tsan small fuzz bench bench-reconcile check format \
+.PHONY: all browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e crash powercut asan tsan small fuzz bench bench-reconcile check format \
     clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
