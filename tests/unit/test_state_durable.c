@@ -291,11 +291,100 @@ static void law_5_a_torn_end_of_the_manifest_is_as_if_it_had_never_been(void **s
         expect_stored(world, (enum state_family)i, every_key, "1");
 }
 
+static void read_file(const char *path, long from, void *bytes, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, from, SEEK_SET), 0);
+    assert_int_equal(fread(bytes, 1, size, file), size);
+    fclose(file);
+}
+
+static size_t size_of(const char *path)
+{
+    struct stat status;
+    assert_int_equal(stat(path, &status), 0);
+    return (size_t)status.st_size;
+}
+
+static void what_is_cut_off_the_manifest_is_kept_beside_it(void **state)
+{
+    static const unsigned char torn[700] = {0x11, 0x22, 0x33, 0x44, 103, 0, 1, 2, 0x75};
+    struct world *world = *state;
+    char path[512];
+    char kept[600];
+    char bytes[sizeof torn];
+    world_close(world);
+    manifest_path(world, path);
+    size_t end = size_of(path);
+    append_to(path, torn, sizeof torn);
+    world_open(world);
+    snprintf(kept, sizeof kept, "%s.torn-%zu", path, end);
+    assert_int_equal(size_of(kept), sizeof torn);
+    read_file(kept, 0, bytes, sizeof bytes);
+    assert_memory_equal(bytes, torn, sizeof torn);
+    world_restart(world); /* and stays, though RocksDB removes what it takes for its own */
+    assert_int_equal(size_of(kept), sizeof torn);
+}
+
+/* One append may hold several records (a flush of all families does), so of a torn one a later
+ * record may be whole: then a sector before it never came. */
+static void law_5_a_whole_record_behind_a_lost_sector_is_part_of_the_torn_append(void **state)
+{
+    struct world *world = *state;
+    char path[512];
+    char record[64];
+    static const char lost[1024];
+    put_in_all(world, "1");
+    assert_int_equal(state_flush(world->state), ERR_OK);
+    world_close(world);
+    manifest_path(world, path);
+    size_t end = size_of(path);
+    read_file(path, 0, record, sizeof record); /* the first record, and more */
+    append_to(path, lost, 1024 - end % 512);
+    append_to(path, record, sizeof record);
+    world_open(world);
+    for (int i = 0; i < STATE_FAMILY_COUNT; i++)
+        expect_stored(world, (enum state_family)i, every_key, "1");
+}
+
+static void flip_byte(const char *path, long at)
+{
+    char byte;
+    read_file(path, at, &byte, 1);
+    FILE *file = fopen(path, "r+e");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, at, SEEK_SET), 0);
+    assert_int_equal(fputc(byte ^ 1, file), (unsigned char)(byte ^ 1));
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_bad_record_of_the_manifest_with_good_ones_after_it_is_damage(void **state)
+{
+    struct world *world = *state;
+    char path[512];
+    char error[1024] = "";
+    put_in_all(world, "1");
+    assert_int_equal(state_flush(world->state), ERR_OK);
+    world_close(world);
+    manifest_path(world, path);
+    size_t size = size_of(path);
+    flip_byte(path, (long)size / 2);
+    assert_int_equal(state_open(&world->state, &world->config, error, sizeof error), ERR_STORAGE);
+    assert_non_null(strstr(error, "is damaged at byte"));
+    assert_non_null(strstr(error, "good records follow"));
+    assert_int_equal(size_of(path), size);
+    flip_byte(path, (long)size / 2); /* nothing else was changed */
+    world_open(world);
+    for (int i = 0; i < STATE_FAMILY_COUNT; i++)
+        expect_stored(world, (enum state_family)i, every_key, "1");
+}
+
 static void more_than_an_append_is_damage_and_stays_as_it_is(void **state)
 {
     struct world *world = *state;
     char path[512];
-    char error[256] = "";
+    char error[1024] = "";
     char *rot = must_calloc(1, 70000);
     struct stat before;
     struct stat after;
@@ -327,6 +416,9 @@ int main(int argc, char **argv)
         TEST(a_failed_reopen_answers_errors_until_one_succeeds),
         TEST(a_state_that_cannot_be_opened_says_why),
         TEST(law_5_a_torn_end_of_the_manifest_is_as_if_it_had_never_been),
+        TEST(what_is_cut_off_the_manifest_is_kept_beside_it),
+        TEST(law_5_a_whole_record_behind_a_lost_sector_is_part_of_the_torn_append),
+        TEST(a_bad_record_of_the_manifest_with_good_ones_after_it_is_damage),
         TEST(more_than_an_append_is_damage_and_stays_as_it_is),
         TEST(an_identity_is_kept_and_never_shared),
         TEST(readers_wait_for_a_reopen_and_see_no_error),

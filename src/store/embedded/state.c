@@ -9,7 +9,6 @@
  * state_flush returns ERR_OK only once no memtable of any family holds anything. */
 #include "store/embedded/state.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,8 +21,8 @@
 #include "store/embedded/state_options.h"
 
 #define STATE_PATH_MAX 4096
+#define STATE_MESSAGE_SIZE 1024u /* a sentence with a path in it */
 #define STATE_GET_CHUNK 64
-#define STATE_INGEST_PREFIX "ingest-"
 
 struct state {
     char *dir;
@@ -53,7 +52,7 @@ struct state_view {
     rocksdb_readoptions_t *read;
 };
 
-static _Thread_local char state_message[256];
+static _Thread_local char state_message[STATE_MESSAGE_SIZE];
 
 static enum err state_fail(char *error)
 {
@@ -93,18 +92,6 @@ static void state_leave(struct state *state)
     pthread_rwlock_unlock(&state->open_lock);
 }
 
-/* A crash or a failed ingestion leaves its file behind. */
-static void state_remove_leftovers(const struct state *state)
-{
-    DIR *dir = opendir(state->dir);
-    if (!dir) return;
-    for (struct dirent *entry; (entry = readdir(dir));) {
-        if (strncmp(entry->d_name, STATE_INGEST_PREFIX, strlen(STATE_INGEST_PREFIX)) == 0)
-            unlinkat(dirfd(dir), entry->d_name, 0);
-    }
-    closedir(dir);
-}
-
 /* RocksDB gives every new database an IDENTITY file; its C API has no call for it. */
 uint64_t state_identity_of(const char *dir)
 {
@@ -129,15 +116,17 @@ static char *state_try(struct state *state)
 
 static enum err state_start(struct state *state)
 {
-    state_remove_leftovers(state);
+    char damage[STATE_MESSAGE_SIZE] = "";
+    state_mend_leftovers(state->dir);
     char *error = state_try(state);
-    if (error && state_mend(state->dir)) {
+    if (error && state_mend(state->dir, damage, sizeof damage)) {
         rocksdb_free(error);
         error = state_try(state);
     }
     if (error) {
         state->db = NULL;
-        return state_fail(error);
+        enum err e = state_fail(error);
+        return damage[0] ? state_refuse(damage) : e;
     }
     state->identity = state_identity_of(state->dir);
     atomic_fetch_add(&state->opens, 1);
