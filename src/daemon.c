@@ -184,6 +184,7 @@ static void make_reloader(struct daemon *daemon)
     const struct reload_config reload = {.source = daemon->options->source,
                                          .store = daemon->store,
                                          .queue = daemon->queue,
+                                         .rulebook = daemon->rulebook,
                                          .auth = daemon->auth,
                                          .enacting = &daemon->enacting};
     daemon->reloader = reloader_new(&reload);
@@ -522,7 +523,7 @@ static enum err run(struct daemon *daemon, const sigset_t *signals, struct buf *
 {
     struct committing threads;
     start_committing(daemon, &threads);
-    enum err e = reload_enact(daemon->reloader, daemon->config, why);
+    enum err e = reload_start(daemon->reloader, daemon->config, why);
     if (e == ERR_OK) serve(daemon, signals);
     stop_committing(daemon, &threads);
     return e;

@@ -25,30 +25,52 @@ void reloader_free(struct reloader *reloader)
     free(reloader);
 }
 
+/* Without a batch only what is stored can come into force. */
+static enum err adopt_stored(struct reloader *reloader, const struct enactment *enactment,
+                             struct buf *why_out)
+{
+    if (!enact_is_stored(enactment)) {
+        buf_add(why_out, BYTES("The store cannot be written now, and the rules of the config are "
+                               "not those that it holds. Make room, or start with the old ones."));
+        return ERR_STORAGE;
+    }
+    rulebook_adopt(reloader->config.rulebook, enactment->rules);
+    return ERR_OK;
+}
+
 static enum err enact_locked(struct reloader *reloader, const struct config *config,
-                             struct bytes text, struct buf *why_out)
+                             struct bytes text, bool starting, struct buf *why_out)
 {
     const struct reload_config *with = &reloader->config;
     struct enactment enactment;
     enum err e = enact_plan(&enactment, with->store, config->rules, text, why_out);
     if (e == ERR_OK) {
         e = propose_and_wait(with->queue, &enactment.job);
-        if (e != ERR_OK) buf_add(why_out, bytes_str(err_sentence(e)));
+        if (e == ERR_STORAGE && starting)
+            e = adopt_stored(reloader, &enactment, why_out);
+        else if (e != ERR_OK)
+            buf_add(why_out, bytes_str(err_sentence(e)));
     }
     enact_release(&enactment);
     return e;
 }
 
-enum err reload_enact(struct reloader *reloader, const struct config *config, struct buf *why_out)
+static enum err reload_enact(struct reloader *reloader, const struct config *config, bool starting,
+                             struct buf *why_out)
 {
     struct buf text;
     buf_init(&text, TEXT_MAX);
     config_write_rules(config, &text);
     pthread_mutex_lock(reloader->config.enacting);
-    enum err e = enact_locked(reloader, config, buf_bytes(&text), why_out);
+    enum err e = enact_locked(reloader, config, buf_bytes(&text), starting, why_out);
     pthread_mutex_unlock(reloader->config.enacting);
     buf_release(&text);
     return e;
+}
+
+enum err reload_start(struct reloader *reloader, const struct config *config, struct buf *why_out)
+{
+    return reload_enact(reloader, config, true, why_out);
 }
 
 /* Keys first: they can only be refused while nothing has changed yet. */
@@ -65,7 +87,7 @@ static enum err reload_config(struct reloader *reloader, const struct config *co
         buf_add(why_out, bytes_str(error));
         return ERR_INVALID;
     }
-    enum err e = reload_enact(reloader, config, why_out);
+    enum err e = reload_enact(reloader, config, false, why_out);
     if (e == ERR_OK)
         auth_enact(reloader->config.auth, keys);
     else

@@ -10,6 +10,7 @@
 
 #include "api/auth.h"
 #include "commit/queue.h"
+#include "commit/rulebook.h"
 #include "config.h"
 #include "store/store.h"
 
@@ -19,6 +20,7 @@ struct reload_config {
     const struct config_source *source;
     struct store *store;
     struct queue *queue;
+    struct rulebook *rulebook;
     struct auth *auth;
     pthread_mutex_t *enacting; /* held by whoever changes rules or generations */
 };
@@ -26,9 +28,10 @@ struct reload_config {
 struct reloader *reloader_new(const struct reload_config *config);
 void reloader_free(struct reloader *reloader);
 
-/* Brings the config's rules into force and waits until that is durable; the commit and sync threads
- * must run. `why_out` gets a sentence if it fails. */
-MUST_USE enum err reload_enact(struct reloader *reloader, const struct config *config,
+/* At the start: brings the config's rules into force and waits until that is durable; the commit
+ * and sync threads must run. A store that cannot be written can still be read by the rules that it
+ * holds, if they are the config's. `why_out` gets a sentence if it fails. */
+MUST_USE enum err reload_start(struct reloader *reloader, const struct config *config,
                                struct buf *why_out);
 
 /* Reads the config again: rules, then keys. `context` is the reloader. Any thread. */

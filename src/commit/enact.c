@@ -212,6 +212,36 @@ enum err enact_plan(struct enactment *enactment, struct store *store, struct rul
     return e;
 }
 
+static bool text_is_stored(const struct enactment *enactment)
+{
+    struct arena arena;
+    struct buf stored;
+    struct store *store = enactment->store;
+    arena_init(&arena, 4096);
+    buf_init(&stored, SIZE_MAX / 2);
+    struct bytes key = object_key(&arena, OBJECT_META, META_RULES);
+    bool same = store->ops->object(store, key, &stored) == ERR_OK &&
+                bytes_equal(buf_bytes(&stored), enactment->text);
+    buf_release(&stored);
+    arena_release(&arena);
+    return same;
+}
+
+bool enact_is_stored(const struct enactment *enactment)
+{
+    const struct rules *rules = enactment->rules;
+    struct arena arena;
+    bool same = text_is_stored(enactment);
+    arena_init(&arena, PLAN_CHUNK);
+    for (unsigned i = 0; i < rules->definitions_count && same; i++) {
+        const struct definition *definition = &rules->definitions[i];
+        const struct stored_definition *stored = stored_find(enactment, definition->name);
+        same = stored && bytes_equal(stored->value, definition_bytes(&arena, definition));
+    }
+    arena_release(&arena);
+    return same;
+}
+
 void enact_release(struct enactment *enactment)
 {
     arena_release(&enactment->arena);

@@ -37,6 +37,8 @@ struct enactment {
  * in any case. */
 MUST_USE enum err enact_plan(struct enactment *enactment, struct store *store, struct rules *rules,
                              struct bytes text, struct buf *why_out);
+/* Whether the store holds these very rules already, so that the job would write nothing. */
+bool enact_is_stored(const struct enactment *enactment);
 void enact_release(struct enactment *enactment);
 
 #endif

@@ -73,3 +73,9 @@ void rulebook_settled(struct rulebook *rulebook, bool durable)
     pthread_mutex_unlock(&rulebook->lock);
     rules_release(old);
 }
+
+void rulebook_adopt(struct rulebook *rulebook, struct rules *rules)
+{
+    rulebook_decided(rulebook, rules);
+    rulebook_settled(rulebook, true);
+}

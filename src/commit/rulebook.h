@@ -25,4 +25,8 @@ struct rules *rulebook_next(struct rulebook *rulebook);
 void rulebook_decided(struct rulebook *rulebook, struct rules *rules);
 void rulebook_settled(struct rulebook *rulebook, bool durable);
 
+/* At the start, before the first batch: rules that the store holds already come into force without
+ * one, where none can be written. */
+void rulebook_adopt(struct rulebook *rulebook, struct rules *rules);
+
 #endif

@@ -4,7 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, openSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 
@@ -120,6 +120,37 @@ describe('a full disk', { skip: reason }, () => {
         }
         expectTriple(await t.increment('alive', TOTAL), 1);
     });
+
+    for (const how of ['killed', 'stopped']) {
+        test(`SPEC 10: a ${how} server starts on a disk that is full to the last block, answers reads, refuses writes, and writes again once there is room`, async () => {
+            const name = `kept-${how}`;
+            expectTriple(await server.tenant('full').increment(name, { ...TOTAL, amount: 5 }), 5);
+            await eventually('the room kept back to be used up', async () => {
+                await writeUntilRefused(server.tenant('full'), `last-${how}`);
+                fillDisk();
+                return !existsSync(path.join(options.data, 'RESERVE'));
+            }, { ms: 30000, every: 50 });
+            await server[how === 'killed' ? 'kill' : 'stop']();
+            fillDisk();
+
+            await server.start();
+            const t = server.tenant('full');
+            expectTriple(await t.get(name), 5);
+            assert.equal((await t.list({ limit: 10 })).status, 200);
+            const { acknowledged, undecided } = await writeUntilRefused(t, `full-${how}`); // a spare segment may be left
+            assert.ok(undecided.reply, 'the server went away');
+            await eventually('/readyz to say so', async () => (await server.call('GET', '/readyz')).status === 503);
+            assert.match(server.stderr, /the disk is full/);
+            expectTriple(await t.get(name), 5);
+
+            rmSync(filler);
+            await eventually('writes to come back', async () => (await send(t, undecided)).status === 200, { ms: 30000, every: 200 });
+            await eventually('/readyz to be well', async () => (await server.call('GET', '/readyz')).status === 200);
+            await server.restart({ hard: true });
+            expectTriple(await t.get(name), 5);
+            expectTriple(await t.get(`batches-full-${how}`), acknowledged.length + 1);
+        });
+    }
 
     test('X-08: a crash while the journal begins again after a full disk loses and repeats nothing', async () => {
         await server.stop();

@@ -142,6 +142,41 @@ static void a_block_that_needs_a_larger_segment_gets_it_at_once(void **state)
     expect_open(0, 2);
 }
 
+static void without_room_for_a_segment_the_journal_is_read_until_there_is(void **state)
+{
+    (void)state;
+    grow_from(4, 32);
+    write_blocks(20);
+    world_kill(&world);
+    io_sim_room(world.sim, io_sim_bytes(world.sim));
+    expect_open(0, 20);
+    assert_true(journal_has_failed(world.journal));
+    assert_int_equal(world_scan(&world, 1), ERR_OK);
+    assert_int_equal(world_write(&world, SMALL), ERR_STORAGE);
+    assert_false(journal_prepare(world.journal));
+    assert_int_equal(world_restart(&world), ERR_STORAGE);
+    world_crash(&world, 1);
+    expect_open(0, 20);
+    io_sim_heal(world.sim);
+    assert_int_equal(world_restart(&world), ERR_OK);
+    write_blocks(1);
+    world_crash(&world, 2);
+    expect_open(0, 21);
+}
+
+/* A disk with room for a small segment, but none of the size that is due, is not full yet. */
+static void a_smaller_segment_will_do_where_a_large_one_does_not_fit(void **state)
+{
+    (void)state;
+    grow_from(4, 32);
+    write_blocks(40); /* in a segment of 32 pages by now */
+    world_kill(&world);
+    io_sim_room(world.sim, io_sim_bytes(world.sim) + 8 * WORLD_PAGE);
+    expect_open(0, 40);
+    assert_false(journal_has_failed(world.journal));
+    write_blocks(1);
+}
+
 static void a_spare_half_made_is_thrown_away(void **state)
 {
     (void)state;
@@ -416,6 +451,8 @@ int main(void)
         LAW(a_new_journal_is_small_and_grows_with_use),
         LAW(a_start_alone_makes_no_segment_larger),
         LAW(a_block_that_needs_a_larger_segment_gets_it_at_once),
+        LAW(without_room_for_a_segment_the_journal_is_read_until_there_is),
+        LAW(a_smaller_segment_will_do_where_a_large_one_does_not_fit),
         LAW(a_spare_half_made_is_thrown_away),
         LAW(many_openings_do_not_fill_the_disk),
         LAW(trimming_keeps_what_is_not_applied_and_what_is_to_be_kept),

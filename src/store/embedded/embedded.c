@@ -70,7 +70,9 @@ static enum err open_state(struct embedded *embedded, char *error_out, size_t er
     char path[4096];
     enum err e = make_dir(embedded->config.dir, "state", path, sizeof path, error_out, error_size);
     if (e != ERR_OK) return e;
+    embedded->state_failed = !reserve_make_room(&embedded->reserve, OPEN_ROOM_BYTES);
     struct state_config config = {.dir = path,
+                                  .read_only = embedded->state_failed,
                                   .cache_bytes = embedded->config.cache_bytes / STATE_CACHE_SHARE,
                                   .ids_expired_before = ids_expired_before,
                                   .context = embedded};
@@ -187,8 +189,10 @@ static enum err open_journal(struct embedded *embedded, char *error_out, size_t 
                                      .keep_ms = config->keep_ms,
                                      .spare_count = config->spare_segments,
                                      .installation = embedded->identity.installation};
-    return journal_open(&embedded->journal, &journal, embedded->applied.last_sequence, replay_block,
-                        embedded, error_out, error_size);
+    e = journal_open(&embedded->journal, &journal, embedded->applied.last_sequence, replay_block,
+                     embedded, error_out, error_size);
+    if (e == ERR_OK) embedded->down = journal_has_failed(embedded->journal);
+    return e;
 }
 
 static enum err open_archive(struct embedded *embedded, char *error_out, size_t error_size)
@@ -276,7 +280,6 @@ enum err embedded_open(struct store **store_out, const struct embedded_config *c
     e = remove_snapshot(config->dir, error_out, error_size);
     if (e != ERR_OK) goto failed;
     reserve_init(&embedded->reserve, config->dir);
-    (void)!reserve_make_room(&embedded->reserve, OPEN_ROOM_BYTES);
     e = open_state(embedded, error_out, error_size);
     if (e != ERR_OK) goto failed;
     e = read_applied(embedded, error_out, error_size);
@@ -293,6 +296,8 @@ enum err embedded_open(struct store **store_out, const struct embedded_config *c
     atomic_store(&embedded->applied_sequence, embedded->applied.last_sequence);
     embedded->checkpoint_ns = clock_mono_ns(config->clock);
     history_open(embedded);
+    if (embedded->down)
+        log_line(LOG_ERROR, "the disk is full: open for reading only until there is room");
     *store_out = &embedded->store;
     return ERR_OK;
 failed:

@@ -73,12 +73,14 @@ static enum err name_segment(struct journal *journal, int fd, const char *spare_
 }
 
 enum err journal_begin_segment(struct journal *journal, const struct chain_end *previous,
-                               uint64_t size_min)
+                               uint64_t size, uint64_t block_size)
 {
     struct io *io = journal->io;
     struct spare spare;
     bool zeroed;
-    enum err e = journal_take_spare(journal, size_min, &spare, &zeroed);
+    uint64_t size_min = journal_size_for(journal, IO_ALIGN + block_size);
+    enum err e =
+        journal_take_spare(journal, size > size_min ? size : size_min, size_min, &spare, &zeroed);
     if (e) return e;
 
     char path[JOURNAL_PATH_MAX];
@@ -132,6 +134,22 @@ static struct journal *journal_new(const struct journal_config *config)
     return journal;
 }
 
+/* The first segment after recovery. Without room for one the journal can still be read: what was
+ * recovered is durable, and what was cut is cut again by the next opening in the same way. */
+static enum err journal_first_segment(struct journal *journal, struct sentence error)
+{
+    enum err e = journal_begin_segment(journal, &journal->durable, journal->size, 0);
+    if (e == ERR_OK) return e;
+    int why = atomic_load(&journal->last_error);
+    if ((why == ENOSPC || why == EDQUOT) && journal->segments_count > 0) {
+        journal->failed = true;
+        return ERR_OK;
+    }
+    snprintf(error.text, error.size, "%s: no new journal segment can be made: %s",
+             journal->config.dir, strerror(why));
+    return e;
+}
+
 enum err journal_open(struct journal **journal_out, const struct journal_config *config,
                       uint64_t applied, journal_replay_fn *replay, void *context, char *error_out,
                       size_t error_size)
@@ -141,12 +159,8 @@ enum err journal_open(struct journal **journal_out, const struct journal_config 
     struct sentence error = {error_out, error_size};
     enum err e = journal_recover(journal, applied, replay, context, error);
     if (e) goto out;
-    e = journal_begin_segment(journal, &journal->durable, journal->size);
-    if (e) {
-        snprintf(error_out, error_size, "%s: no new journal segment can be made: %s", config->dir,
-                 strerror(atomic_load(&journal->last_error)));
-        goto out;
-    }
+    e = journal_first_segment(journal, error);
+    if (e) goto out;
     /* Segments that ended up without a block, so that many starts in a row do not fill the disk. */
     journal_trim(journal, 0);
     *journal_out = journal;
@@ -189,6 +203,11 @@ uint64_t journal_durable_sequence(const struct journal *journal)
 uint64_t journal_epoch(const struct journal *journal)
 {
     return journal->epoch;
+}
+
+bool journal_has_failed(const struct journal *journal)
+{
+    return journal->failed;
 }
 
 int64_t journal_last_time(const struct journal *journal)
@@ -236,13 +255,13 @@ enum err journal_sync(struct journal *journal)
 }
 
 /* Law (2): the old segment is durable before the new one's header is written. */
-static enum err journal_switch(struct journal *journal, uint64_t size_min)
+static enum err journal_switch(struct journal *journal, uint64_t size, uint64_t block_size)
 {
     enum err e = journal_sync(journal);
     if (e) return e;
     if (journal->offset >= journal->size / 8 * 7) journal_mark_zeroed(journal);
     crash_point("journal.segment.before_switch");
-    e = journal_begin_segment(journal, &journal->durable, size_min);
+    e = journal_begin_segment(journal, &journal->durable, size, block_size);
     if (e) {
         journal->failed = true;
         return e;
@@ -277,12 +296,9 @@ static bool journal_can_do_better(struct journal *journal)
  * one, as long as there are larger ones. */
 static enum err segment_room(struct journal *journal, size_t size)
 {
-    uint64_t end = journal->offset + journal->stage_size + size;
-    uint64_t fitting = journal_size_for(journal, IO_ALIGN + size);
-    uint64_t next = journal_size_for(journal, journal->size + 1);
-    if (end > journal->size) return journal_switch(journal, next > fitting ? next : fitting);
-    if (journal_can_do_better(journal)) return journal_switch(journal, journal->size);
-    return ERR_OK;
+    if (journal->offset + journal->stage_size + size > journal->size)
+        return journal_switch(journal, journal_size_for(journal, journal->size + 1), size);
+    return journal_can_do_better(journal) ? journal_switch(journal, journal->size, size) : ERR_OK;
 }
 
 enum err journal_append(struct journal *journal, const struct journal_block *block)
@@ -324,7 +340,7 @@ enum err journal_restart(struct journal *journal)
     journal->failed = true; /* whatever called for it: nothing goes into the old segment again */
     journal->epoch++;
     crash_point("journal.restart.before_header");
-    enum err e = journal_begin_segment(journal, &journal->durable, journal->size);
+    enum err e = journal_begin_segment(journal, &journal->durable, journal->size, 0);
     if (e) return e;
     journal->last = journal->durable;
     atomic_store(&journal->last_time_ms, journal->last.time_ms);

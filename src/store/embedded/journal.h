@@ -50,7 +50,10 @@ struct journal_block {
 /* An error stops the opening. */
 typedef enum err journal_replay_fn(void *context, const struct journal_block *block);
 
-/* `applied`: the last sequence that the state already holds; 0 for none. Blocks are replayed that
+/* A journal that was there, on a disk without room for a new segment, is opened all the same,
+ * failed: journal_has_failed says so, and only journal_restart may follow; reading works.
+ *
+ * `applied`: the last sequence that the state already holds; 0 for none. Blocks are replayed that
  * hold anything after it. They are durable when journal_open returns, and not before: the state
  * must not be written back during replay. Fails with ERR_CORRUPT or ERR_STORAGE and one sentence in
  * `error_out`; also when the journal ends before `applied` (a state ahead of its journal), when
@@ -67,6 +70,8 @@ uint64_t journal_last_sequence(const struct journal *journal); /* appended, mayb
 uint64_t journal_durable_sequence(const struct journal *journal); /* survives any crash */
 /* Grows with each opening and restart; by the thread that opens and restarts. */
 uint64_t journal_epoch(const struct journal *journal);
+/* By the thread that appends and restarts: nothing can be appended before a journal_restart. */
+bool journal_has_failed(const struct journal *journal);
 int64_t journal_last_time(const struct journal *journal); /* of the last block; 0: none known */
 
 /* Copies the block. Not durable, and perhaps not even written, before journal_sync. A block that

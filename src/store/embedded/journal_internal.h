@@ -79,11 +79,12 @@ struct journal {
 };
 
 /* journal.c */
-/* Goes on in a new segment of at least `size_min` that names `previous`; synced, file and
- * directory. `previous` must be durable. On failure nothing has changed but that a file or two may
- * lie about. */
+/* Goes on in a new segment that names `previous`; synced, file and directory. It has `size` bytes
+ * or more, or on a disk without room for that, what is enough for a block of `block_size`.
+ * `previous` must be durable. On failure nothing has changed but that a file or two may lie about.
+ */
 MUST_USE enum err journal_begin_segment(struct journal *journal, const struct chain_end *previous,
-                                        uint64_t size_min);
+                                        uint64_t size, uint64_t block_size);
 /* Notes the errno (given negative, as io returns it) and returns ERR_STORAGE. */
 enum err journal_storage_error(struct journal *journal, int64_t result);
 
@@ -106,9 +107,9 @@ struct segment *journal_copy_segments(struct journal *journal, size_t *count_out
  * segment_size at most. */
 uint64_t journal_size_for(const struct journal *journal, uint64_t size);
 void journal_add_spare(struct journal *journal, const struct spare *spare);
-/* Gives a file of at least `size_min` bytes under a spare's name, from the stock (zero-written) or
- * made now (only reserved). It is the caller's. */
-MUST_USE enum err journal_take_spare(struct journal *journal, uint64_t size_min,
+/* Gives a file of at least `size` bytes under a spare's name, from the stock (zero-written) or made
+ * now (only reserved); one of `size_min` bytes if there is no room for more. It is the caller's. */
+MUST_USE enum err journal_take_spare(struct journal *journal, uint64_t size, uint64_t size_min,
                                      struct spare *spare_out, bool *zeroed_out);
 bool journal_has_spare(struct journal *journal, uint64_t size_min);
 /* The size of the spare that is wanted now; 0: there are enough. */

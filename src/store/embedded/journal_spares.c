@@ -126,15 +126,19 @@ static enum err make_spare_now(struct journal *journal, const struct spare *spar
     return journal_storage_error(journal, result);
 }
 
-enum err journal_take_spare(struct journal *journal, uint64_t size_min, struct spare *spare_out,
-                            bool *zeroed_out)
+enum err journal_take_spare(struct journal *journal, uint64_t size, uint64_t size_min,
+                            struct spare *spare_out, bool *zeroed_out)
 {
-    must(size_min <= journal->config.segment_size);
+    must(size_min <= size && size <= journal->config.segment_size);
     pthread_mutex_lock(&journal->mutex);
-    *zeroed_out = spares_take(journal, size_min, UINT64_MAX, spare_out);
+    *zeroed_out = spares_take(journal, size, UINT64_MAX, spare_out) ||
+                  spares_take(journal, size_min, UINT64_MAX, spare_out);
     pthread_mutex_unlock(&journal->mutex);
     if (*zeroed_out) return ERR_OK;
-    *spare_out = (struct spare){spare_number(journal), journal_size_for(journal, size_min)};
+    *spare_out = (struct spare){spare_number(journal), size};
+    enum err e = make_spare_now(journal, spare_out);
+    if (e == ERR_OK || size == size_min) return e;
+    spare_out->size = size_min;
     return make_spare_now(journal, spare_out);
 }
 

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "base/crash.h"
-#include "base/hash.h"
 #include "store/embedded/state_mend.h"
 #include "store/embedded/state_options.h"
 
@@ -92,17 +91,14 @@ static void state_leave(struct state *state)
     pthread_rwlock_unlock(&state->open_lock);
 }
 
-/* RocksDB gives every new database an IDENTITY file; its C API has no call for it. */
-uint64_t state_identity_of(const char *dir)
+/* RocksDB writes a little whenever it opens for writing; for reading only it writes nothing. */
+static char *state_try_read_only(struct state *state)
 {
-    char path[STATE_PATH_MAX];
-    char text[256];
-    snprintf(path, sizeof path, "%s/IDENTITY", dir);
-    FILE *file = fopen(path, "re");
-    if (!file) return 0;
-    size_t size = fread(text, 1, sizeof text, file);
-    fclose(file);
-    return hash_checksum(bytes_of(text, size));
+    char *error = NULL;
+    state->db = rocksdb_open_for_read_only_column_families(
+        state->options.db, state->dir, STATE_FAMILY_COUNT, state_family_names,
+        (const rocksdb_options_t *const *)state->options.families, state->families, 0, &error);
+    return error;
 }
 
 static char *state_try(struct state *state)
@@ -114,6 +110,17 @@ static char *state_try(struct state *state)
     return error;
 }
 
+static enum err state_opened(struct state *state, char *error)
+{
+    if (error) {
+        state->db = NULL;
+        return state_fail(error);
+    }
+    state->identity = state_identity_of(state->dir);
+    atomic_fetch_add(&state->opens, 1);
+    return ERR_OK;
+}
+
 static enum err state_start(struct state *state)
 {
     char damage[STATE_MESSAGE_SIZE] = "";
@@ -123,14 +130,8 @@ static enum err state_start(struct state *state)
         rocksdb_free(error);
         error = state_try(state);
     }
-    if (error) {
-        state->db = NULL;
-        enum err e = state_fail(error);
-        return damage[0] ? state_refuse(damage) : e;
-    }
-    state->identity = state_identity_of(state->dir);
-    atomic_fetch_add(&state->opens, 1);
-    return ERR_OK;
+    enum err e = state_opened(state, error);
+    return e && damage[0] ? state_refuse(damage) : e;
 }
 
 static void state_stop(struct state *state)
@@ -155,7 +156,8 @@ enum err state_open(struct state **state_out, const struct state_config *config,
     rocksdb_writeoptions_disable_WAL(state->write, 1);
     state_options_init(&state->options, config);
 
-    enum err e = state_start(state);
+    enum err e =
+        config->read_only ? state_opened(state, state_try_read_only(state)) : state_start(state);
     if (e) {
         snprintf(error_out, error_size, "%s", state_message);
         state_close(state);
@@ -183,6 +185,7 @@ enum err state_reopen(struct state *state)
     pthread_rwlock_wrlock(&state->open_lock);
     state_stop(state);
     enum err e = state_start(state);
+    if (e) (void)!state_opened(state, state_try_read_only(state));
     pthread_rwlock_unlock(&state->open_lock);
     return e;
 }

@@ -33,12 +33,14 @@ struct state_config {
         void *context); /* idempotency keys first seen before this are
                            dropped when compaction meets them; may be NULL */
     void *context;
+    bool read_only; /* nothing is written until state_reopen: for a disk without any room */
 };
 
 MUST_USE enum err state_open(struct state **state_out, const struct state_config *config,
                              char *error_out, size_t error_size);
 void state_close(struct state *state); /* does not flush */
-/* ERR_STORAGE: it is closed now and every call answers ERR_STORAGE; try again later. */
+/* For writing, whatever it was. ERR_STORAGE: it is open for reading only now, or if that cannot be
+ * either, every call answers ERR_STORAGE; try again later. */
 MUST_USE enum err state_reopen(struct state *state);
 
 /* Why the last call of this thread that failed did: one line for the log. */
