@@ -11,8 +11,8 @@ struct share {
     struct wire_share wire; /* what its connections have in their slots */
     struct table_node node;
     unsigned count;
-    unsigned streams; /* of them */
-    size_t bytes;     /* of replies on their way */
+    unsigned streams;
+    size_t bytes; /* of replies on their way */
     size_t size;
     char tenant[];
 };
@@ -89,7 +89,7 @@ struct wire_share *shares_take(struct shares *shares, struct bytes tenant)
 
 static void share_let_go(struct shares *shares, struct share *share)
 {
-    if (share->count > 0 || share->bytes > 0) return;
+    if (share->count > 0 || share->streams > 0 || share->bytes > 0) return;
     table_remove(&shares->table, &share->node);
     free(share);
 }
@@ -104,23 +104,24 @@ void shares_return(struct shares *shares, struct wire_share *connection)
     pthread_mutex_unlock(&shares->lock);
 }
 
-bool shares_take_stream(struct shares *shares, struct wire_share *connection)
+bool shares_take_stream(struct shares *shares, struct bytes tenant)
 {
-    struct share *share = share_of(connection);
     pthread_mutex_lock(&shares->lock);
-    must(share->count > 0);
+    struct share *share = share_find_or_make(shares, tenant);
     bool room = share->streams < shares->streams_max;
     if (room) share->streams++;
+    share_let_go(shares, share);
     pthread_mutex_unlock(&shares->lock);
     return room;
 }
 
-void shares_return_stream(struct shares *shares, struct wire_share *connection)
+void shares_return_stream(struct shares *shares, struct bytes tenant)
 {
-    struct share *share = share_of(connection);
     pthread_mutex_lock(&shares->lock);
-    must(share->streams > 0);
+    struct share *share = share_find(shares, hash_checksum(tenant), tenant);
+    must(share && share->streams > 0);
     share->streams--;
+    share_let_go(shares, share);
     pthread_mutex_unlock(&shares->lock);
 }
 

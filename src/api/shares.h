@@ -15,9 +15,10 @@ void shares_free(struct shares *shares); /* every share has been returned */
 MUST_USE struct wire_share *shares_take(struct shares *shares, struct bytes tenant);
 void shares_return(struct shares *shares, struct wire_share *connection);
 
-/* One of the tenant's connections becomes a stream. False: it has as many as it may. */
-MUST_USE bool shares_take_stream(struct shares *shares, struct wire_share *connection);
-void shares_return_stream(struct shares *shares, struct wire_share *connection);
+/* A stream counts for the tenant it is of, whoever used its connection before. False: the tenant
+ * has as many as it may. */
+MUST_USE bool shares_take_stream(struct shares *shares, struct bytes tenant);
+void shares_return_stream(struct shares *shares, struct bytes tenant);
 
 /* Bytes of replies that readers made and clients have not taken yet: a client that asks and never
  * reads must not fill the memory. Room is looked for before a read begins; what it made is charged

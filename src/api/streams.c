@@ -305,7 +305,7 @@ void streams_ended(struct stream *stream)
     metric_set(METRIC_STREAMS, streams->count);
     pthread_mutex_unlock(&streams->lock);
     activity_unwatch(call->api->activity, stream->watched);
-    shares_return_stream(call->api->shares, *call->exchange->connection);
+    shares_return_stream(call->api->shares, call->tenant);
 }
 
 /* -- The endpoint ------------------------------------------------------------------------------ */
@@ -360,7 +360,7 @@ enum request_verdict stream_get(struct call *call)
     struct dims dims = dims_from_params(&params, &call->exchange->arena);
     bool head_only = call->exchange->request.method == HTTP_HEAD;
     if (!head_only) {
-        if (!shares_take_stream(call->api->shares, *call->exchange->connection))
+        if (!shares_take_stream(call->api->shares, call->tenant))
             return call_refuse(call, ERR_BUSY, "The tenant has as many streams as it may have.");
         stream_begin(call, dims);
     }

@@ -190,6 +190,19 @@ describe('reconcile entries', () => {
 describe('limits of streams', () => {
     const server = serverFor({ settings: { 'limits.tenantStreams': 3 } });
 
+    test('SPEC 10: a stream counts for its own tenant, whoever used the connection before', async () => {
+        const [t, other] = [server.tenant(), server.tenant()];
+        const connections = await together(4, async () => {
+            const raw = await server.raw();
+            assert.equal((await raw.call('GET', `/api/counters/${other.id}`, { token: other.token })).status, 200);
+            return raw;
+        });
+        const streams = await together(3, () => openFor(t));
+        assert.equal((await connections[0].call('GET', `/api/stream/${t.id}`, { token: t.token })).status, 503);
+        for (const stream of streams) await stream.close();
+        for (const raw of connections) raw.destroy();
+    });
+
     test('SPEC 10: a tenant has limits.tenantStreams at most; room comes back, and others have their own', async () => {
         const [t, other] = [server.tenant(), server.tenant()];
         const streams = await together(3, () => openFor(t));
