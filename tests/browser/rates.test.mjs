@@ -19,7 +19,31 @@ describe('rates', () => {
         assert.equal(history.rates(3000, 2000)[0], 15);
         assert.equal(history.rates(4000, 2000)[0], 10);
         assert.equal(history.rates(9000, 2000)[0], 0);
-        assert.equal(history.rates(0, 2000)[0], 0, 'before the first');
+    });
+
+    test('issue 16: nothing is known of the time before the first sample, and little is no rate', () => {
+        const history = new History(60000);
+        assert.equal(history.rates(1000, 2000), null);
+        history.add(10000, totals(500));
+        assert.equal(history.rates(9999, 2000), null, 'before the first');
+        assert.equal(history.rates(10100, 2000), null, 'just after it');
+        history.add(11000, totals(510));
+        assert.equal(history.rates(11000, 2000)[0], 10, 'over the one second that is known');
+    });
+
+    test('issue 16: what came while nobody listened is no rate, neither zero nor a peak', () => {
+        const history = new History(60000);
+        history.add(1000, totals(0));
+        history.add(5000, totals(8));
+        history.lose(6000);
+        history.add(20000, totals(9000));
+        history.add(22000, totals(9010));
+        assert.equal(history.rates(6000 - 1, 2000)[0] > 0, true, 'known until the loss');
+        assert.equal(history.rates(6000, 2000), null);
+        assert.equal(history.rates(19000, 2000), null);
+        assert.equal(history.rates(20000, 2000), null);
+        assert.equal(history.rates(22000, 2000)[0], 5);
+        assert.deepEqual(history.buckets(19000, 2000), []);
     });
 
     test('totals beyond 2^53 lose nothing in between', () => {
@@ -33,14 +57,16 @@ describe('rates', () => {
         const history = new History(60000);
         history.add(1000, totals(500));
         history.add(2000, totals(3, { since: 'now' }));
-        assert.equal(history.rates(2000, 2000)[0], 0);
+        history.add(4000, totals(7, { since: 'now' }));
+        assert.equal(history.rates(2000, 2000), null);
+        assert.equal(history.rates(4000, 2000)[0], 2);
     });
 
     test('what is too old goes, but for one to start from', () => {
         const history = new History(5000);
         for (let at = 0; at <= 100000; at += 1000) history.add(at, totals(at / 1000));
         assert.equal(history.rates(100000, 4000)[0], 1);
-        assert.equal(history.rates(100000, 90000)[0], 6 / 90, 'only the last six are known');
+        assert.equal(history.rates(100000, 90000)[0], 1, 'over the few seconds that are known');
     });
 });
 

@@ -4,6 +4,7 @@
 // says that something happened, at most once a second, one round at a time.
 
 import { Api, dimQuery } from './api.js';
+import { showProblem } from './dom.js';
 import { Duplicates } from './panels/duplicates.js';
 import { Explorer } from './panels/explorer.js';
 import { Health } from './panels/health.js';
@@ -15,8 +16,14 @@ import { Stream } from './stream.js';
 
 const REFRESH_MS = 1000;
 
+function waiting(ms, problem) {
+    const when = ms >= 1000 ? ` in ${Math.round(ms / 1000)} s` : '';
+    return problem ? `${problem} Asking again${when}` : `Reconnecting${when}`;
+}
+
 export class Board {
     #stream = null;
+    #before = null; // the stream that this one follows, until it has begun
     #abort = new AbortController();
     #seen = '';
     #due = true;
@@ -44,22 +51,30 @@ export class Board {
         this.#timer = setInterval(() => this.#refresh(), REFRESH_MS / 4);
     }
 
+    /** The stream of before goes when the next one is there, so that the server goes on counting. */
     #listen(query) {
-        this.#stream?.stop();
+        this.#before?.stop();
+        const before = (this.#before = this.#stream);
         this.on.status('wait', 'Connecting');
-        this.#stream = new Stream(this.api, query, {
-            event: (name, data) => this.#event(name, data),
-            open: () => {},
-            wait: (ms) => {
+        const stream = new Stream(this.api, query, {
+            event: (name, data) => this.#stream === stream && this.#event(name, data),
+            open: () => before?.stop(),
+            wait: (ms, heard, problem) => {
+                before?.stop();
                 this.root.classList.add('stale');
-                this.on.status('wait', `Reconnecting${ms >= 1000 ? ` in ${Math.round(ms / 1000)} s` : ''}`);
+                this.#tell('lost', heard);
+                this.on.status('wait', waiting(ms, problem));
             },
             refused: (error) => this.on.refused(error),
         });
+        this.#stream = stream;
     }
 
     #event(name, data) {
-        if (name === 'rules') this.#tell('rules', data);
+        if (name === 'rules') {
+            this.#tell('rules', data);
+            this.#due = true;
+        }
         if (name !== 'state') return;
         this.root.classList.remove('stale');
         this.on.status('live', 'Live', data);
@@ -86,6 +101,7 @@ export class Board {
         const rounds = this.panels.map((panel) => panel.refresh?.({ signal: this.#abort.signal }));
         const results = await Promise.allSettled(rounds);
         if (results.some(({ status }) => status === 'rejected')) this.#due = true;
+        results.forEach(({ reason }, i) => showProblem(this.panels[i].element, reason));
         this.#busy = false;
     }
 
@@ -98,6 +114,7 @@ export class Board {
     destroy() {
         clearInterval(this.#timer);
         this.#abort.abort();
+        this.#before?.stop();
         this.#stream.stop();
         for (const panel of this.panels) panel.destroy?.();
         this.root.replaceChildren();

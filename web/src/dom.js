@@ -46,6 +46,18 @@ export function card(title, { wide = false, note } = {}, ...children) {
         el('div', { class: 'card-head' }, el('h2', { id, textContent: title }), note ?? null), ...children);
 }
 
+/** What keeps a card from being right, said in it; without an ApiError, nothing: the stream tells who is away. */
+export function showProblem(section, error) {
+    const said = section.querySelector(':scope > .problem');
+    if (!error?.status) {
+        if (!error) said?.remove();
+        return;
+    }
+    const text = `This may be out of date: ${error.message}`;
+    if (said) setText(said, text);
+    else section.querySelector('.card-head').after(el('p', { class: 'error problem', textContent: text }));
+}
+
 /** Words for when there is nothing to show, with a command to change that, which can be copied. */
 export function emptyState(text, command) {
     const box = el('div', { class: 'empty' }, el('p', { textContent: text }));

@@ -6,27 +6,39 @@
 export const FIGURES = ['applied', 'duplicates', 'refused', 'throttled'];
 export const BUCKETS = 25; // of a histogram: up to 10 µs * 2^k, the last one beyond
 const UNIT_SECONDS = 1e-5;
+const KNOWN_MS = 1000; // over less than this a rate is chance
 
-/** Totals over time, as far back as `keepMs`. */
+/** Totals over time, as far back as `keepMs`: in stretches, for what nobody listened to is not known. */
 export class History {
-    #samples = []; // {at, totals, buckets}, oldest first
+    #samples = []; // {at, begun, totals, buckets}, oldest first; `begun` is when its stretch began, or null after a loss
     #since = null;
 
     constructor(keepMs) {
         this.keepMs = keepMs;
     }
 
-    /** Takes totals (decimal strings) and a histogram. Another `since` is another count: it starts afresh. */
+    /** Takes totals (decimal strings) and a histogram. Another `since` is another count: no rate reaches across. */
     add(at, { since, writeSeconds = [], ...totals }) {
-        if (since !== this.#since) this.#samples = [];
-        this.#since = since;
-        this.#samples.push({
+        const last = this.#samples.at(-1);
+        this.#push({
             at,
+            begun: since === this.#since && last?.begun ? last.begun : at,
             totals: FIGURES.map((name) => BigInt(totals[name] ?? 0)),
             buckets: writeSeconds.map(BigInt),
         });
-        // One older than what is kept stays: the rate at the edge needs something to start from.
-        while (this.#samples.length > 2 && this.#samples[1].at < at - this.keepMs) this.#samples.shift();
+        this.#since = since;
+    }
+
+    /** From `at` on nothing is known, until the next sample. */
+    lose(at) {
+        const last = this.#samples.at(-1);
+        if (last?.begun) this.#push({ ...last, at: Math.max(at, last.at), begun: null });
+    }
+
+    /** One older than what is kept stays: the rate at the edge needs something to start from. */
+    #push(sample) {
+        this.#samples.push(sample);
+        while (this.#samples.length > 2 && this.#samples[1].at < sample.at - this.keepMs) this.#samples.shift();
     }
 
     /** The newest sample at or before `at`; the oldest there is, if all are later. */
@@ -45,18 +57,25 @@ export class History {
         return this.#samples.length === 0;
     }
 
-    /** How many a second, over the `spanMs` that end at `at`, in the order of FIGURES. */
+    /** The samples at both ends of the `spanMs` that end at `at`, or of what is known of them; null of too little. */
+    #ends(at, spanMs) {
+        if (this.isEmpty || at < this.#samples[0].at) return null;
+        const to = this.#before(at);
+        if (!to.begun) return null;
+        const start = Math.max(at - spanMs, to.begun, this.#samples[0].at);
+        return at - start < Math.min(spanMs, KNOWN_MS) ? null : { from: this.#before(start), to, seconds: (at - start) / 1000 };
+    }
+
+    /** How many a second, over the `spanMs` that end at `at`, in the order of FIGURES; null if that is not known. */
     rates(at, spanMs) {
-        if (this.isEmpty) return FIGURES.map(() => 0);
-        const [from, to] = [this.#before(at - spanMs), this.#before(at)];
-        return to.totals.map((total, i) => Number(total - from.totals[i]) / (spanMs / 1000));
+        const ends = this.#ends(at, spanMs);
+        return ends && ends.to.totals.map((total, i) => Number(total - ends.from.totals[i]) / ends.seconds);
     }
 
     /** The histogram of what came in that span, for quantile(). */
     buckets(at, spanMs) {
-        if (this.isEmpty) return [];
-        const [from, to] = [this.#before(at - spanMs), this.#before(at)];
-        return to.buckets.map((count, i) => Number(count - (from.buckets[i] ?? 0n)));
+        const ends = this.#ends(at, spanMs);
+        return ends ? ends.to.buckets.map((count, i) => Number(count - (ends.from.buckets[i] ?? 0n))) : [];
     }
 }
 

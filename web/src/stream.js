@@ -31,7 +31,10 @@ export class Stream {
     #failures = 0;
     #wakeUp = null;
 
-    /** `on` has: event(name, data), open(), wait(ms), refused(ApiError). */
+    #heard = Date.now(); // when there was a sign of life last
+    #problem = null; // what the server said in place of a stream
+
+    /** `on` has: event(name, data), open(), wait(ms, heard, problem), refused(ApiError). */
     constructor(api, query, on) {
         this.api = api;
         this.query = query;
@@ -56,7 +59,7 @@ export class Stream {
             if (this.#stopped) return;
             const wait = WAIT_MS[Math.min(this.#failures, WAIT_MS.length - 1)];
             this.#failures++;
-            this.on.wait(wait);
+            this.on.wait(wait, this.#heard, this.#problem);
             await new Promise((resolve) => {
                 this.#wakeUp = resolve;
                 setTimeout(resolve, wait * (0.8 + 0.4 * Math.random()));
@@ -68,17 +71,23 @@ export class Stream {
         const abort = new AbortController();
         this.#abort = abort;
         let silence;
-        const alive = () => {
+        const wait = () => {
             clearTimeout(silence);
             silence = setTimeout(() => abort.abort(), SILENCE_MS);
         };
-        alive();
+        const alive = () => {
+            this.#heard = Date.now();
+            wait();
+        };
+        this.#problem = null;
+        wait();
         try {
             const path = `/api/stream/${encodeURIComponent(this.api.tenant)}`;
             const reply = await this.api.request(path, this.query, { signal: abort.signal });
             if (!reply.ok) return this.#refused(new ApiError(reply.status, await reply.json().catch(() => ({}))));
             this.on.open();
             await readEvents(reply.body, (event, data) => this.#take(event, data), alive);
+            this.#heard = Date.now(); // it was told that this is the end
         } catch {
             // Whatever broke, it is tried again.
         } finally {
@@ -94,6 +103,7 @@ export class Stream {
 
     /** What will not change by trying again ends it. */
     #refused(error) {
+        this.#problem = error.message;
         if (this.#stopped || ![400, 401, 403, 404].includes(error.status)) return;
         this.#stopped = true;
         this.on.refused(error);

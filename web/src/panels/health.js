@@ -65,12 +65,13 @@ export class Health {
     }
 
     async refresh(options) {
-        if (Date.now() - this.askedAt < RECONCILE_MS) return;
-        this.askedAt = Date.now();
+        const now = Date.now();
+        if (now - this.askedAt < RECONCILE_MS) return;
         await Promise.all([...this.reconciles].map(async ([name, { value }]) => {
             const status = await this.api.reconcileStatus(name, options);
             setText(value, reconcileText(status));
             value.className = status.source === 'ok' && !status.failing ? 'good' : 'bad';
         }));
+        this.askedAt = now;
     }
 }

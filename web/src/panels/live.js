@@ -8,6 +8,7 @@ import { FIGURES, History, quantile } from '../rates.js';
 const SPAN_S = 180;
 const RATE_MS = 2000;
 const LATENCY_MS = 10000;
+const NONE = '\u2013';
 const KINDS = {
     applied: { title: 'Applied', colour: 'accent', about: 'operations and events that took effect' },
     duplicates: { title: 'Duplicates', colour: 'blue', about: 'seen before, not counted again' },
@@ -16,7 +17,7 @@ const KINDS = {
 };
 
 function tile(title, { colour, about } = {}) {
-    const number = el('span', { class: 'number', textContent: '0' });
+    const number = el('span', { class: 'number', textContent: NONE });
     const unit = el('span', { class: 'unit' });
     const foot = el('div', { class: 'foot muted', textContent: '\u00a0' });
     const head = el('div', { class: 'tile-title', title: about ?? '' }, title);
@@ -55,10 +56,17 @@ export class Live {
         this.draw();
     }
 
+    /** Nothing was heard since `time`, by our clock. */
+    lost(time) {
+        for (const history of [this.history, this.commits]) history.lose(time + this.offset);
+        this.draw();
+    }
+
     draw() {
         if (this.history.isEmpty || document.hidden) return;
         const now = Date.now() + this.offset;
-        this.history.rates(now, RATE_MS).forEach((rate, i) => setText(this.tiles[i].number, short(rate)));
+        const rates = this.history.rates(now, RATE_MS);
+        this.tiles.forEach(({ number }, i) => setText(number, rates ? short(rates[i]) : NONE));
         for (const [shown, history] of [[this.write, this.history], [this.commit, this.commits]]) {
             const buckets = history.buckets(now, LATENCY_MS);
             setText(shown.number, latency(quantile(buckets, 0.5)));
@@ -72,7 +80,7 @@ export class Live {
         const points = times.map((time) => this.history.rates(time * 1000, RATE_MS));
         // Only work done is drawn at zero too: a red or amber line there would look like trouble.
         const busy = (i, at) => [at - 1, at, at + 1].some((near) => points[near]?.[i] > 0);
-        const lines = FIGURES.map((_, i) => points.map((rates, at) => (i === 0 || busy(i, at) ? rates[i] : null)));
+        const lines = FIGURES.map((_, i) => points.map((rates, at) => (rates && (i === 0 || busy(i, at)) ? rates[i] : null)));
         this.chart.setData([times, ...lines]);
     }
 

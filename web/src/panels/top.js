@@ -1,6 +1,6 @@
 // top.js -- the dimension sets of a counter with the largest values.
 
-import { card, el, emptyState, field, setOptions, setText, show } from '../dom.js';
+import { card, el, emptyState, field, setOptions, setText, show, showProblem } from '../dom.js';
 import { grouped } from '../format.js';
 
 const SHOWN = 8;
@@ -18,7 +18,10 @@ export class Top {
         this.open = open;
         this.counters = new Map();
         this.select = el('select');
-        this.select.addEventListener('change', () => this.refresh().catch(() => {}));
+        this.select.addEventListener('change', () => {
+            this.#clear();
+            this.refresh().then(() => showProblem(this.element), (error) => showProblem(this.element, error));
+        });
         this.list = el('ol', { class: 'bars' });
         this.empty = emptyState('No counters with dimensions yet. They come from the config: give a counter dimensions, and send events that have them.');
         this.none = el('p', { class: 'empty' });
@@ -32,9 +35,17 @@ export class Top {
         const able = counters.filter(({ sets, mode, granularities }) =>
             sets.some((keys) => keys.length) && (mode !== 'series' || granularities.includes(0)));
         this.counters = new Map(able.map((counter) => [counter.name, counter]));
-        setOptions(this.select, able.map(({ name }) => ({ value: name, label: name })));
+        const chosen = this.select.value;
+        setOptions(this.select, able.map(({ name, frozen }) => ({ value: name, label: frozen ? `${name} (frozen)` : name })));
+        if (this.select.value !== chosen) this.#clear();
         show(this.empty, able.length === 0);
         show(this.form, able.length > 0);
+    }
+
+    /** What another counter had is not shown under this one's name. */
+    #clear() {
+        this.list.replaceChildren();
+        show(this.none, false);
     }
 
     async refresh(options) {
