@@ -11,6 +11,11 @@ export class ApiError extends Error {
 /** Names like any other, but browsers resolve such parts of a path away, encoded or not. */
 export const isDots = (name) => name === '.' || name === '..';
 
+function result(part) {
+    if (part.status !== 200) throw new ApiError(part.status, part);
+    return part;
+}
+
 export class Api {
     constructor({ token, tenant }) {
         this.tenant = tenant;
@@ -47,35 +52,16 @@ export class Api {
         return this.get(`/api/counters/${encodeURIComponent(this.tenant)}`, query, options);
     }
 
-    value(name, query, options) {
-        return this.#read(name, 'get', query, options);
+    /** One result for each of `queries`, in order. Names are in the body, where browsers leave "." and ".." alone. */
+    async query(queries, options) {
+        const { results } = await this.post('query', { queries }, options);
+        return results.map(result);
     }
 
-    series(name, query, options) {
-        return this.#read(name, 'series', query, options);
-    }
-
-    #read(name, action, query, options) {
-        return isDots(name) ? this.#ask(name, action, query, options) : this.get(this.#counter(name, action), query, options);
-    }
-
-    /** The same with the name in a body. */
-    async #ask(name, action, query, options) {
-        const parameters = Object.entries(query).filter(([, value]) => value !== undefined);
-        const isDim = ([key]) => key.startsWith('dim.');
-        const dimensions = Object.fromEntries(parameters.filter(isDim).map(([key, value]) => [key.slice(4), value]));
-        const asked = { name, dimensions, ...Object.fromEntries(parameters.filter((pair) => !isDim(pair))) };
-        return this.#only(await this.post('query', { queries: [{ [action]: asked }] }, options));
-    }
-
-    #only({ results: [result] }) {
-        if (result.status !== 200) throw new ApiError(result.status, result);
-        return result;
-    }
-
-    /** Adds one to this minute of `name`. */
-    async count(name) {
-        return this.#only(await this.post('batch', { ops: [{ op: 'increment', name, durationSeconds: 60, timestamp: Date.now() }] }));
+    /** Adds one to the bucket of `name` in which `timestamp` lies. */
+    async count(name, durationSeconds, timestamp) {
+        const { results } = await this.post('batch', { ops: [{ op: 'increment', name, durationSeconds, timestamp }] });
+        return result(results[0]);
     }
 
     cells(name, query, options) {

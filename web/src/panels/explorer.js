@@ -1,6 +1,5 @@
 // explorer.js -- any counter: its value, and its series as a plot with granularity, range and dimensions.
 
-import { dimQuery } from '../api.js';
 import { Chart } from '../chart.js';
 import { card, el, emptyState, field, setOptions, setText, show } from '../dom.js';
 import { duration, grouped, moment } from '../format.js';
@@ -9,6 +8,7 @@ const NAMES_MAX = 50;
 const BARS_MAX = 180;
 const SPANS = [60, 360, 1440]; // ranges, in buckets
 const TABLE_ROWS = 100;
+const FIRST = 'hello'; // what the first click counts
 
 /** What is known of a counter: from the rules, or of a direct one from the listing. */
 function directCounter({ name, granularities }) {
@@ -26,9 +26,10 @@ export class Explorer {
     constructor(api) {
         this.api = api;
         this.ruled = new Map();
-        this.listed = new Map();
         this.counter = null;
         this.found = []; // names that the listing brought last
+        this.chose = false; // a name was typed: none is chosen in its place
+        this.offset = 0; // the server's clock minus ours
         this.buckets = [];
         this.#build();
     }
@@ -62,11 +63,13 @@ export class Explorer {
                 el('table', {}, el('thead', {}, el('tr', {}, ...['From', 'Net', 'Added', 'Taken away'].map((text) => el('th', { scope: 'col', textContent: text })))), this.table)));
         this.problem = el('p', { class: 'error', role: 'alert' });
         this.plot = el('div', { class: 'plot' }, this.place, this.readout, this.details);
-        this.flat = el('p', { class: 'muted foot', textContent: 'This counter has no time buckets to plot: it keeps one value.' });
+        this.details.addEventListener('toggle', () => this.#fillTable());
+        this.flat = el('p', { class: 'muted foot', textContent: 'One value, without time buckets: there is nothing to plot.' });
         this.empty = this.#emptyState();
-        this.shown = el('div', { class: 'shown' }, el('div', { class: 'headline' }, this.number, this.caption), this.problem, this.flat, this.plot);
+        this.again = el('div', { class: 'again' }, ...this.#countButton());
+        this.shown = el('div', { class: 'shown' }, el('div', { class: 'headline' }, this.number, this.caption), this.again, this.problem, this.flat, this.plot);
         this.element = card('Counter', { wide: true }, this.form, this.empty, this.shown);
-        for (const part of [this.problem, this.flat, this.values]) show(part, false);
+        for (const part of [this.problem, this.flat, this.values, this.again]) show(part, false);
         this.#hold(false);
         show(this.empty, false);
         this.element.classList.add('waiting');
@@ -84,34 +87,37 @@ export class Explorer {
 
     /** A first count, by one click or by one command. */
     #emptyState() {
-        const button = el('button', { type: 'button', class: 'primary', textContent: 'Count one now' });
-        const refused = el('p', { class: 'error', role: 'alert', hidden: true });
-        button.addEventListener('click', async () => {
-            const error = await this.api.count('hello').then(() => null, (reason) => reason);
-            setText(refused, error ? `That did not work: ${error.message}` : '');
-            show(refused, Boolean(error));
-            if (!error) this.reload();
-        });
         return el('div', { class: 'empty' },
-            el('p', { textContent: 'Nothing counted yet. Count one into hello, this minute:' }), button, refused,
+            el('p', { textContent: `Nothing counted yet. Count one into ${FIRST}, this minute:` }), ...this.#countButton(),
             emptyState('Or from a terminal, with the token in TALLY_TOKEN:', this.#curl()));
     }
 
+    /** Counts one into FIRST, into the buckets that are shown, as often as it is pressed. */
+    #countButton() {
+        const button = el('button', { type: 'button', class: 'primary', textContent: 'Count one now' });
+        const refused = el('p', { class: 'error', role: 'alert', hidden: true });
+        button.addEventListener('click', async () => {
+            const seconds = this.counter ? Number(this.granularity.value) : 60;
+            const error = await this.api.count(FIRST, seconds, this.#now).then(() => null, (reason) => reason);
+            setText(refused, error ? `That did not work: ${error.message}` : '');
+            show(refused, Boolean(error));
+            if (error) return;
+            this.name.value = FIRST;
+            this.reload();
+        });
+        return [button, refused];
+    }
+
     #curl() {
-        return `curl -X POST ${location.origin}/api/counters/${encodeURIComponent(this.api.tenant)}/hello/increment \\\n` +
+        return `curl -X POST ${location.origin}/api/counters/${encodeURIComponent(this.api.tenant)}/${FIRST}/increment \\\n` +
             '  -H "Authorization: Bearer $TALLY_TOKEN" -H "Content-Type: application/json" \\\n' +
             `  -d '{"durationSeconds":60,"timestamp":"${new Date().toISOString()}"}'`;
     }
 
     #listen() {
-        let typing;
-        this.name.addEventListener('input', () => {
-            clearTimeout(typing);
-            if (this.#known(this.name.value)) this.#choose();
-            else typing = setTimeout(() => this.#search(), 200);
-        });
+        this.name.addEventListener('input', () => this.#choose(200));
         this.name.addEventListener('change', () => this.#choose());
-        this.granularity.addEventListener('change', () => this.#ranges());
+        this.granularity.addEventListener('change', () => this.#lay());
         for (const select of [this.granularity, this.range, this.measure]) select.addEventListener('change', () => this.reload());
         this.set.addEventListener('change', () => {
             this.#askValues();
@@ -125,30 +131,36 @@ export class Explorer {
         });
     }
 
-    #known(name) {
-        return this.ruled.get(name) ?? this.listed.get(name);
+    state({ at }) {
+        this.offset = Date.parse(at) - Date.now();
+    }
+
+    /** Buckets are the server's, so "now" is its time. */
+    get #now() {
+        return Date.now() + this.offset;
     }
 
     rules({ counters }) {
         this.ruled = new Map(counters.map((counter) => [counter.name, counter]));
-        if (this.counter && this.ruled.has(this.counter.name)) this.#take(this.ruled.get(this.counter.name));
+        const now = this.ruled.get(this.counter?.name);
+        if (now) this.#take(now);
+        else if (this.counter && this.counter.mode !== 'direct') this.#leave(); // the config has it no more
         this.#offer();
     }
 
-    /** The first names that begin with what was typed. */
-    async #search(options) {
-        const { counters } = await this.api.counters({ prefix: this.name.value || undefined, limit: NAMES_MAX }, options);
-        for (const counter of counters) if (!this.ruled.has(counter.name)) this.listed.set(counter.name, directCounter(counter));
-        this.found = counters.map(({ name }) => name);
-        this.#offer(this.found);
+    /** The first names that begin with `prefix`. A page may be empty while others follow. */
+    async #list(prefix, limit, options) {
+        let page = {};
+        do page = await this.api.counters({ prefix: prefix || undefined, limit, after: page.next }, options);
+        while (page.counters.length === 0 && page.next);
+        return page.counters;
     }
 
-    #offer(found = []) {
-        const names = new Set([...found, ...this.ruled.keys(), ...this.listed.keys()]);
-        const options = [...names].sort().slice(0, 4 * NAMES_MAX);
-        if (options.join('\n') === this.offered) return;
-        this.offered = options.join('\n');
-        this.names.replaceChildren(...options.map((value) => el('option', { value })));
+    #offer() {
+        const names = [...new Set([...this.found, ...this.ruled.keys()])].sort().slice(0, 4 * NAMES_MAX);
+        if (names.join('\n') === this.offered) return;
+        this.offered = names.join('\n');
+        this.names.replaceChildren(...names.map((value) => el('option', { value })));
     }
 
     /** Shows one counter under these dimensions, from elsewhere on the page. */
@@ -162,26 +174,65 @@ export class Explorer {
         this.name.focus({ preventScroll: true });
     }
 
-    #choose() {
-        const counter = this.#known(this.name.value);
-        if (!counter || counter === this.counter) return;
-        this.#take(counter);
-        this.reload();
+    /** The name that stands there, at once if the rules have it; else the server is asked, after a pause while typing. */
+    #choose(pauseMs = 0) {
+        clearTimeout(this.typing);
+        this.chose = true;
+        const name = this.name.value;
+        if (this.counter?.name === name) return;
+        if (this.ruled.has(name)) this.#take(this.ruled.get(name));
+        else this.#leave();
+        if (pauseMs) this.typing = setTimeout(() => this.reload(), pauseMs);
+        else this.reload();
+    }
+
+    /** No counter is shown, and nothing that one had. */
+    #leave() {
+        this.counter = null;
+        this.#blank('\u00a0');
+        show(this.again, false);
+    }
+
+    #blank(caption) {
+        this.round = {}; // whatever is still being read is of something else
+        setText(this.number, '\u2013');
+        setText(this.caption, caption);
+        show(this.problem, false);
+        this.buckets = [];
+        this.nothing = false;
+        this.#point(null);
+        this.chart.setData([[], []]);
+        this.#fillTable();
     }
 
     #take(counter) {
         const same = this.counter?.name === counter.name;
+        if (!same) this.#blank('\u00a0');
         this.#hold(true);
         this.counter = counter;
         setOptions(this.set, counter.sets.map((keys) => ({ value: JSON.stringify(keys), label: keys.join(', ') || 'whole tenant' })),
             same ? this.set.value : JSON.stringify(counter.sets.find((keys) => keys.length === 0) ?? counter.sets[0]));
         show(this.setField, counter.sets.length > 1 || counter.sets[0].length > 0);
-        if (!same) this.#askValues();
-        const plotted = counter.granularities.filter((seconds) => seconds > 0);
-        setOptions(this.granularity, plotted.map((seconds) => ({ value: String(seconds), label: duration(seconds) })));
-        for (const part of [this.granularityField, this.rangeField, this.plot]) show(part, plotted.length > 0);
-        show(this.flat, plotted.length === 0);
-        if (plotted.length) this.#ranges();
+        if (!same || [...this.values.querySelectorAll('input')].map(({ name }) => name).join() !== this.#keys.join()) this.#askValues();
+        const choices = counter.granularities.filter((seconds) => seconds > 0);
+        // A rule's total stands above its plot. A direct counter's buckets of all time are others than those of a minute.
+        if (counter.mode === 'direct' && counter.granularities.includes(0)) choices.push(0);
+        setOptions(this.granularity, choices.map((seconds) => ({ value: String(seconds), label: duration(seconds) })));
+        show(this.granularityField, choices.length > 0);
+        show(this.again, counter.mode === 'direct' && counter.name === FIRST);
+        this.#lay();
+    }
+
+    get #keys() {
+        return JSON.parse(this.set.value || '[]');
+    }
+
+    /** What the chosen granularity has to show. */
+    #lay() {
+        const plotted = Number(this.granularity.value) > 0;
+        for (const part of [this.rangeField, this.plot]) show(part, plotted);
+        show(this.flat, !plotted);
+        if (plotted) this.#ranges();
     }
 
     #ranges() {
@@ -190,13 +241,17 @@ export class Explorer {
     }
 
     #askValues(given = {}) {
-        const keys = JSON.parse(this.set.value || '[]');
-        this.values.replaceChildren(...keys.map((key) => field(key, valueInput(key, given[key]))));
-        show(this.values, keys.length > 0);
+        this.values.replaceChildren(...this.#keys.map((key) => field(key, valueInput(key, given[key]))));
+        show(this.values, this.#keys.length > 0);
     }
 
     get #dimensions() {
         return Object.fromEntries([...this.values.querySelectorAll('input')].map(({ name, value, exact }) => [name, exact ?? value]));
+    }
+
+    /** Dimensions whose value nobody has said. */
+    get #missing() {
+        return [...this.values.querySelectorAll('input')].filter(({ value, exact }) => (exact ?? value) === '' && exact === undefined).map(({ name }) => name);
     }
 
     /** At once, because somebody asked. */
@@ -205,44 +260,74 @@ export class Explorer {
     }
 
     async refresh(options) {
-        if (!this.counter) await this.#first(options);
-        if (!this.counter) return;
         const round = (this.round = {});
         try {
-            const [value, buckets] = await this.#read(options);
+            const found = await this.#find(options);
+            if (round !== this.round) return;
+            if (!found) return this.#miss();
+            if (found !== this.counter) this.#take(found);
+            this.round = round;
+            if (this.#missing.length) return this.#blank(`Fill in ${this.#missing.join(', ')} to see its counts.`);
+            const [buckets, value] = await this.#read(options);
             if (round !== this.round) return;
             show(this.problem, false);
             this.#draw(value, buckets);
         } catch (error) {
             if (round !== this.round || error.name === 'AbortError') return;
             if (!error.status) throw error; // the stream will say that the server is away
+            this.#blank('\u00a0');
             setText(this.problem, error.message);
             show(this.problem, true);
         }
     }
 
-    /** Without a choice a counter that can be plotted, best one of the rules, or else the first. */
-    async #first(options) {
-        await this.#search(options);
-        const plotted = this.found.filter((name) => this.#known(name)?.granularities.some((seconds) => seconds > 0));
-        const name = this.name.value || (plotted.find((each) => this.ruled.has(each)) ?? plotted[0] ?? this.found[0]);
-        this.#hold(Boolean(name));
-        if (!name || !this.#known(name)) return;
-        this.name.value = name;
-        this.#take(this.#known(name));
+    /** The counter of the name that stands there, as the server has it now; undefined: there is none. */
+    async #find(options) {
+        const name = this.name.value;
+        if (this.ruled.has(name)) return this.ruled.get(name);
+        if (!name && this.chose) return undefined;
+        const listed = await this.#list(name, this.counter ? 1 : NAMES_MAX, options);
+        if (name === this.counter?.name) {
+            const [now] = listed;
+            const known = now?.name === name && now.granularities.join() === this.counter.granularities.join();
+            return known ? this.counter : listed.filter((each) => each.name === name).map(directCounter)[0];
+        }
+        this.found = listed.map((each) => each.name);
+        this.#offer();
+        return name ? listed.filter((each) => each.name === name).map(directCounter)[0] : this.#first(listed);
     }
 
-    #read(options) {
+    /** Without a choice a counter that can be plotted, best one of the rules, or else the first. */
+    #first(listed) {
+        const counters = listed.map((each) => this.ruled.get(each.name) ?? directCounter(each));
+        const plotted = counters.filter(({ granularities }) => granularities.some((seconds) => seconds > 0));
+        const first = plotted.find(({ name }) => this.ruled.has(name)) ?? plotted[0] ?? counters[0];
+        if (first) this.name.value = first.name;
+        return first;
+    }
+
+    #miss() {
+        const name = this.name.value;
+        this.#leave();
+        this.#hold(Boolean(name) || this.chose);
+        setText(this.caption, name ? `There is no counter named ${name}.` : 'Choose or type a name.');
+    }
+
+    /** The buckets are read before the total, so that what is counted in between cannot make them more than it. */
+    async #read(options) {
         const { name, mode, granularities } = this.counter;
-        const dim = mode === 'direct' ? {} : dimQuery(this.#dimensions);
         const seconds = Number(this.granularity.value);
-        const hasTotal = mode === 'windowed' || granularities.includes(0);
-        const point = mode === 'windowed' ? dim : { durationSeconds: 0, timestamp: 0, ...dim };
-        const value = hasTotal ? this.api.value(name, point, options) : null;
-        if (!seconds) return Promise.all([value, []]);
-        const now = Math.floor(Date.now() / 1000 / seconds) * seconds;
-        const range = { startTime: now - seconds * (Number(this.range.value) - 1), endTime: now, fill: 'zero', durationSeconds: seconds };
-        return Promise.all([value, this.api.series(name, { ...range, ...dim }, options).then(({ buckets }) => buckets)]);
+        const where = { name, ...(mode !== 'direct' && { dimensions: this.#dimensions }) };
+        const queries = [];
+        if (seconds) {
+            const now = Math.floor(this.#now / 1000 / seconds) * seconds;
+            const startTime = now - seconds * (Number(this.range.value) - 1);
+            queries.push({ series: { ...where, durationSeconds: seconds, startTime, endTime: now, fill: 'zero' } });
+        }
+        const total = mode === 'direct' ? !seconds : mode === 'windowed' || granularities.includes(0);
+        if (total) queries.push({ get: { ...where, ...(mode !== 'windowed' && { durationSeconds: 0, timestamp: 0 }) } });
+        const results = await this.api.query(queries, options);
+        return [seconds ? results[0].buckets : [], total ? results.at(-1) : null];
     }
 
     #series(count) {
@@ -255,7 +340,8 @@ export class Explorer {
         const range = this.range.selectedOptions[0]?.text ?? '';
         setText(this.number, grouped(value ? value[measure] : sum));
         const parts = value ? [`added ${grouped(value.added)}, taken away ${grouped(value.subbed)}`] : [];
-        if (buckets.length) parts.push(value ? `${grouped(sum)} in the ${range}` : range);
+        if (buckets.length) parts.push(`${value ? `${grouped(sum)} ` : ''}in the ${range}`);
+        if (this.counter.frozen) parts.push('frozen: no rule counts into it any more');
         setText(this.caption, parts.join(' \u00b7 ') || '\u00a0');
         this.buckets = buckets;
         if (!buckets.length) return;
@@ -263,18 +349,18 @@ export class Explorer {
         this.#point(this.pointed ?? null);
         this.chart.setSeries(this.#series(buckets.length));
         this.chart.setData([buckets.map(({ timeStart }) => Date.parse(timeStart) / 1000), buckets.map((bucket) => Number(bucket[measure]))]);
-        if (this.details.open) this.#fillTable();
-        else this.details.addEventListener('toggle', () => this.#fillTable(), { once: true });
+        this.#fillTable();
     }
 
     #point(index) {
         this.pointed = index;
         const idle = this.nothing ? `Nothing was counted in the ${this.range.selectedOptions[0]?.text}: choose a longer range or a coarser granularity.` : '\u00a0';
-        const bucket = index === null ? null : this.buckets[index];
+        const bucket = index === null ? undefined : this.buckets[index];
         setText(this.readout, bucket ? `${moment(bucket.timeStart)}: net ${grouped(bucket.net)}, added ${grouped(bucket.added)}, taken away ${grouped(bucket.subbed)}` : idle);
     }
 
     #fillTable() {
+        if (!this.details.open) return;
         this.table.replaceChildren(...this.buckets.slice(-TABLE_ROWS).toReversed().map((bucket) => el('tr', {},
             el('td', { class: 'when', textContent: moment(bucket.timeStart) }),
             ...['net', 'added', 'subbed'].map((name) => el('td', { class: 'value', textContent: grouped(bucket[name]) })))));

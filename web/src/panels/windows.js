@@ -19,10 +19,11 @@ export class Windows {
         this.rulesByName = new Map();
         this.tiles = new Map();
         this.last = null;
+        this.missing = ''; // dimensions without a value
         this.grid = el('div', { class: 'tiles' });
         this.empty = emptyState('No windowed counters. Give a counter in tally.yaml a mode and a window:',
             '- counterName: signups_1h\n  mode: windowed\n  window: 1h\n  trailing: true\n  rules: [{ on: account.connected, op: increment }]');
-        this.none = el('p', { class: 'empty muted', textContent: 'No windowed counter keeps these dimensions.' });
+        this.none = el('p', { class: 'empty muted' });
         this.set = el('select');
         this.values = el('div', { class: 'fields' });
         this.form = el('form', { class: 'fields', 'aria-label': 'Which windows' }, field('Per', this.set), this.values);
@@ -43,24 +44,34 @@ export class Windows {
         const sets = new Set(windowed.flatMap((counter) => counter.sets.map((keys) => JSON.stringify(keys))));
         const options = [...sets].sort((a, b) => a.length - b.length).map((value) => ({ value, label: JSON.parse(value).join(', ') || 'whole tenant' }));
         if (!sets.has(WHOLE) && options.length) options.unshift({ value: WHOLE, label: 'whole tenant' });
+        const chosen = this.set.value;
         setOptions(this.set, options);
+        if (chosen && chosen !== this.set.value) this.#askValues();
         show(this.form, options.length > 1);
         show(this.empty, windowed.length === 0);
     }
 
     #askValues() {
-        const keys = JSON.parse(this.set.value);
+        const keys = JSON.parse(this.set.value || WHOLE);
         this.values.replaceChildren(...keys.map((key) => field(key, el('input', { name: key, autocomplete: 'off', spellcheck: false }))));
         if (keys.length) this.values.append(el('button', { type: 'submit', textContent: 'Show' }));
-        else this.#choose();
+        this.#choose();
     }
 
+    /** Numbers of other dimensions are not shown under these: they go at once, and the new ones come with the stream. */
     #choose() {
-        this.choose(Object.fromEntries([...this.values.querySelectorAll('input')].map(({ name, value }) => [name, value])));
+        const values = [...this.values.querySelectorAll('input')].map(({ name, value }) => [name, value]);
+        this.missing = values.filter(([, value]) => value === '').map(([name]) => name).join(', ');
+        this.last = null;
+        this.tiles.clear();
+        this.grid.replaceChildren();
+        setText(this.none, this.missing && `Fill in ${this.missing} to see its windows.`);
+        show(this.none, this.missing !== '');
+        if (!this.missing) this.choose(Object.fromEntries(values));
     }
 
     #tile(name) {
-        const number = el('span', { class: 'number', textContent: '0' });
+        const number = el('span', { class: 'number' });
         const foot = el('div', { class: 'foot muted', textContent: '\u00a0' });
         const trailing = el('div', { class: 'foot', textContent: '\u00a0' });
         const element = el('div', { class: 'tile' }, el('div', { class: 'tile-title name', textContent: name }), el('div', {}, number), trailing, foot);
@@ -68,6 +79,7 @@ export class Windows {
     }
 
     state(state) {
+        if (this.missing) return;
         this.last = state;
         const names = state.windows.map(({ counterType }) => counterType);
         if (names.join('\n') !== [...this.tiles.keys()].join('\n')) {
@@ -75,6 +87,7 @@ export class Windows {
             this.grid.replaceChildren(...[...this.tiles.values()].map(({ element }) => element));
         }
         for (const window of state.windows) setText(this.tiles.get(window.counterType).number, grouped(window.currentValue));
+        setText(this.none, 'No windowed counter keeps these dimensions.');
         show(this.none, names.length === 0 && this.rulesByName.size > 0);
         this.#foot(state);
     }
