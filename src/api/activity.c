@@ -61,7 +61,7 @@ static struct watched *watched_new(uint64_t hash, struct bytes tenant, int64_t n
 
 struct watched *activity_watch(struct activity *activity, struct bytes tenant, int64_t now_ms)
 {
-    uint64_t hash = hash_checksum(tenant);
+    uint64_t hash = hash_keyed(&hash_own, tenant);
     pthread_mutex_lock(&activity->lock);
     struct watched *watched = find(activity, hash, tenant);
     if (!watched) {
@@ -133,7 +133,7 @@ static struct activity_figures figures_of(const struct call *call)
 void activity_count(struct activity *activity, const struct call *call, int64_t took_ns)
 {
     if (!(call->route->scope & SCOPE_WRITE) || !call->tenant.size) return;
-    uint64_t hash = hash_checksum(call->tenant);
+    uint64_t hash = hash_keyed(&hash_own, call->tenant);
     pthread_mutex_lock(&activity->lock);
     struct watched *watched = find(activity, hash, call->tenant);
     if (watched) {

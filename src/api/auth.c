@@ -246,7 +246,7 @@ enum bearer_flaw auth_check(struct auth *auth, struct auth_cache *cache, struct 
     struct bytes token;
     if (authorization.size == 0) return BEARER_MISSING;
     if (!bearer_token(authorization, &token)) return BEARER_MALFORMED;
-    uint64_t hash = hash_checksum(token);
+    uint64_t hash = hash_keyed(&hash_own, token);
     struct cache_entry *entry = &cache->entries[hash % CACHE_SLOTS];
     if (cache_find(entry, token, hash, atomic_load(&auth->generation), now_ms)) {
         *identity_out = entry->identity;

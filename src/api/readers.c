@@ -94,7 +94,7 @@ void readers_free(struct readers *readers)
 
 enum err readers_push(struct readers *readers, struct read_task *task)
 {
-    struct task_lane *lane = &readers->lanes[hash_checksum(task->tenant) % LANES];
+    struct task_lane *lane = &readers->lanes[hash_keyed(&hash_own, task->tenant) % LANES];
     unsigned share = readers->count_max / 2 ? readers->count_max / 2 : 1;
     pthread_mutex_lock(&readers->lock);
     bool full = readers->count >= readers->count_max || lane->count >= share;

@@ -59,7 +59,7 @@ static struct share *share_find(struct shares *shares, uint64_t hash, struct byt
 
 static struct share *share_find_or_make(struct shares *shares, struct bytes tenant)
 {
-    uint64_t hash = hash_checksum(tenant);
+    uint64_t hash = hash_keyed(&hash_own, tenant);
     struct share *share = share_find(shares, hash, tenant);
     if (share) return share;
     share = must_calloc(1, sizeof *share + tenant.size);
@@ -128,7 +128,7 @@ void shares_return_stream(struct shares *shares, struct bytes tenant)
 bool shares_has_room(struct shares *shares, struct bytes tenant)
 {
     pthread_mutex_lock(&shares->lock);
-    const struct share *share = share_find(shares, hash_checksum(tenant), tenant);
+    const struct share *share = share_find(shares, hash_keyed(&hash_own, tenant), tenant);
     bool room =
         shares->bytes < shares->bytes_max && (!share || share->bytes < shares->tenant_bytes_max);
     pthread_mutex_unlock(&shares->lock);
@@ -146,7 +146,7 @@ void shares_charge(struct shares *shares, struct bytes tenant, size_t bytes)
 void shares_discharge(struct shares *shares, struct bytes tenant, size_t bytes)
 {
     pthread_mutex_lock(&shares->lock);
-    struct share *share = share_find(shares, hash_checksum(tenant), tenant);
+    struct share *share = share_find(shares, hash_keyed(&hash_own, tenant), tenant);
     must(share != NULL && share->bytes >= bytes);
     share->bytes -= bytes;
     shares->bytes -= bytes;

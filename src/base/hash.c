@@ -1,9 +1,23 @@
 /* hash.c -- XXH3 behind our own names. */
 #include "base/hash.h"
 
+#include <sys/random.h>
 #include <xxhash.h>
 
 #include "base/must.h"
+
+struct hash_secret hash_own;
+
+/* Before main, so that no lookup has to ask whether it is there. */
+__attribute__((constructor)) static void draw_own(void)
+{
+    must(getrandom(hash_own.bytes, sizeof hash_own.bytes, 0) == sizeof hash_own.bytes);
+}
+
+uint64_t hash_keyed(const struct hash_secret *secret, struct bytes bytes)
+{
+    return XXH3_64bits_withSecret(bytes.data, bytes.size, secret->bytes, sizeof secret->bytes);
+}
 
 struct fingerprint fingerprint_of(const struct hash_secret *secret, struct bytes bytes)
 {

@@ -1,4 +1,4 @@
-/* hash.h -- keyed fingerprints.
+/* hash.h -- keyed fingerprints, and hashes for tables.
  *
  * 128 bits of XXH3 under a per-installation random secret: nobody outside can construct two names
  * that meet, and by chance it does not happen. The secret is part of the store's IDENTITY, because
@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/bytes.h"
 
@@ -42,6 +43,26 @@ struct checksum checksum_stream_end(struct checksum_stream *stream);
 static inline bool checksum_equal(struct checksum a, struct checksum b)
 {
     return a.low == b.low && a.high == b.high;
+}
+
+/* Keyed, for tables in memory whose keys a client chooses: without a key anybody finds thousands
+ * that meet in one chain. `hash_own` is a secret of this process, drawn before main; nothing made
+ * with it may be stored or compared with another process's. */
+extern struct hash_secret hash_own;
+uint64_t hash_keyed(const struct hash_secret *secret, struct bytes bytes);
+
+static inline uint64_t hash_fold(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* The same of two numbers; two multiplications. */
+static inline uint64_t hash_keyed_pair(const struct hash_secret *secret, uint64_t a, uint64_t b)
+{
+    uint64_t keys[4];
+    memcpy(keys, secret->bytes, sizeof keys);
+    return hash_fold(hash_fold(a ^ keys[0], b ^ keys[1]) ^ keys[2], keys[3] | 1);
 }
 
 /* Unkeyed: checksums and in-memory tables over values nobody else chooses. */

@@ -100,7 +100,7 @@ static void fifo_drop_first(struct fifo *fifo)
 
 static struct tenant **tenant_place(struct queue *queue, struct bytes name)
 {
-    struct tenant **place = &queue->tenants[hash_checksum(name) % TENANT_BUCKETS];
+    struct tenant **place = &queue->tenants[hash_keyed(&hash_own, name) % TENANT_BUCKETS];
     while (*place && !bytes_equal(bytes_of((*place)->name, (*place)->size), name))
         place = &(*place)->chain;
     return place;

@@ -48,7 +48,7 @@ struct place {
 static uint32_t need_tenant(struct needs *needs, struct bytes tenant)
 {
     struct read_set *reads = &needs->apply->reads;
-    uint32_t at = (uint32_t)hash_checksum(tenant) & needs->tenants.mask;
+    uint32_t at = (uint32_t)hash_keyed(needs->apply->secret, tenant) & needs->tenants.mask;
     for (; needs->tenants.slots[at]; at = (at + 1) & needs->tenants.mask) {
         uint32_t found = needs->tenants.slots[at] - 1;
         if (bytes_equal(reads->tenants[found].tenant, tenant)) return found;
@@ -76,8 +76,8 @@ static uint32_t need_counter(struct needs *needs, struct bytes tenant, struct by
 static uint32_t need_cell(struct needs *needs, const struct place *place)
 {
     struct read_set *reads = &needs->apply->reads;
-    uint64_t hash = hash_mix((uint64_t)place->bucket ^ ((uint64_t)place->duration << 40) ^
-                             ((uint64_t)place->counter * 0x9e3779b97f4a7c15u));
+    uint64_t which = (uint64_t)place->counter << 32 | (uint32_t)place->duration;
+    uint64_t hash = hash_keyed_pair(needs->apply->secret, which, (uint64_t)place->bucket);
     uint32_t at = (uint32_t)hash & needs->cells.mask;
     for (; needs->cells.slots[at]; at = (at + 1) & needs->cells.mask) {
         uint32_t found = needs->cells.slots[at] - 1;

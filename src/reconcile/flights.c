@@ -22,7 +22,7 @@ void flights_init(struct flights *flights)
 
 static struct flight *find(const struct flights *flights, struct bytes key)
 {
-    uint64_t hash = hash_checksum(key);
+    uint64_t hash = hash_keyed(&hash_own, key);
     TABLE_EACH_MATCH(&flights->table, hash, node)
     {
         struct flight *flight = FLIGHT_OF(node);
@@ -34,7 +34,7 @@ static struct flight *find(const struct flights *flights, struct bytes key)
 static struct flight *make(struct flights *flights, struct bytes key)
 {
     struct flight *flight = must_calloc(1, sizeof *flight + key.size);
-    flight->node.hash = hash_checksum(key);
+    flight->node.hash = hash_keyed(&hash_own, key);
     flight->size = key.size;
     memcpy(flight->key, key.data, key.size);
     table_insert(&flights->table, &flight->node);

@@ -512,8 +512,7 @@ enum err memory_open(struct store **store_out)
     memory->store.ops = &memory_ops;
     memory->store.position = (struct store_position){.next_series = 1, .time_ms = INT64_MIN};
     memory->shown_position = memory->store.position;
-    for (size_t i = 0; i < HASH_SECRET_SIZE; i++)
-        memory->store.secret.bytes[i] = (unsigned char)hash_mix(i + 1);
+    memory->store.secret = hash_own;
     tables_init(&memory->head);
     tables_init(&memory->shown);
     pthread_mutex_init(&memory->turn, NULL);

@@ -16,7 +16,7 @@ void tables_init(struct tables *tables)
 
 struct object *tables_find(struct tables *tables, enum kind kind, struct bytes key)
 {
-    uint64_t hash = hash_checksum(key);
+    uint64_t hash = hash_keyed(&hash_own, key);
     TABLE_EACH_MATCH(&tables->of[kind], hash, node)
     {
         struct object *object = OBJECT_OF(node);
@@ -38,7 +38,7 @@ static void tables_put(struct tables *tables, enum kind kind, struct bytes key, 
 {
     tables_remove(tables, kind, key);
     struct object *object = must_calloc(1, sizeof *object + key.size);
-    object->node.hash = hash_checksum(key);
+    object->node.hash = hash_keyed(&hash_own, key);
     object->key_size = key.size;
     memcpy(object->key, key.data, key.size);
     object->value = must_alloc(value.size);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "core/counter.h"
 #include "core/cell.h"
 #include "store/embedded/cells.h"
@@ -15,6 +16,7 @@
 
 #define TINY 1000u /* bytes: room for a few entries in all */
 #define LARGE (8u << 20)
+#define CHOSEN 4096u
 
 static struct cells *cells;
 static struct counters *counters;
@@ -68,6 +70,18 @@ static bool load_counter(struct read_counter *read)
     return read->handle != NULL;
 }
 
+/* The number that hash_mix makes `value` of: what nobody keys, anybody can turn round. */
+static uint64_t unmix(uint64_t value)
+{
+    const uint64_t inverse = 0xcfee444d8b59a89bu; /* of its factor, modulo 2^64 */
+    value ^= value >> 32;
+    value *= inverse;
+    value ^= value >> 32;
+    value *= inverse;
+    value ^= value >> 32;
+    return value;
+}
+
 /* From disk into memory, with nobody holding it. */
 static void bring(uint64_t series, int64_t bucket, int64_t added)
 {
@@ -76,6 +90,33 @@ static void bring(uint64_t series, int64_t bucket, int64_t added)
     cells_insert(cells, &read, &cell);
     assert_int_equal(read.value.added, added);
     cells_drop(cells, &read);
+}
+
+static size_t longest_chain(void)
+{
+    size_t longest = 0;
+    for (unsigned s = 0; s < CACHE_SHARDS; s++) {
+        const struct table *table = &cells_cache(cells)->shards[s].table;
+        for (size_t b = 0; b <= table->mask; b++) {
+            size_t chain = 0;
+            for (const struct table_node *node = table->buckets[b]; node; node = node->next)
+                chain++;
+            if (chain > longest) longest = chain;
+        }
+    }
+    return longest;
+}
+
+/* A tenant chooses its buckets. 60,000 that met in one chain took 2.8 s instead of 0.017, under the
+ * lock of their shard; where the hash has no key anybody can find them. */
+static void buckets_that_a_tenant_chose_do_not_meet_in_one_chain(void **state)
+{
+    const uint64_t series = 7;
+    cells_free(cells);
+    cells = cells_new(CACHE_SHARDS * (4u << 20));
+    for (uint64_t i = 0; i < CHOSEN; i++)
+        bring(series, (int64_t)(unmix(i << 40) ^ (series * 0x9e3779b97f4a7c15u)), 1);
+    assert_true(longest_chain() <= 16);
 }
 
 static int64_t visible(uint64_t series, int64_t bucket)
@@ -474,6 +515,7 @@ static void a_dropped_tenant_takes_back_its_own_value_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        MEMORY(buckets_that_a_tenant_chose_do_not_meet_in_one_chain),
         MEMORY(a_cell_is_loaded_from_memory_or_not_at_all),
         MEMORY(a_cell_known_to_be_absent_is_known),
         MEMORY(a_staged_value_is_seen_by_batches_and_not_by_readers),

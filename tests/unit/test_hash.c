@@ -67,11 +67,63 @@ static void a_fingerprint_depends_on_the_secret(void **state)
     assert_false(fingerprint_equal(print, fingerprint_of(&other, BYTES("order-1"))));
 }
 
+/* The low bits choose the slot of a table. What steps by a power of two is what buckets do. */
+static void pairs_meet_in_a_slot_as_rarely_as_chance_has_it(void **state)
+{
+    (void)state;
+    enum { SLOTS = 4096 };
+    const struct hash_secret secret = secret_of(1);
+    for (unsigned shift = 0; shift < 52; shift++) {
+        unsigned slots[SLOTS] = {0}, most = 0;
+        for (uint64_t i = 0; i < SLOTS; i++) {
+            unsigned count = ++slots[hash_keyed_pair(&secret, 7, i << shift) % SLOTS];
+            if (count > most) most = count;
+        }
+        assert_true(most <= 12);
+    }
+}
+
+static unsigned meetings(const struct hash_secret *secret, const uint64_t *numbers, unsigned count)
+{
+    unsigned met = 0;
+    for (unsigned i = 1; i < count; i++)
+        met += hash_keyed_pair(secret, 7, numbers[i]) % 4096 ==
+               hash_keyed_pair(secret, 7, numbers[0]) % 4096;
+    return met;
+}
+
+/* Numbers that meet under one secret were chosen in vain under another. */
+static void pairs_that_meet_under_one_secret_do_not_under_another(void **state)
+{
+    (void)state;
+    const struct hash_secret one = secret_of(1), other = secret_of(2);
+    uint64_t numbers[256] = {0};
+    unsigned found = 1;
+    for (uint64_t number = 1; found < ARRAY_COUNT(numbers); number++) {
+        numbers[found] = number;
+        found += hash_keyed_pair(&one, 7, number) % 4096 == hash_keyed_pair(&one, 7, 0) % 4096;
+    }
+    assert_int_equal(meetings(&one, numbers, found), found - 1);
+    assert_true(meetings(&other, numbers, found) <= 4);
+}
+
+static void a_text_has_another_hash_under_another_secret(void **state)
+{
+    (void)state;
+    const struct hash_secret one = secret_of(1), other = secret_of(2);
+    assert_true(hash_keyed(&one, BYTES("acme")) == hash_keyed(&one, BYTES("acme")));
+    assert_true(hash_keyed(&one, BYTES("acme")) != hash_keyed(&other, BYTES("acme")));
+    assert_true(hash_keyed(&one, BYTES("acme")) != hash_checksum(BYTES("acme")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(S1_14_texts_that_differ_in_a_byte_never_meet),
         cmocka_unit_test(a_fingerprint_depends_on_the_secret),
+        cmocka_unit_test(pairs_meet_in_a_slot_as_rarely_as_chance_has_it),
+        cmocka_unit_test(pairs_that_meet_under_one_secret_do_not_under_another),
+        cmocka_unit_test(a_text_has_another_hash_under_another_secret),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,8 @@ static void an_abandoned_turn_leaves_what_others_submitted(void **state)
     struct slice slice = {&job, 0, 1};
     struct arena arena;
     arena_init(&arena, 4096);
-    struct apply apply = {.arena = &arena, .slices = &slice, .slices_count = 1};
+    struct apply apply = {
+        .arena = &arena, .slices = &slice, .slices_count = 1, .secret = &heart->store->secret};
     assert_int_equal(heart->store->ops->begin(heart->store), ERR_OK);
     apply_identify(&apply);
     apply_needs(&apply);

@@ -56,11 +56,12 @@ struct cache *cells_cache(struct cells *cells)
     return &cells->cache;
 }
 
-/* A series' cells share a shard, so that one lock shows all that is newer than the disk. */
+/* A series' cells share a shard, so that one lock shows all that is newer than the disk. Nobody
+ * chooses a series, but a tenant its buckets. */
 static uint64_t slot_hash(uint64_t series, int64_t bucket)
 {
     uint64_t shard = hash_mix(series) & 0xffff000000000000u;
-    return shard | (hash_mix(series * 0x9e3779b97f4a7c15u ^ (uint64_t)bucket) >> 16);
+    return shard | (hash_keyed_pair(&hash_own, series, (uint64_t)bucket) >> 16);
 }
 
 static struct cell slot_visible(const struct slot *slot)

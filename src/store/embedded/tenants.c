@@ -72,7 +72,7 @@ static struct owner *owner_find_or_make(struct tenants *tenants, struct cache_sh
 
 bool tenants_load(struct tenants *tenants, struct read_tenant *read)
 {
-    uint64_t hash = hash_checksum(read->tenant);
+    uint64_t hash = hash_keyed(&hash_own, read->tenant);
     struct cache_shard *shard = cache_lock(&tenants->cache, hash);
     struct owner *owner = owner_find(shard, hash, read->tenant);
     if (owner) {
@@ -86,7 +86,7 @@ bool tenants_load(struct tenants *tenants, struct read_tenant *read)
 
 void tenants_insert(struct tenants *tenants, struct read_tenant *read, int64_t cells)
 {
-    uint64_t hash = hash_checksum(read->tenant);
+    uint64_t hash = hash_keyed(&hash_own, read->tenant);
     struct cache_shard *shard = cache_lock(&tenants->cache, hash);
     struct owner *owner = owner_find_or_make(tenants, shard, hash, read->tenant, cells);
     cache_pin(&owner->entry);
@@ -134,7 +134,7 @@ void tenants_drop(struct tenants *tenants, struct read_tenant *read)
 
 void tenants_replay(struct tenants *tenants, struct bytes tenant, int64_t cells)
 {
-    uint64_t hash = hash_checksum(tenant);
+    uint64_t hash = hash_keyed(&hash_own, tenant);
     struct cache_shard *shard = cache_lock(&tenants->cache, hash);
     struct owner *owner = owner_find_or_make(tenants, shard, hash, tenant, cells);
     owner->cells = cells;
