@@ -18,7 +18,10 @@ static const char about[] =
     "`kill -9` and a power cut. 503 `storage_unavailable` means the outcome is unknown: send it again "
     "with the same key or event id. 64-bit values leave as decimal strings and are accepted as JSON "
     "integers or decimal strings. Fields that nobody knows are ignored. Lists are paged: `next` of one "
-    "page is `after` of the next.";
+    "page is `after` of the next.\n\n"
+    "A request's body may be gzipped (`Content-Encoding: gzip`), as one member; `limits.bodyBytes` "
+    "holds for what is unpacked, and a retry with the same `Idempotency-Key` is the same request "
+    "whether it is gzipped or not.";
 
 static void write_info(struct doc *doc)
 {

@@ -77,7 +77,8 @@ static const struct line *find_line(const struct call_doc *call, enum line_kind 
 
 /* -- Failures ---------------------------------------------------------------------------------- */
 
-/* What the route alone says can happen: SPEC 3, "order of checks". */
+/* What the route alone says can happen: SPEC 3, "order of checks". Any body may be in a coding that
+ * is not taken; see call_fails. */
 static bool route_fails(const struct route *route, enum err e)
 {
     bool has_token = !(route->flags & ROUTE_PUBLIC);
@@ -97,6 +98,7 @@ static bool call_fails(const struct call_doc *call, enum err e)
 {
     for (const struct line *line = call->call + 1; line < call->end; line++)
         if (line->kind == LINE_FAILS && line->status == (int)e) return true;
+    if (e == ERR_CODING) return find_line(call, LINE_BODY) != NULL;
     return route_fails(call->route, e);
 }
 

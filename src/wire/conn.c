@@ -15,6 +15,7 @@
 #define LINGER_MS 3000
 #define LINGER_STOPPING_MS 200
 #define LINGER_READ_BYTES (16u << 10)
+#define NOT_GZIP "The body is not one whole gzip member."
 
 enum step {
     STEP_ON,   /* there is more to do with what is here */
@@ -86,7 +87,7 @@ void conn_reap(struct conn *conn)
 /* How large the request being read will be, if its head told. */
 static size_t conn_need(const struct conn *conn)
 {
-    if (conn->state == CONN_READY) return conn->request_size;
+    if (conn->state == CONN_PACKED || conn->state == CONN_READY) return conn->request_size;
     if (conn->state != CONN_LENGTH) return 0;
     return conn->head.size + (size_t)conn->head.content_length;
 }
@@ -152,6 +153,11 @@ static enum step conn_next(struct conn *conn, size_t request_size)
     return STEP_ON;
 }
 
+static bool conn_has_body(const struct conn *conn)
+{
+    return conn->head.chunked || conn->head.content_length > 0;
+}
+
 /* The handler answered on seeing the head. The body is dropped as it arrives, unless waiting for
  * it is not worth the connection: too large, or a client that waits for a 100 Continue and may or
  * may not send it now. */
@@ -160,11 +166,10 @@ static enum step conn_swallow(struct conn *conn)
     const struct http_head *head = &conn->head;
     uint64_t length = head->content_length;
     uint64_t length_max = conn->worker->wire->config.body_bytes_max;
-    bool body = head->chunked || length > 0;
 
     conn_answered(conn->current);
     conn->current = NULL;
-    if (!body) return conn_next(conn, head->size);
+    if (!conn_has_body(conn)) return conn_next(conn, head->size);
     if (head->close || head->expect_continue || length > length_max)
         return conn_finish_reading(conn);
     conn->input.at += head->size;
@@ -174,11 +179,18 @@ static enum step conn_swallow(struct conn *conn)
     return STEP_ON;
 }
 
+/* The client may say it again in words we know, which RFC 9110, 15.5.16 has us name. */
+static enum step conn_refuse_coding(struct conn *conn)
+{
+    exchange_error(&conn->current->exchange, ERR_CODING, NULL);
+    exchange_header(&conn->current->exchange, "Accept-Encoding", BYTES("gzip"));
+    return conn_swallow(conn);
+}
+
 static void conn_expect_body(struct conn *conn, size_t here)
 {
     const struct http_head *head = &conn->head;
-    bool body = head->chunked || head->content_length > 0;
-    conn->current->interim = head->expect_continue && body && here == head->size;
+    conn->current->interim = head->expect_continue && conn_has_body(conn) && here == head->size;
     if (conn->current->interim) worker_push(conn->worker, QUEUE_FLUSH, conn);
     conn->body_size = 0;
     conn->chunks = (struct chunks){.body_bytes_max = conn->worker->wire->config.body_bytes_max};
@@ -199,6 +211,7 @@ static enum step conn_head_done(struct conn *conn, struct bytes here)
 
     if (wire->handler.head(wire->handler.context, &ticket->exchange) == HEAD_REPLY)
         return conn_swallow(conn);
+    if (conn->head.coding == CODING_OTHER && conn_has_body(conn)) return conn_refuse_coding(conn);
     if (conn->head.content_length > wire->config.body_bytes_max)
         return conn_refuse(conn, FAULT_BODY_SIZE);
     conn_expect_body(conn, here.size);
@@ -237,8 +250,51 @@ static enum step conn_ready(struct conn *conn, size_t request_size)
     conn->request_size = request_size;
     conn->current->state = TICKET_READY;
     conn->current->interim = false;
-    conn->state = CONN_READY;
+    conn->state = conn->head.coding == CODING_GZIP && conn->body_size ? CONN_PACKED : CONN_READY;
     return STEP_ON;
+}
+
+/* The whole request is here, so the connection can go on behind it. */
+static enum step conn_refuse_body(struct conn *conn, enum err e, const char *sentence)
+{
+    exchange_error(&conn->current->exchange, e, sentence);
+    conn_answered(conn->current);
+    return conn_next(conn, conn->request_size);
+}
+
+/* `own`, in which a body of `size` bytes stands where the packed one stood in the input, takes its
+ * place, with the head and whatever came behind the request. */
+static void conn_take_unpacked(struct conn *conn, struct input *own, size_t size)
+{
+    struct bytes here = input_bytes(&conn->input);
+    size_t head_size = conn->head.size, behind = here.size - conn->request_size;
+    memcpy(own->data, here.data, head_size);
+    if (behind) memcpy(own->data + head_size + size, here.data + conn->request_size, behind);
+    own->size = head_size + size + behind;
+    input_release(&conn->worker->inputs, &conn->input);
+    conn->input = *own;
+    conn->body_size = size;
+    conn->request_size = head_size + size;
+    conn->state = CONN_READY;
+}
+
+/* Whoever comes after this knows nothing of gzip. */
+static enum step conn_unpack(struct conn *conn)
+{
+    struct worker *worker = conn->worker;
+    struct bytes here = input_bytes(&conn->input);
+    struct bytes packed = bytes_of(here.data + conn->head.size, conn->body_size);
+    struct input own;
+    size_t size, rest = here.size - (conn->request_size - conn->head.size);
+
+    if (!unpack_size(packed, &size)) return conn_refuse_body(conn, ERR_INVALID, NOT_GZIP);
+    if (size > worker->wire->config.body_bytes_max)
+        return conn_refuse_body(conn, ERR_BODY_SIZE, NULL);
+    if (!input_begin(&worker->inputs, &conn->input, conn_share(conn), rest + size, &own))
+        return conn_block(conn, BLOCK_MEMORY);
+    bool good = unpack(&worker->unpacker, packed, own.data + conn->head.size, size);
+    conn_take_unpacked(conn, &own, size);
+    return good ? STEP_ON : conn_refuse_body(conn, ERR_INVALID, NOT_GZIP);
 }
 
 static enum step conn_read_length(struct conn *conn)
@@ -323,6 +379,8 @@ static enum step conn_step(struct conn *conn)
         return conn_read_length(conn);
     case CONN_CHUNKS:
         return conn_read_chunks(conn);
+    case CONN_PACKED:
+        return conn_unpack(conn);
     case CONN_READY:
         return conn_dispatch(conn);
     case CONN_SWALLOW_LENGTH:
@@ -472,7 +530,8 @@ void conn_stop(struct conn *conn)
         conn_close(conn);
         return;
     }
-    if (conn->state == CONN_READY || conn->state == CONN_DONE || conn->state == CONN_LINGER) return;
+    bool whole = conn->state == CONN_PACKED || conn->state == CONN_READY;
+    if (whole || conn->state == CONN_DONE || conn->state == CONN_LINGER) return;
     if (!conn->request_ns && !conn->first)
         conn_close(conn);
     else if (!conn->request_ns || swallowing)

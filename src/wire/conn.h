@@ -1,6 +1,7 @@
 /* conn.h -- one client's connection: requests in, replies out, in order.
  *
  *     HEAD -> LENGTH or CHUNKS -> READY -> HEAD          a request, with its body, to the handler
+ *             LENGTH or CHUNKS -> PACKED -> READY        the same of a gzipped body
  *     HEAD -> SWALLOW_LENGTH or SWALLOW_CHUNKS -> HEAD   refused at its head; the body is dropped
  *     any  -> DONE -> LINGER                             no more requests; replies still leave
  *     any  -> dead                                       no socket; waits for kept exchanges
@@ -24,6 +25,7 @@ enum conn_state {
     CONN_HEAD,
     CONN_LENGTH,
     CONN_CHUNKS,
+    CONN_PACKED,
     CONN_READY,
     CONN_SWALLOW_LENGTH,
     CONN_SWALLOW_CHUNKS,
@@ -63,8 +65,8 @@ struct conn {
     struct http_head head;
     struct habit *habit; /* the header lines of the request before; NULL: this is the first */
     struct chunks chunks;
-    size_t body_size;       /* decoded so far, if chunked */
-    size_t request_size;    /* raw bytes of the request, once READY */
+    size_t body_size;       /* decoded so far, if chunked; once READY, of what is unpacked */
+    size_t request_size;    /* bytes of the request in `input`, once PACKED or READY */
     uint64_t swallow_left;  /* of a body of known length */
     struct ticket *current; /* the ticket being read */
     int64_t request_ns;     /* when the first byte of the request being read came; 0: none did */

@@ -28,6 +28,7 @@ bool habit_recall(const struct habit *habit, struct http_head *head, const char 
     head->expect_continue = then->expect_continue;
     head->close = then->close;
     head->keep_alive = then->keep_alive;
+    head->coding = then->coding;
     head->content_length = then->content_length;
     head->authorization = moved(then->authorization, then->fields_at, at);
     head->content_type = moved(then->content_type, then->fields_at, at);

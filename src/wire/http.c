@@ -21,11 +21,13 @@ enum field {
     FIELD_CONTENT_LENGTH,
     FIELD_CE_SPECVERSION,
     FIELD_IDEMPOTENCY_KEY,
+    FIELD_CONTENT_ENCODING,
     FIELD_TRANSFER_ENCODING,
 };
 
 /* Lists, which may come on several lines (RFC 9110, 5.3). Every other known field may not. */
-#define FIELDS_REPEATABLE (1u << FIELD_OTHER | 1u << FIELD_ACCEPT | 1u << FIELD_CONNECTION)
+#define FIELDS_REPEATABLE \
+    (1u << FIELD_OTHER | 1u << FIELD_ACCEPT | 1u << FIELD_CONNECTION | 1u << FIELD_CONTENT_ENCODING)
 
 #define KIND_TOKEN 1 /* RFC 9110, 5.6.2 */
 #define KIND_HOST 2  /* what a name, an address and a port are made of; no comma */
@@ -214,6 +216,8 @@ static enum field field_of(struct bytes name)
         return name_is(name, "ce-specversion") ? FIELD_CE_SPECVERSION : FIELD_OTHER;
     case 15:
         return name_is(name, "idempotency-key") ? FIELD_IDEMPOTENCY_KEY : FIELD_OTHER;
+    case 16:
+        return name_is(name, "content-encoding") ? FIELD_CONTENT_ENCODING : FIELD_OTHER;
     case 17:
         return name_is(name, "transfer-encoding") ? FIELD_TRANSFER_ENCODING : FIELD_OTHER;
     default:
@@ -264,6 +268,18 @@ static enum fault read_expect(struct http_head *head, struct bytes value)
     return FAULT_NONE;
 }
 
+/* `identity` is no coding (RFC 9110, 8.4.1), and `x-gzip` is another word for gzip. */
+static void read_coding(struct http_head *head, struct bytes value)
+{
+    while (value.data) {
+        struct bytes coding = trim(bytes_split(&value, ','));
+        if (coding.size == 0 || bytes_equal_nocase(coding, BYTES("identity"))) continue;
+        bool gzip = bytes_equal_nocase(coding, BYTES("gzip")) ||
+                    bytes_equal_nocase(coding, BYTES("x-gzip"));
+        head->coding = gzip && head->coding == CODING_NONE ? CODING_GZIP : CODING_OTHER;
+    }
+}
+
 static enum fault read_encoding(struct http_head *head, struct bytes value)
 {
     if (head->minor_zero || !bytes_equal_nocase(value, BYTES("chunked"))) return FAULT_ENCODING;
@@ -288,6 +304,9 @@ static enum fault read_value(struct http_head *head, const char *base, enum fiel
         return read_encoding(head, value);
     case FIELD_CONNECTION:
         read_connection(head, value);
+        return FAULT_NONE;
+    case FIELD_CONTENT_ENCODING:
+        read_coding(head, value);
         return FAULT_NONE;
     case FIELD_CONTENT_TYPE:
         head->content_type = view_of(base, value);

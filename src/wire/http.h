@@ -31,6 +31,12 @@ struct http_view {
     uint32_t size;
 };
 
+enum http_coding {
+    CODING_NONE, /* or `identity` */
+    CODING_GZIP,
+    CODING_OTHER, /* or several, one upon the other */
+};
+
 struct habit; /* wire/habit.h */
 
 struct http_head {             /* all zero, but for `habit`: nothing read yet */
@@ -48,8 +54,9 @@ struct http_head {             /* all zero, but for `habit`: nothing read yet */
     bool minor_zero; /* HTTP/1.0 */
     bool chunked;
     bool expect_continue;
-    bool close;      /* the client wants this to be its last request, or 1.0 says so */
-    bool keep_alive; /* it asked for keep-alive: worth an answer in 1.0 */
+    bool close;              /* the client wants this to be its last request, or 1.0 says so */
+    bool keep_alive;         /* it asked for keep-alive: worth an answer in 1.0 */
+    enum http_coding coding; /* of the body */
     uint64_t content_length;
     struct http_view path; /* size 0: "/" (an absolute-form target without a path) */
     struct http_view query;

@@ -174,6 +174,20 @@ char *input_room(struct input_pool *pool, struct input *input, struct wire_share
     return input->data + input->size;
 }
 
+bool input_begin(struct input_pool *pool, struct input *input, struct wire_share *share,
+                 size_t size, struct input *begun_out)
+{
+    *begun_out = (struct input){0};
+    if (size <= INPUT_SMALL_BYTES) {
+        begun_out->data = block_take(pool);
+        begun_out->capacity = INPUT_SMALL_BYTES;
+        return true;
+    }
+    if (!large_may_grow(pool, input, share, size)) return false;
+    large_resize(pool, begun_out, share, size);
+    return true;
+}
+
 void input_stash(struct input_pool *pool, struct input *input, struct wire_share *share,
                  size_t need)
 {

@@ -68,6 +68,11 @@ static inline struct bytes input_bytes(const struct input *input)
 char *input_room(struct input_pool *pool, struct input *input, struct wire_share *share,
                  size_t need, size_t *room_out);
 
+/* Memory of its own for an input of `size` bytes that will take the place of `input`, whose share
+ * pays for both meanwhile. False: there is no budget for it now. */
+MUST_USE bool input_begin(struct input_pool *pool, struct input *input, struct wire_share *share,
+                          size_t size, struct input *begun_out);
+
 /* Leaves the scratch space: what is left moves to memory of its own, or there is none left. */
 void input_stash(struct input_pool *pool, struct input *input, struct wire_share *share,
                  size_t need);

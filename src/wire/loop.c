@@ -281,6 +281,7 @@ static void worker_release(struct worker *worker)
     }
     ticket_pool_release(&worker->tickets);
     input_pool_release(&worker->inputs);
+    unpacker_release(&worker->unpacker);
     if (worker->epoll_fd >= 0) close(worker->epoll_fd);
     if (worker->inbox.event_fd >= 0) close(worker->inbox.event_fd);
 }

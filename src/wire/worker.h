@@ -6,6 +6,7 @@
 #include "wire/input.h"
 #include "wire/loop.h"
 #include "wire/reply.h"
+#include "wire/unpack.h"
 
 struct conn;
 
@@ -46,6 +47,7 @@ struct worker {
     struct reply_date date;
     struct ticket_pool tickets;
     struct input_pool inputs;
+    struct unpacker unpacker;
     struct conn *open; /* every connection with a socket */
     struct conn_list queues[QUEUE_COUNT];
     unsigned conns_count;            /* structs alive, those without a socket included */

@@ -240,8 +240,9 @@ describe('every documented refusal', () => {
         }
     });
 
-    test('413 for a body over limits.bodyBytes, 422 for a key used for something else', async () => {
+    test('413 for a body over limits.bodyBytes, 415 for its coding, 422 for a key used for something else', async () => {
         for (const call of contract.calls) {
+            if (described(call, 415)) await expect(415, call.operationId, { body: '{}', headers: { 'Content-Encoding': 'br' } });
             if (described(call, 413)) await expect(413, call.operationId, { body: ' '.repeat(65537) });
             if (!described(call, 422)) continue;
             const headers = { 'Idempotency-Key': `twice-${call.operationId}` };

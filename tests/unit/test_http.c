@@ -584,6 +584,34 @@ static void lines_of_another_version_are_not_recalled(void **state)
     free(habit);
 }
 
+static void the_body_has_one_coding_or_another(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *lines;
+        enum http_coding coding;
+    } cases[] = {
+        {"", CODING_NONE},
+        {"Content-Encoding:\r\n", CODING_NONE},
+        {"Content-Encoding: Identity\r\n", CODING_NONE},
+        {"content-encoding: GZip\r\n", CODING_GZIP},
+        {"Content-Encoding: x-gzip\r\n", CODING_GZIP},
+        {"Content-Encoding: identity, gzip ,\r\n", CODING_GZIP},
+        {"Content-Encoding: gzip\r\nContent-Encoding: identity\r\n", CODING_GZIP},
+        {"Content-Encoding: gzip\r\nContent-Encoding: gzip\r\n", CODING_OTHER},
+        {"Content-Encoding: gzip, br\r\n", CODING_OTHER},
+        {"Content-Encoding: br, gzip\r\n", CODING_OTHER},
+        {"Content-Encoding: gzip;q=1\r\n", CODING_OTHER},
+    };
+    for (unsigned i = 0; i < ARRAY_COUNT(cases); i++) {
+        char text[256];
+        snprintf(text, sizeof text, POST "%s\r\n", cases[i].lines);
+        struct http_head head = read_every_way(bytes_str(text));
+        if (head.fault || head.coding != cases[i].coding)
+            fail_msg("wrong about %s", cases[i].lines);
+    }
+}
+
 static void header_lines_can_be_walked(void **state)
 {
     (void)state;
@@ -633,6 +661,7 @@ int main(void)
         cmocka_unit_test(extensions_trailers_and_zeros_are_bounded),
         cmocka_unit_test(random_cuts_make_no_difference),
         cmocka_unit_test(header_lines_can_be_walked),
+        cmocka_unit_test(the_body_has_one_coding_or_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -953,6 +954,62 @@ static void large_bodies_share_a_budget(void **unused)
     world_end();
 }
 
+/* `letter` that many times, gzipped, then LAST. */
+static void send_gzipped(int fd, char letter, size_t size)
+{
+    char head[200];
+    char *text = must_alloc(size), *packed = must_alloc(size + 1024);
+    z_stream stream = {0};
+    memset(text, letter, size);
+    assert_int_equal(deflateInit2(&stream, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY),
+                     Z_OK);
+    stream.next_in = (Bytef *)text;
+    stream.avail_in = (uInt)size;
+    stream.next_out = (Bytef *)packed;
+    stream.avail_out = (uInt)size + 1024;
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    size_t packed_size = (size + 1024) - stream.avail_out;
+    deflateEnd(&stream);
+    snprintf(head, sizeof head,
+             "POST /echo" H "Content-Encoding: gzip\r\nContent-Length: %zu\r\n\r\n", packed_size);
+    client_send(fd, head);
+    assert_int_equal(send(fd, packed, packed_size, MSG_NOSIGNAL), packed_size);
+    client_send(fd, LAST);
+    free(text);
+    free(packed);
+}
+
+static void a_gzipped_body_is_charged_unpacked_and_waits_for_room(void **unused)
+{
+    (void)unused;
+    struct wire_config config = toy_config();
+    config.buffers_bytes_max = 1200000;
+    world_start(config);
+    char *text = large_request(1 << 20, false);
+    int fds[2];
+    for (int i = 0; i < 2; i++) {
+        fds[i] = client_open();
+        struct timeval soon = {.tv_usec = 20000};
+        setsockopt(fds[i], SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
+        (void)!send(fds[i], text, 1000000, MSG_NOSIGNAL);
+    }
+    nap_ms(100);
+    int fd = client_open();
+    send_gzipped(fd, 'z', 700000); /* small as it comes, so it is read at once */
+    nap_ms(100);
+    char byte;
+    assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+    for (int i = 0; i < 2; i++)
+        close(fds[i]);
+    struct replies *replies = client_read(fd, true);
+    assert_int_equal(replies->count, 2);
+    assert_int_equal(replies->body[0].size, 700000);
+    assert_int_equal(replies->body[0].data[699999], 'z');
+    replies_free(replies);
+    free(text);
+    world_end();
+}
+
 /* Seen in an audit: half-sent bodies of one tenant took all of the budget, and everybody else's
  * large ones waited for them. */
 static void half_sent_bodies_leave_room_for_those_of_another_share(void **unused)
@@ -1140,6 +1197,7 @@ int main(void)
         cmocka_unit_test(a_pipeline_is_read_only_so_far),
         cmocka_unit_test(one_connection_too_many_is_503),
         cmocka_unit_test(large_bodies_share_a_budget),
+        cmocka_unit_test(a_gzipped_body_is_charged_unpacked_and_waits_for_room),
         cmocka_unit_test(half_sent_bodies_leave_room_for_those_of_another_share),
         cmocka_unit_test(running_out_of_descriptors_is_survived),
         cmocka_unit_test(a_stop_finishes_what_was_kept),
