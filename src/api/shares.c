@@ -118,7 +118,7 @@ bool shares_take_stream(struct shares *shares, struct bytes tenant)
 void shares_return_stream(struct shares *shares, struct bytes tenant)
 {
     pthread_mutex_lock(&shares->lock);
-    struct share *share = share_find(shares, hash_checksum(tenant), tenant);
+    struct share *share = share_find(shares, hash_keyed(&hash_own, tenant), tenant);
     must(share && share->streams > 0);
     share->streams--;
     share_let_go(shares, share);
