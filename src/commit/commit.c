@@ -28,6 +28,7 @@
 #include "base/crash.h"
 #include "base/metrics.h"
 #include "core/event.h"
+#include "store/damage.h"
 
 #define BATCH_ARENA_CHUNK (1u << 20)
 #define LINGER_NS_MIN 5000
@@ -289,7 +290,9 @@ static enum err batch_load(struct commit *commit, struct batch *batch)
 
 static void batch_decide(struct commit *commit, struct batch *batch)
 {
+    const struct damage *damage = &batch->apply.damage;
     apply_decide(&batch->apply);
+    if (damage->count) damage_say(damage->what, damage->key, damage->count);
     crash_point("commit.decided");
     for (uint32_t s = 0; s < batch->apply.slices_count; s++) {
         struct job *job = batch->slices[s].job;

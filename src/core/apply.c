@@ -184,15 +184,24 @@ static void remember_op(struct apply *apply, const struct op *op)
     key_remember(apply, op->key_index, &record);
 }
 
+/* The error of a repeat that is not answered from its key's record: another request came under the
+ * key, if only in its form (a batch's key, used for a single op), or the record is damaged. */
+static enum err no_replay(struct apply *apply, const struct key_record *record, bool same,
+                          struct bytes tenant)
+{
+    if (!same || outcome_is_any(record->outcome)) return ERR_KEY_CONFLICT;
+    return damage_note(apply, "a key's outcome", tenant);
+}
+
 /* Answers from the key's record. True: nothing is left to decide. */
-static bool replay_op(const struct apply *apply, struct op *op)
+static bool replay_op(struct apply *apply, struct op *op)
 {
     const struct key_record *record = &apply->reads.keys[op->key_index].value;
     if (!key_remembered(apply, record)) return false;
     op->sequence = record->sequence;
-    /* What does not decode is a batch's outcome: its key, used for a single op. */
-    op->replayed = record->check == op->key_check && outcome_decode_op(record->outcome, op);
-    if (!op->replayed) op->err = ERR_KEY_CONFLICT;
+    bool same = record->check == op->key_check;
+    op->replayed = same && outcome_decode_op(record->outcome, op);
+    if (!op->replayed) op->err = no_replay(apply, record, same, op->tenant);
     return true;
 }
 
@@ -256,13 +265,14 @@ static void decide_atomic(struct apply *apply, struct job *job)
     job->sequence = apply->sequence;
 }
 
-static bool replay_job(const struct apply *apply, struct job *job)
+static bool replay_job(struct apply *apply, struct job *job)
 {
     const struct key_record *record = &apply->reads.keys[job->key_index].value;
     if (!key_remembered(apply, record)) return false;
     job->sequence = record->sequence;
-    job->replayed = record->check == job->key_check && outcome_decode_job(record->outcome, job);
-    if (!job->replayed) job->err = ERR_KEY_CONFLICT;
+    bool same = record->check == job->key_check;
+    job->replayed = same && outcome_decode_job(record->outcome, job);
+    if (!job->replayed) job->err = no_replay(apply, record, same, job->tenant);
     return true;
 }
 

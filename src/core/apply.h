@@ -35,6 +35,14 @@ struct apply_limits {
     size_t batch_weight;    /* of a batch's events, as its rules have it; 0: any */
 };
 
+/* Stored values that a batch needed and that are not the bytes of any. What they were needed for
+ * is refused with ERR_CORRUPT, but for marks, which are made anew. */
+struct damage {
+    uint32_t count;
+    const char *what; /* the first one was */
+    struct bytes key; /* of that one, or its tenant */
+};
+
 struct undo;
 
 struct apply {
@@ -53,6 +61,7 @@ struct apply {
     /* The work and its result. */
     struct read_set reads;
     struct write_set writes;
+    struct damage damage;
 
     /* apply's own. */
     uint32_t ops_count;

@@ -16,8 +16,6 @@
 #include "core/object.h"
 #include "core/undo.h"
 
-#define STATE_SIZE_MAX (1u << 20)
-
 int64_t event_time(const struct apply *apply, const struct op *op)
 {
     return op->kind == OP_REPLAY ? op->event->arrived_ms : apply->time_ms;
@@ -74,23 +72,17 @@ void event_project_again(struct apply *apply, struct op *op)
 
 /* -- The state of an entity: the dimension sets it was switched on under ----------------------- */
 
-static struct bytes state_encode(struct apply *apply, const struct change *change)
+static struct bytes state_of(struct apply *apply, const struct change *change)
 {
-    struct buf buf;
-    buf_init(&buf, STATE_SIZE_MAX);
-    buf_add_varint(&buf, change->targets_count);
+    struct bytes sets[RULES_SETS_MAX];
+    must(change->targets_count <= RULES_SETS_MAX);
     for (uint32_t i = 0; i < change->targets_count; i++) {
-        struct bytes tenant, name, dimensions;
+        struct bytes tenant, name;
         uint32_t generation;
-        bool whole =
-            rule_key_split(change->targets[i].key, &tenant, &name, &generation, &dimensions);
+        bool whole = rule_key_split(change->targets[i].key, &tenant, &name, &generation, &sets[i]);
         must(whole);
-        buf_add_sized(&buf, dimensions);
     }
-    must(!buf.failed);
-    struct bytes state = arena_copy(apply->arena, buf_bytes(&buf));
-    buf_release(&buf);
-    return state;
+    return object_state_encode(apply->arena, sets, change->targets_count);
 }
 
 static struct target *former_add(struct apply *apply, const struct change *change)
@@ -108,23 +100,25 @@ static void former_room(struct apply *apply, struct entity_state *entity, uint64
     entity->former = arena_alloc(apply->arena, (count + 1) * sizeof *entity->former);
 }
 
+/* Bytes that are no state are found out here and said when the state is needed (apply_change). */
 static void recall_stored(struct apply *apply, struct bytes tenant, const struct change *change)
 {
-    struct reader reader = reader_of(apply->reads.objects[change->entity->index].value);
-    if (reader_left(&reader) == 0) return;
-    uint64_t count = read_varint(&reader);
-    if (reader.failed || count > RULES_SETS_MAX) return;
-    former_room(apply, change->entity, count);
-    for (uint64_t i = 0; i < count; i++) {
-        struct bytes dimensions = read_sized(&reader);
-        if (reader.failed) return;
+    struct entity_state *entity = change->entity;
+    struct bytes value = apply->reads.objects[entity->index].value;
+    struct bytes sets[RULES_SETS_MAX];
+    unsigned count;
+    if (value.size == 0) return;
+    entity->unreadable = !object_state_decode(value, sets, &count);
+    if (entity->unreadable) return;
+    former_room(apply, entity, count);
+    for (unsigned i = 0; i < count; i++) {
         struct target *target = former_add(apply, change);
-        target->key = rule_key(apply->arena, tenant, change->definition->name, change->generation,
-                               dimensions);
+        target->key =
+            rule_key(apply->arena, tenant, change->definition->name, change->generation, sets[i]);
         target->print = fingerprint_of(apply->secret, target->key);
         if (change->marks)
             target->mark =
-                mark_of_set(apply->arena, apply->secret, change->definition, tenant, dimensions);
+                mark_of_set(apply->arena, apply->secret, change->definition, tenant, sets[i]);
     }
 }
 
@@ -132,6 +126,7 @@ static void recall_stored(struct apply *apply, struct bytes tenant, const struct
 static void recall_ahead(struct apply *apply, const struct change *change)
 {
     const struct change *ahead = change->entity->ahead;
+    change->entity->unreadable = false;
     former_room(apply, change->entity, ahead->targets_count);
     for (uint32_t i = 0; i < ahead->targets_count; i++) {
         struct target *target = former_add(apply, change);
@@ -148,6 +143,7 @@ void change_recall(struct apply *apply, struct bytes tenant, struct change *chan
     bool turns_on = change->op == OP_INCREMENT;
     entity->former_count = 0;
     entity->ahead = NULL;
+    entity->unreadable = false;
     if (!turns_on) recall_stored(apply, tenant, change);
     if (repeat) return;
     if (!state->foreseen) state->ahead_on = state->value.size > 0;
@@ -258,7 +254,7 @@ static bool switch_entity(struct apply *apply, struct change *change)
     bool turns_on = change->op == OP_INCREMENT;
     if (on == turns_on) return false;
     struct read_object *object = change_object(apply, index);
-    object->value = turns_on ? state_encode(apply, change) : BYTES_NONE;
+    object->value = turns_on ? state_of(apply, change) : BYTES_NONE;
     object->switched = turns_on ? change : NULL;
     return true;
 }
@@ -295,6 +291,8 @@ static enum err apply_change(struct apply *apply, const struct op *op, struct ch
         change->result = CHANGE_IGNORED;
         return ERR_OK;
     }
+    if (change->entity && change->entity->unreadable)
+        return damage_note(apply, "an entity's state", change->entity->key);
     if (change->entity && change->entity->told) tell_former(change->entity);
     for (uint32_t i = 0; i < count && e == ERR_OK; i++)
         e = step_target(&step, &targets[i]);

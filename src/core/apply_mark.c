@@ -19,13 +19,21 @@
 
 /* -- Rows -------------------------------------------------------------------------------------- */
 
-/* What does not decode was never written by us; it is taken as a row that was never counted. */
-static struct mark row_now(const struct apply *apply, const struct mark_place *place)
+/* A damaged row is said, and taken as one that was never counted: the next cause writes it anew,
+ * and its entity is counted, which is all that it is for. */
+static struct mark row_now(struct apply *apply, const struct mark_place *place)
 {
     struct mark mark;
-    if (!mark_decode(apply->reads.objects[place->index].value, &mark))
+    if (!mark_decode(apply->reads.objects[place->index].value, &mark)) {
+        (void)damage_note(apply, "a mark", place->key);
         mark = (struct mark){.updated_ms = TIME_NONE, .retry_ms = TIME_NONE};
+    }
     return mark;
+}
+
+static bool has_row(const struct apply *apply, const struct mark_place *place)
+{
+    return apply->reads.objects[place->index].value.size > 0;
 }
 
 static void row_put(struct apply *apply, const struct mark_place *place, const struct mark *mark)
@@ -37,7 +45,9 @@ static void row_put(struct apply *apply, const struct mark_place *place, const s
 static enum err count_move(struct apply *apply, const struct mark_place *place, bool more)
 {
     uint64_t count = 0;
-    if (!object_number_decode(apply->reads.objects[place->count_index].value, &count)) count = 0;
+    struct bytes value = apply->reads.objects[place->count_index].value;
+    if (value.size > 0 && !object_number_decode(value, &count))
+        return damage_note(apply, "a tenant's number of marks", place->count_key);
     if (more && apply->limits->tenant_marks > 0 && count >= (uint64_t)apply->limits->tenant_marks)
         return ERR_MARK_LIMIT;
     if (!more && count == 0) return ERR_OK;
@@ -65,7 +75,7 @@ enum err mark_touch(struct apply *apply, const struct mark_place *place)
     struct mark mark = row_now(apply, place);
     uint64_t version = apply->sequence + 1; /* what the op will have */
     if (mark.pending && mark.version == version) return ERR_OK;
-    if (mark.version == 0) {
+    if (!has_row(apply, place)) {
         enum err e = count_move(apply, place, true);
         if (e != ERR_OK) return e;
     }

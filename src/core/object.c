@@ -1,6 +1,8 @@
 /* object.c -- keys and values of the objects that are no counters. */
 #include "core/object.h"
 
+#define STATE_SIZE_MAX (1u << 20)
+
 struct bytes object_key(struct arena *arena, char kind, struct bytes name)
 {
     char *key = arena_alloc(arena, 1 + name.size);
@@ -35,6 +37,31 @@ bool object_state_split(struct bytes key, struct bytes *counter_out, uint32_t *g
     if (!rest.data || rest.size < sizeof *generation_out) return false;
     *generation_out = get_ordered_u32(rest.data);
     return true;
+}
+
+struct bytes object_state_encode(struct arena *arena, const struct bytes *sets, unsigned count)
+{
+    struct buf buf;
+    buf_init(&buf, STATE_SIZE_MAX);
+    buf_add_varint(&buf, count);
+    for (unsigned i = 0; i < count; i++)
+        buf_add_sized(&buf, sets[i]);
+    must(!buf.failed);
+    struct bytes value = arena_copy(arena, buf_bytes(&buf));
+    buf_release(&buf);
+    return value;
+}
+
+bool object_state_decode(struct bytes value, struct bytes sets_out[static RULES_SETS_MAX],
+                         unsigned *count_out)
+{
+    struct reader reader = reader_of(value);
+    uint64_t count = read_varint(&reader);
+    if (reader.failed || count > RULES_SETS_MAX) return false;
+    for (uint64_t i = 0; i < count; i++)
+        sets_out[i] = read_sized(&reader);
+    *count_out = (unsigned)count;
+    return !reader.failed && reader_left(&reader) == 0;
 }
 
 /* The time first, in a fixed size: so a row without a status is not an absent object. */

@@ -18,6 +18,7 @@
 #include "base/arena.h"
 #include "base/codec.h"
 #include "core/op.h"
+#include "core/rules.h"
 
 #define OBJECT_STATE 's'
 #define OBJECT_USAGE 'u'
@@ -40,6 +41,12 @@ struct bytes object_state_key(struct arena *arena, struct bytes tenant, struct b
 /* Whose state it is. False: it is none of an entity. */
 MUST_USE bool object_state_split(struct bytes key, struct bytes *counter_out,
                                  uint32_t *generation_out);
+
+/* The value of a state: the dimension sets its entity was switched on under, as canonical JSON. */
+struct bytes object_state_encode(struct arena *arena, const struct bytes *sets, unsigned count);
+/* Views of `value`. False: not the bytes of a state. */
+MUST_USE bool object_state_decode(struct bytes value, struct bytes sets_out[static RULES_SETS_MAX],
+                                  unsigned *count_out);
 
 /* The tenant's row of SPEC 8. */
 struct usage_row {

@@ -81,3 +81,21 @@ bool outcome_decode_job(struct bytes bytes, struct job *job)
         decode_op(&reader, &job->ops[i]);
     return !reader.failed && reader_left(&reader) == 0;
 }
+
+static bool is_of_some_job(struct bytes bytes)
+{
+    struct reader reader = reader_of(bytes);
+    struct op op;
+    (void)decode_err(&reader);
+    (void)read_varint(&reader); /* the failing op */
+    uint64_t count = read_varint(&reader);
+    for (uint64_t i = 0; i < count && !reader.failed; i++)
+        decode_op(&reader, &op);
+    return !reader.failed && reader_left(&reader) == 0;
+}
+
+bool outcome_is_any(struct bytes bytes)
+{
+    struct op op;
+    return outcome_decode_op(bytes, &op) || is_of_some_job(bytes);
+}

@@ -20,4 +20,7 @@ void outcome_encode_job(struct buf *buf, const struct job *job);
 MUST_USE bool outcome_decode_op(struct bytes bytes, struct op *op);
 MUST_USE bool outcome_decode_job(struct bytes bytes, struct job *job);
 
+/* Whether some op or some job could have had it. */
+bool outcome_is_any(struct bytes bytes);
+
 #endif

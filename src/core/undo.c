@@ -224,6 +224,12 @@ enum err cell_put(struct apply *apply, uint32_t cell_index, const struct cell *b
     return ERR_OK;
 }
 
+enum err damage_note(struct apply *apply, const char *what, struct bytes key)
+{
+    if (apply->damage.count++ == 0) apply->damage = (struct damage){1, what, key};
+    return ERR_CORRUPT;
+}
+
 void key_remember(struct apply *apply, uint32_t index, const struct key_record *record)
 {
     struct read_key *key = change_key(apply, index);

@@ -41,6 +41,9 @@ MUST_USE enum err cell_put(struct apply *apply, uint32_t cell_index, const struc
 /* The counter's series of that duration, which it has, in a copy that this part may change. */
 struct series *own_series(struct apply *apply, uint32_t counter_index, int32_t duration);
 
+/* Notes that stored bytes do not decode, for the commit layer to say. Returns ERR_CORRUPT. */
+enum err damage_note(struct apply *apply, const char *what, struct bytes key);
+
 /* Remembers a key or an id from now on. */
 void key_remember(struct apply *apply, uint32_t index, const struct key_record *record);
 

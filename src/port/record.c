@@ -7,6 +7,8 @@
 #include "core/event.h"
 #include "core/name.h"
 #include "core/number.h"
+#include "core/object.h"
+#include "core/outcome.h"
 #include "core/rules.h"
 
 enum { FORMAT = 1 };
@@ -362,6 +364,20 @@ static void read_id(struct reading *reading, struct port_record *record)
                                       .outcome = take_hex(reading, OUTCOME)};
     if (record->key.event && record->key.check > UINT32_MAX)
         wrong(reading, "has a check that is too wide");
+    if (!record->key.event && !outcome_is_any(record->key.outcome))
+        wrong(reading, "has an outcome that no key can have");
+}
+
+static void read_state(struct reading *reading, struct port_record *record)
+{
+    struct bytes sets[RULES_SETS_MAX];
+    unsigned count;
+    record->tenant = take_name(reading, TENANT);
+    record->counter = take_name(reading, COUNTER);
+    record->entity = take_hex(reading, ENTITY);
+    record->value = take_hex(reading, VALUE);
+    if (!object_state_decode(record->value, sets, &count))
+        wrong(reading, "has a state that no entity can have");
 }
 
 static void read_kind(struct reading *reading, struct port_record *record)
@@ -385,10 +401,7 @@ static void read_kind(struct reading *reading, struct port_record *record)
         record->updated_ms = take_signed(reading, UPDATED_AT);
         break;
     case PORT_STATE:
-        record->tenant = take_name(reading, TENANT);
-        record->counter = take_name(reading, COUNTER);
-        record->entity = take_hex(reading, ENTITY);
-        record->value = take_hex(reading, VALUE);
+        read_state(reading, record);
         break;
     case PORT_ID:
         read_id(reading, record);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/object.h"
+#include "store/damage.h"
 
 /* The best rows of one tenant so far, the best first. Rows come grouped by tenant. */
 struct share {
@@ -98,6 +99,7 @@ static void share_add(struct walk *walk, struct share *share, struct bytes entit
 /* It holds up no other: the next change of its entity writes it anew. */
 static void see_unreadable(struct scan *scan, struct bytes key)
 {
+    damage_say("a mark", key, 1);
     if (scan->unreadable++ == 0) scan->unreadable_key = arena_copy(scan->arena, key);
 }
 

@@ -311,8 +311,7 @@ static bool find_unfinished(void *context, struct bytes key, struct bytes value)
 {
     struct unfinished *unfinished = context;
     struct errand_job job;
-    (void)key;
-    if (!errand_job_decode(value, &job) || errand_is_over(&job)) return true;
+    if (!errand_job_met(key, value, &job) || errand_is_over(&job)) return true;
     unfinished->value = arena_copy(unfinished->arena, value);
     return false;
 }

@@ -40,8 +40,7 @@ static bool count_errand(void *context, struct bytes key, struct bytes value)
 {
     struct census *census = context;
     struct errand_job job;
-    (void)key;
-    if (!errand_job_decode(value, &job)) return true;
+    if (!errand_job_met(key, value, &job)) return true;
     if (!errand_is_over(&job)) {
         census->waiting++;
         census->taken |= job.kind == census->kind && bytes_equal(job.name, census->name);
@@ -205,7 +204,8 @@ enum err errand_describe(struct errands *errands, struct bytes id, struct buf *j
     if (!parse_id(id, &number)) return ERR_NOT_FOUND;
     arena_init(&arena, 4096);
     enum err e = errand_read(errands, &arena, rebuild_job_key(&arena, number), &value);
-    if (e == ERR_OK && !errand_job_decode(value, &job)) e = ERR_NOT_FOUND;
+    if (e == ERR_OK && !errand_job_decode(value, &job))
+        e = errand_job_is(value) ? ERR_CORRUPT : ERR_NOT_FOUND;
     if (e == ERR_OK) errand_job_write(json_out, &job, progress_of(errands, number));
     arena_release(&arena);
     return e;

@@ -2,6 +2,7 @@
 #include "tend/errand_job.h"
 
 #include "core/timefmt.h"
+#include "store/damage.h"
 
 enum { JOB_FORMAT = 'e' }; /* none that a rebuild has */
 
@@ -38,6 +39,18 @@ struct bytes errand_job_encode(struct arena *arena, const struct errand_job *job
     struct bytes value = arena_copy(arena, buf_bytes(&buf));
     buf_release(&buf);
     return value;
+}
+
+bool errand_job_is(struct bytes value)
+{
+    return value.size > 0 && value.data[0] == JOB_FORMAT;
+}
+
+bool errand_job_met(struct bytes key, struct bytes value, struct errand_job *job_out)
+{
+    bool decoded = errand_job_decode(value, job_out);
+    if (!decoded && errand_job_is(value)) damage_say("an errand", key, 1);
+    return decoded;
 }
 
 bool errand_job_decode(struct bytes value, struct errand_job *job_out)

@@ -37,6 +37,10 @@ struct errand_job {
 struct bytes errand_job_encode(struct arena *arena, const struct errand_job *job);
 /* Views of `value`. False: not the bytes of an errand. */
 MUST_USE bool errand_job_decode(struct bytes value, struct errand_job *job_out);
+/* Errands and rebuilds lie under the same keys: whether these bytes say that they are an errand. */
+bool errand_job_is(struct bytes value);
+/* The same as decoding, of a value met on a walk through all jobs; a damaged errand is said. */
+MUST_USE bool errand_job_met(struct bytes key, struct bytes value, struct errand_job *job_out);
 
 /* `progress` from 0 to 1, of one that is running. */
 void errand_job_write(struct buf *json, const struct errand_job *job, double progress);

@@ -7,6 +7,7 @@
 
 #include "core/name.h"
 #include "core/object.h"
+#include "store/damage.h"
 
 #define GRACE_MS 2000   /* no read waits longer for its thread */
 #define LOOK_MAX 20000u /* rows looked at in one step */
@@ -53,7 +54,10 @@ static bool take_generation(void *context, struct bytes key, struct bytes value)
 {
     struct garbage *garbage = context;
     uint64_t since_ms;
-    if (key.size != 1 + sizeof(uint32_t) || !object_number_decode(value, &since_ms)) return true;
+    if (key.size != 1 + sizeof(uint32_t) || !object_number_decode(value, &since_ms)) {
+        damage_say("a generation that is garbage", key, 1);
+        return true;
+    }
     if (clock_wall_ms(garbage->config.clock) < (int64_t)since_ms + GRACE_MS) {
         garbage->waiting = true;
         return true;

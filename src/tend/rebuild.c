@@ -90,8 +90,7 @@ static bool find_unfinished(void *context, struct bytes key, struct bytes value)
 {
     struct unfinished *unfinished = context;
     struct rebuild_job job;
-    (void)key;
-    if (!rebuild_job_decode(value, &job) || rebuild_is_over(&job)) return true;
+    if (!rebuild_job_met(key, value, &job) || rebuild_is_over(&job)) return true;
     unfinished->value = arena_copy(unfinished->arena, value);
     return false;
 }
@@ -472,7 +471,8 @@ static bool is_final(enum err e)
 static bool step_job(struct rebuilds *rebuilds, struct bytes value)
 {
     struct step step = {.rebuilds = rebuilds, .stored = value, .parser = rebuilds->parser};
-    if (!rebuild_job_decode(value, &step.job)) return false;
+    bool decoded = rebuild_job_decode(value, &step.job);
+    must(decoded); /* find_unfinished has seen it */
     arena_init(&step.arena, STEP_CHUNK);
     buf_init(&step.why, WHY_SIZE_MAX);
     pthread_mutex_lock(rebuilds->config.enacting);

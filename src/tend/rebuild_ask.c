@@ -57,8 +57,7 @@ static bool find_same(void *context, struct bytes key, struct bytes value)
 {
     struct same_job *same = context;
     struct rebuild_job job;
-    (void)key;
-    if (!rebuild_job_decode(value, &job) || job.state != REBUILD_WAITING) return true;
+    if (!rebuild_job_met(key, value, &job) || job.state != REBUILD_WAITING) return true;
     if (!bytes_equal(job.counter, same->wish->counter) || job.force != same->wish->force ||
         !bytes_equal(job.from, same->wish->from))
         return true;

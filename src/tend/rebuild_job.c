@@ -3,6 +3,8 @@
 
 #include "core/object.h"
 #include "core/timefmt.h"
+#include "store/damage.h"
+#include "tend/errand_job.h"
 
 #define PROGRESS_MAX 0.999 /* of what is not over */
 
@@ -77,6 +79,13 @@ bool rebuild_job_decode(struct bytes value, struct rebuild_job *job_out)
     job.generation = (uint32_t)generation;
     *job_out = job;
     return true;
+}
+
+bool rebuild_job_met(struct bytes key, struct bytes value, struct rebuild_job *job_out)
+{
+    bool decoded = rebuild_job_decode(value, job_out);
+    if (!decoded && !errand_job_is(value)) damage_say("a rebuild", key, 1);
+    return decoded;
 }
 
 /* Of what there was when it began: every event it counts is a sequence more, so measured against

@@ -36,6 +36,8 @@ struct bytes rebuild_job_key(struct arena *arena, uint64_t id);
 struct bytes rebuild_job_encode(struct arena *arena, const struct rebuild_job *job);
 /* Views of `value`. False: not the bytes of a job. */
 MUST_USE bool rebuild_job_decode(struct bytes value, struct rebuild_job *job_out);
+/* The same, of a value met on a walk through all jobs; one that is no errand either is said. */
+MUST_USE bool rebuild_job_met(struct bytes key, struct bytes value, struct rebuild_job *job_out);
 
 void rebuild_job_write(struct buf *json, const struct rebuild_job *job);
 

@@ -341,6 +341,25 @@ static void a_job_under_anothers_key_is_a_conflict(void **state)
     assert_int_equal(stored("b"), -1);
 }
 
+/* It was once taken for another request's. */
+static void a_damaged_outcome_is_no_conflict(void **state)
+{
+    const struct key_record damaged = {.exists = true,
+                                       .check = 1,
+                                       .first_seen_ms = decider.now_ms,
+                                       .outcome = BYTES("\x77no outcome")};
+    const struct op op = keyed(make(OP_INCREMENT, "a", 5), "job", 1);
+    struct op known = {.kind = OP_IMPORT_ID, .key = op.key, .imported_id = &damaged};
+    assert_int_equal(decider_do(&decider, known).err, ERR_OK);
+    assert_int_equal(decider_do(&decider, op).err, ERR_CORRUPT);
+    assert_int_equal(decider.apply.damage.count, 1);
+    const struct job *job = send(keyed_job(false, 1), (struct op[]){make(OP_SET, "a", 1)}, 1);
+    assert_int_equal(job->err, ERR_CORRUPT);
+    assert_false(job->replayed);
+    assert_int_equal(decider_do(&decider, keyed(op, "job", 2)).err, ERR_KEY_CONFLICT);
+    assert_int_equal(stored("a"), -1);
+}
+
 static void a_job_of_refusals_is_remembered(void **state)
 {
     const struct op ops[] = {make(OP_DECREMENT, "a", 5), make(OP_DECREMENT, "b", 1)};
@@ -561,6 +580,7 @@ int main(void)
         DECISION(a_keyed_delete_is_remembered),
         DECISION(a_repeated_job_gets_every_first_answer),
         DECISION(a_job_under_anothers_key_is_a_conflict),
+        DECISION(a_damaged_outcome_is_no_conflict),
         DECISION(a_job_of_refusals_is_remembered),
         DECISION(a_failed_atomic_job_is_remembered_as_failed),
         DECISION(the_same_batches_give_the_same_bytes),

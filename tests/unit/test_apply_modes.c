@@ -42,6 +42,35 @@ static void A_32_archived_then_deleted_subtracts_once(void **state)
     assert_int_equal(net("safe", "{}"), 1);
 }
 
+static void put_state(const char *entity, const char *value)
+{
+    struct op op = ask_object(&decider.asks, "", value);
+    op.object->key = object_state_key(&decider.asks.arena, bytes_str(decider.asks.tenant),
+                                      BYTES("safe"), GENERATION, bytes_str(entity));
+    op.object->print = fingerprint_of(decider.asks.secret, op.object->key);
+    assert_int_equal(decider_do(&decider, op).err, ERR_OK);
+}
+
+/* It was once passed over in silence: the decrement then took nothing away and was answered 200. */
+static void a_damaged_state_refuses_its_event_and_is_said(void **state)
+{
+    static const char *const damaged[] = {"\x02\x01{", "\x11", "\xff\xff", "\x01\x02{}x"};
+    use(SAFE("kind"));
+    sent("E1", "created", "entry=1 kind=a");
+    for (size_t i = 0; i < ARRAY_COUNT(damaged); i++) {
+        put_state("{\"entry\":\"1\"}", damaged[i]);
+        assert_int_equal(refused(event("E2", "deleted", "entry=1 kind=a")), ERR_CORRUPT);
+        assert_int_equal(decider.apply.damage.count, 1);
+        assert_string_equal(decider.apply.damage.what, "an entity's state");
+        assert_int_equal(net("safe", "{}"), 1);
+    }
+    sent("E3", "created", "entry=1 kind=a"); /* it is on, whatever under */
+    assert_int_equal(decider.apply.damage.count, 0);
+    put_state("{\"entry\":\"1\"}", "\x01\x02{}");
+    assert_int_equal(sent("E2", "deleted", "entry=1 kind=a")->result, EVENT_APPLIED);
+    assert_int_equal(net("safe", "{}"), 0);
+}
+
 static void a_decrement_goes_where_its_entity_was_switched_on(void **state)
 {
     use(SAFE("kind"));
@@ -335,6 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EVENT(S1_34_only_real_changes_of_state_count),
         EVENT(A_32_archived_then_deleted_subtracts_once),
+        EVENT(a_damaged_state_refuses_its_event_and_is_said),
         EVENT(a_decrement_goes_where_its_entity_was_switched_on),
         EVENT(the_same_within_one_batch),
         EVENT(the_same_after_the_rules_changed),

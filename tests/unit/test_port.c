@@ -84,6 +84,9 @@ static void what_is_no_line_of_an_export_is_refused_with_a_reason(void **state)
         "{\"kind\":\"state\",\"tenant\":\"a\",\"counter\":\"b\",\"entity\":\"0\",\"value\":\"\"}",
         "{\"kind\":\"state\",\"tenant\":\"a\",\"counter\":\"b\",\"entity\":\"0g\",\"value\":\"\"}",
         "{\"kind\":\"state\",\"tenant\":\"a\",\"counter\":\"b\",\"entity\":\"g0\",\"value\":\"\"}",
+        "{\"kind\":\"state\",\"tenant\":\"a\",\"counter\":\"b\",\"entity\":\"00\",\"value\":\"02\"}",
+        "{\"kind\":\"id\",\"print\":\"00112233445566778899aabbccddeeff\",\"event\":false,"
+        "\"firstSeenAt\":\"1\",\"check\":\"1\",\"outcome\":\"77\"}",
         CELL_OF("no JSON"),
         CELL_OF("[]"),
         CELL_OF("{\\\"k\\\":1}"),

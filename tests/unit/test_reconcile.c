@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/metrics.h"
 #include "support/reconcile_world.h"
 
 /* -- Marks ------------------------------------------------------------------------------------- */
@@ -486,7 +487,9 @@ static void a_row_that_cannot_be_read_is_named_and_holds_up_no_other(void **stat
     assert_int_equal(heart_do(heart, damage).err, ERR_OK);
     conv("b")->votes = 7;
     assert_int_equal(request("b"), ERR_OK);
+    double damaged = metric_value(METRIC_DAMAGED_VALUES);
     expect_logged(pass_thrice, texts, ARRAY_COUNT(texts));
+    assert_true(metric_value(METRIC_DAMAGED_VALUES) > damaged);
     expect_right("b");
     conv("a")->votes = 3;
     assert_int_equal(request("a"), ERR_OK);
