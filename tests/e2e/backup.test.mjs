@@ -216,22 +216,26 @@ test('a file of a backup that is damaged is never linked into the next one, and 
 });
 
 /* The thread that makes a backup stands still at a place while clients write and the store checkpoints, merges and
- * archives: were any part of it taken on the other side of that place, it would show another moment. */
+ * archives: were any part of it taken on the other side of that place, it would show another moment. At the last place
+ * it is the commits that stand still, with half of each batch shown. */
 describe('a backup that is held up on its way', () => {
-    for (const point of ['snapshot.between_links', 'snapshot.before_moment', 'snapshot.before_journal']) {
+    for (const [point, ms, writes, rounds] of [['snapshot.between_links', 700, 100, 1], ['snapshot.before_moment', 700, 100, 1], ['snapshot.before_journal', 700, 100, 1], ['publish.between', 200, 10, 6]]) {
         test(`SPEC 10, issue 6: at ${point}: counters, ids, events and history still show one moment`, async () => {
-            const s = server({ env: { TALLY_PAUSE_POINT: `${point}:700` }, settings: { 'events.retention': '1h', 'checkpoint.every': '100ms' } });
+            const s = server({ env: { TALLY_PAUSE_POINT: `${point}:${ms}` }, settings: { 'events.retention': '1h', 'checkpoint.every': '100ms' } });
             await s.start();
             const t = s.tenant('load');
             const writers = new Writers(s, t, 6);
-            await eventually('some writes', () => writers.changes.length > times(100));
-            const name = `held-${point}`;
-            const job = await backedUp(adminOf(s), name);
+            const moments = [];
+            for (let round = 1; round <= rounds; round++) {
+                await eventually('some writes', () => writers.changes.length > times(writes) * round);
+                const name = `held-${point}-${round}`;
+                moments.push([name, BigInt((await backedUp(adminOf(s), name)).sequence)]);
+            }
             const written = writers.changes.length;
-            await eventually('some more writes', () => writers.changes.length > written + times(50));
+            await eventually('some more writes', () => writers.changes.length > written + times(writes / 2));
             await writers.stop();
             await s.stop();
-            await onRestored(name, (restored) => expectMoment(restored, writers, BigInt(job.sequence)));
+            for (const [name, moment] of moments) await onRestored(name, (restored) => expectMoment(restored, writers, moment));
         });
     }
 });

@@ -119,6 +119,7 @@ enum err embedded_lookup(struct store *store, struct fingerprint print,
 
 struct run {
     struct embedded *embedded;
+    uint64_t shown; /* what comes after is not the readers' yet (law 4), nor a snapshot's */
     uint64_t last;
     size_t events_bytes;
     size_t looked;
@@ -138,6 +139,7 @@ static enum err run_block(void *context, const struct journal_block *block)
 {
     struct run *run = context;
     bool stopped;
+    if (block->first_sequence > run->shown) return ERR_BUSY;
     enum err e = block_events(block, run_event, run, &stopped);
     if (e != ERR_OK) return e;
     run->last = block->first_sequence + block->count - 1;
@@ -177,7 +179,9 @@ bool history_archive(struct embedded *embedded)
     if (!run_is_due(embedded)) return false;
     struct journal_stats journal;
     journal_stats(embedded->journal, &journal);
-    struct run run = {.embedded = embedded, .last = atomic_load(&embedded->archived)};
+    struct run run = {.embedded = embedded,
+                      .shown = atomic_load(&embedded->durable_sequence),
+                      .last = atomic_load(&embedded->archived)};
     enum err e = journal_scan(embedded->journal, run.last + 1, run_block, &run);
     crash_point("archive.before_seal");
     if ((e == ERR_OK || e == ERR_BUSY) && run.any) e = archive_seal(embedded->archive, run.last);

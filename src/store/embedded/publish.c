@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "base/crash.h"
 #include "base/log.h"
 
 static struct write_set *take_submitted(struct embedded *embedded)
@@ -55,6 +56,7 @@ static void publish(struct embedded *embedded, struct write_set *writes)
 {
     struct read_set *reads = writes->reads;
     cells_publish(embedded->cells, reads->cells, reads->cells_count, writes->arena);
+    crash_point("publish.between");
     counters_publish(embedded->counters, reads->counters, reads->counters_count, writes->arena);
     for (uint32_t i = 0; i < reads->tenants_count; i++)
         tenants_publish(embedded->tenants, &reads->tenants[i]);

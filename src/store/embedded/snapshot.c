@@ -149,6 +149,18 @@ static enum err link_files(const struct snapshot *snapshot)
     return e;
 }
 
+/* The last batch that is shown whole. The state's files may hold half of one that was being shown
+ * while they were linked: with `visible` it is shown to its end, and that is the moment. */
+static struct store_position shown_position(struct embedded *embedded)
+{
+    pthread_rwlock_rdlock(&embedded->visible);
+    pthread_mutex_lock(&embedded->pipeline);
+    struct store_position position = embedded->durable;
+    pthread_mutex_unlock(&embedded->pipeline);
+    pthread_rwlock_unlock(&embedded->visible);
+    return position;
+}
+
 /* Under `tending`: neither `applied` nor the archive moves, and nothing is trimmed. */
 static enum err take_moment(struct snapshot *snapshot)
 {
@@ -161,9 +173,7 @@ static enum err take_moment(struct snapshot *snapshot)
     snapshot->from =
         archived < snapshot->applied.last_sequence ? archived : snapshot->applied.last_sequence;
     snapshot->epoch = journal_epoch(embedded->journal) + 1;
-    pthread_mutex_lock(&embedded->pipeline);
-    snapshot->moment = embedded->durable;
-    pthread_mutex_unlock(&embedded->pipeline);
+    snapshot->moment = shown_position(embedded);
     atomic_store(&embedded->pinned, snapshot->from);
     return ERR_OK;
 }
