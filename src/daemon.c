@@ -232,6 +232,7 @@ static void update_gauges(void *context)
     metric_set(METRIC_CLOCK_SUSPECT, tend_clock_suspect(daemon->tend));
     reconciler_gauges(daemon->reconciler);
     metric_set(METRIC_CONNECTIONS, (double)wire.connections_open);
+    metric_set(METRIC_HELD_BYTES, (double)wire.bytes_held);
     metric_set(METRIC_CONNECTIONS_TOTAL, (double)wire.connections_total);
 }
 

@@ -22,6 +22,7 @@
 
 #define READS_ABOUT_NS 100000000 /* since the last one */
 #define FEW_OPS 2u
+#define FIT_BYTES (64u << 10) /* replies that may be larger are cut to what they are */
 
 static bool decode_segment(struct call *call, struct bytes raw, struct bytes *out)
 {
@@ -32,13 +33,17 @@ static bool decode_segment(struct call *call, struct bytes raw, struct bytes *ou
     return true;
 }
 
-/* The connection counts for the tenant of its first request. */
+/* The connection counts for the tenant of its first request, bytes for the one that is asked about:
+ * so a proxy's or an administrator's connections make no tenant pay for another. */
 static enum err take_share(struct call *call, struct bytes tenant)
 {
     struct wire_share **slot = call->exchange->connection;
-    if (*slot) return ERR_OK;
-    *slot = shares_take(call->api->shares, tenant);
-    return *slot ? ERR_OK : ERR_BUSY;
+    struct bytes payer = call->tenant.size ? call->tenant : tenant;
+    if (!*slot) *slot = shares_take(call->api->shares, tenant);
+    if (!*slot) return ERR_BUSY;
+    if (!shares_is_of(*slot, payer)) call->held = shares_hold(call->api->shares, payer);
+    call->exchange->share = call->held ? call->held : *slot;
+    return ERR_OK;
 }
 
 /* Asked once a turn: a turn reads many requests. */
@@ -112,6 +117,7 @@ static enum head_verdict api_head(void *context, struct exchange *exchange)
     enum err e = is_public(call) ? ERR_OK : check_caller(call, &match);
     if (e != ERR_OK) return refuse_head(call, e);
     if (match.name.data) call->name_malformed = !decode_segment(call, match.name, &call->name);
+    call->mark = arena_mark(&exchange->arena);
     return HEAD_GO_ON;
 }
 
@@ -131,6 +137,7 @@ static void api_complete(void *context, struct exchange *exchange)
         exchange_error(exchange, ERR_QUEUE_FULL, NULL);
     } else if (call->finish) {
         call->finish(call);
+        if (call->reply_bytes > FIT_BYTES) buf_fit(&exchange->reply.body);
     }
 }
 
@@ -180,7 +187,7 @@ static void api_ended(void *context, struct exchange *exchange)
     if (!call->route) return;
     if (call->stream) streams_ended(call->stream);
     rules_release(call->rules);
-    if (call->charged) shares_discharge(api->shares, call->tenant, call->charged);
+    if (call->held) shares_let_go(api->shares, call->held);
     if (activity_is_watched(api->activity)) activity_count(api->activity, call, took_ns(exchange));
 }
 
@@ -230,8 +237,7 @@ struct api *api_new(const struct api_config *config)
                                (unsigned)config->config->limits_read_queue);
     api->counters = readers_new(COUNTING_THREADS, COUNTING_TASKS);
     api->shares = shares_new((unsigned)config->config->limits_tenant_connections,
-                             (unsigned)config->config->limits_tenant_streams,
-                             (size_t)config->config->limits_inflight_bytes);
+                             (unsigned)config->config->limits_tenant_streams);
     api->activity = activity_new();
     api->streams = streams_new(api);
     metrics_routes(route_names(), route_count() + 1);

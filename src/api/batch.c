@@ -12,6 +12,9 @@
 #include "api/endpoints.h"
 #include "core/name.h"
 
+/* Three values of 20 bytes, the longest sentence with its code, the field names and the index. */
+#define RESULT_BYTES 256u
+
 enum { OP = CHANGE_FIELD_COUNT, NAME, KEY, OP_FIELDS };
 
 static const char *const op_choices[] = {"increment", "decrement", "set", NULL};
@@ -79,11 +82,17 @@ struct batch_plan *batch_plan_new(struct arena *arena)
     return plan;
 }
 
+size_t batch_reply_bytes(const struct batch_plan *plan, uint32_t count)
+{
+    return (size_t)count * RESULT_BYTES + 2 * plan->why_bytes; /* quotes in it are escaped */
+}
+
 void batch_plan_refuse(struct batch_plan *plan, uint32_t index, struct arena *arena,
                        const struct sentence *why)
 {
     struct bad_op *bad = arena_alloc(arena, sizeof *bad);
     *bad = (struct bad_op){.index = index, .why = arena_copy(arena, bytes_str(why->text)).data};
+    plan->why_bytes += strlen(bad->why);
     *plan->bad_end = bad;
     plan->bad_end = &bad->next;
 }
@@ -229,6 +238,7 @@ static enum request_verdict send_batch(struct call *call, const struct batch_pla
         finish_each(call);
         return REQUEST_ANSWERED;
     }
+    call->reply_bytes = batch_reply_bytes(plan, job->count);
     return call_change(call, job->atomic ? finish_atomic : finish_each);
 }
 

@@ -18,12 +18,16 @@ struct bad_op {
 struct batch_plan {
     struct bad_op *bad;
     struct bad_op **bad_end;
+    size_t why_bytes; /* of all reasons */
 };
 
 /* In the request's arena, which also keeps a copy of each reason. */
 struct batch_plan *batch_plan_new(struct arena *arena);
 void batch_plan_refuse(struct batch_plan *plan, uint32_t index, struct arena *arena,
                        const struct sentence *why);
+
+/* What the results of so many ops take as JSON at most, beside ids. */
+size_t batch_reply_bytes(const struct batch_plan *plan, uint32_t count);
 
 /* ?results=errors. False after refusing. */
 bool batch_options(struct call *call, enum request_verdict *verdict_out);

@@ -7,9 +7,11 @@
 
 #define COLLECTED_OPS_MAX 256u
 
+/* What it was read into goes at once, not with the reply: a turn may refuse many large ones. */
 enum request_verdict call_refuse(struct call *call, enum err e, const char *sentence)
 {
     exchange_error(call->exchange, e, sentence);
+    arena_back(&call->exchange->arena, call->mark);
     return REQUEST_ANSWERED;
 }
 
@@ -82,11 +84,29 @@ static void push_early(struct api *api, struct loop_state *loop)
     queue_wake(api->config.queue);
 }
 
+size_t call_bytes_max(const struct call *call)
+{
+    size_t share = (size_t)call->api->config.config->limits_inflight_bytes / 5 * 4;
+    size_t body = 2 * call->exchange->request.body.size; /* as a chunked one may lie in memory */
+    return share > body ? share - body : 0;
+}
+
+static enum request_verdict refuse_room(struct call *call)
+{
+    if (call->exchange->arena.total + call->reply_bytes > call_bytes_max(call))
+        return call_refuse(call, ERR_BODY_SIZE,
+                           "The operations take more memory than one request may have "
+                           "(limits.inflightBytes): send fewer at a time.");
+    metric_add(METRIC_QUEUE_REFUSED, 1);
+    return call_refuse(call, ERR_QUEUE_FULL, NULL);
+}
+
 enum request_verdict call_change(struct call *call, void (*finish)(struct call *call))
 {
     struct job *job = &call->job;
     call_prepare(call, finish);
     struct loop_state *loop = call_loop(call);
+    if (!exchange_reserve(call->exchange, call->reply_bytes)) return refuse_room(call);
     loop->turn_ops += job->count;
     if (job->lane == LANE_SYNC) {
         struct job *refused;
@@ -101,17 +121,29 @@ enum request_verdict call_change(struct call *call, void (*finish)(struct call *
     return REQUEST_KEPT;
 }
 
+static size_t reply_bytes_max(const struct call *call)
+{
+    return (size_t)call->api->config.config->limits_reply_bytes;
+}
+
+/* What a reader made is held until its client has taken it; without room for that it is dropped. */
+static void settle_reply(struct call *call)
+{
+    struct exchange *exchange = call->exchange;
+    struct buf *body = &exchange->reply.body;
+    bool too_large = body->failed;
+    buf_fit(body);
+    if (!too_large && exchange_reserve(exchange, 0)) return;
+    buf_release(body);
+    exchange_error(exchange, too_large ? ERR_REPLY_SIZE : ERR_BUSY, NULL);
+}
+
 static void read_run(void *context)
 {
     struct call *call = context;
     struct api *api = call->api; /* the call may be gone once it is posted */
-    /* Asked now, not when it was queued: whatever came before it has been charged meanwhile. */
-    if (shares_has_room(api->shares, call->tenant))
-        call->read(call);
-    else
-        exchange_error(call->exchange, ERR_BUSY, NULL);
-    if (call->tenant.size) call->charged = call->exchange->reply.body.capacity;
-    if (call->charged) shares_charge(api->shares, call->tenant, call->charged);
+    call->read(call);
+    settle_reply(call);
     exchange_post(call->exchange);
     api->config.wake(api->config.wake_context);
 }
@@ -121,7 +153,9 @@ static enum request_verdict read_on(struct call *call, struct readers *readers,
 {
     call->read = read;
     call->task = (struct read_task){.tenant = call->tenant, .run = read_run, .context = call};
-    enum err e = readers_push(readers, &call->task);
+    call->exchange->reply.body.max = reply_bytes_max(call);
+    enum err e =
+        exchange_reserve(call->exchange, 0) ? readers_push(readers, &call->task) : ERR_BUSY;
     return e == ERR_OK ? REQUEST_KEPT : call_refuse(call, e, NULL);
 }
 

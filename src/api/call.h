@@ -50,16 +50,18 @@ struct call {
     bool admin;
     int64_t expires_ms;       /* the token's; INT64_MAX: never */
     uint64_t auth_generation; /* under which it was judged */
+    struct arena_mark mark;   /* of the exchange's arena, after `head` */
     struct rules *rules;      /* see call_rules */
 
     struct job job;
     struct op op;                      /* of a single change */
     bool errors_only;                  /* ?results=errors */
+    size_t reply_bytes;                /* what the reply to a change may take beside the change */
     void (*finish)(struct call *call); /* fills the reply once the job is answered */
     void (*read)(struct call *call);   /* runs on a reader and fills the reply */
     void *plan;                        /* the endpoint's own */
     struct stream *stream;             /* of the route `stream`, once it is one */
-    size_t charged;                    /* bytes of the reply a reader made */
+    struct wire_share *held;           /* its tenant's, if the connection is another's */
     struct read_task task;
 };
 
@@ -73,7 +75,8 @@ static inline struct loop_state *call_loop(const struct call *call)
     return &call->api->loops[call->exchange->loop_index];
 }
 
-/* Fills the reply with an error and says so. `sentence` NULL: the table's. */
+/* Fills the reply with an error and says so. `sentence` NULL: the table's. What the endpoint had in
+ * the exchange's arena is gone. */
 enum request_verdict call_refuse(struct call *call, enum err e, const char *sentence);
 
 /* The name in the path, or false after refusing. */
@@ -92,6 +95,9 @@ const struct definition *call_definition(struct call *call, struct bytes name);
 enum request_verdict call_change(struct call *call, void (*finish)(struct call *call));
 /* Puts what the loop has collected into the queue; commit_help or queue_wake must follow. */
 void call_push_collected(struct api *api, struct loop_state *loop);
+
+/* What a change may take in memory with its reply: more never finds room beside its own body. */
+size_t call_bytes_max(const struct call *call);
 
 /* Only fills in the rest of call->job, for a reader that pushes it into the queue itself. */
 void call_prepare(struct call *call, void (*finish)(struct call *call));

@@ -30,7 +30,8 @@ struct reading {
     struct project_memo memo;
     uint32_t capacity;
     uint32_t count_max;
-    size_t bytes_max; /* what they and their projections may take in memory */
+    size_t bytes_max; /* what they, their projections and their results may take in memory */
+    size_t id_bytes;  /* of them, which the results repeat */
     bool too_large;
     const struct event_attributes *attributes; /* of the one event in binary mode; else NULL */
 };
@@ -150,7 +151,9 @@ static bool add_event(struct reading *reading, const struct json_value *object)
     if (op->err != ERR_OK)
         batch_plan_refuse(reading->plan, call->job.count, &call->exchange->arena, &why);
     call->job.count++;
-    reading->too_large = call->exchange->arena.total > reading->bytes_max;
+    if (op->err == ERR_OK) reading->id_bytes += op->event->id.size;
+    call->reply_bytes = batch_reply_bytes(reading->plan, call->job.count) + reading->id_bytes;
+    reading->too_large = call->exchange->arena.total + call->reply_bytes > reading->bytes_max;
     return !reading->too_large;
 }
 
@@ -274,7 +277,7 @@ static void begin(struct reading *reading, struct call *call, enum body_form for
                                 .plan = batch_plan_new(arena),
                                 .rules = call_rules(call),
                                 .count_max = (uint32_t)config->config->limits_request_ops,
-                                .bytes_max = (size_t)config->config->limits_inflight_bytes / 5 * 4};
+                                .bytes_max = call_bytes_max(call)};
     call->plan = reading->plan;
     call->job.lane = LANE_BATCHED;
     call->job.weighty = true;

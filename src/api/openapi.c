@@ -59,6 +59,6 @@ struct bytes openapi_text(void)
 enum request_verdict openapi_get(struct call *call)
 {
     call->exchange->reply.status = 200;
-    buf_add(&call->exchange->reply.body, openapi_text());
+    call->exchange->reply.fixed = openapi_text();
     return REQUEST_ANSWERED;
 }

@@ -3,6 +3,8 @@
 #include "api/endpoints.h"
 #include "base/metrics.h"
 
+#define METRICS_BYTES (128u << 10) /* more than it ever was */
+
 enum request_verdict ops_health(struct call *call)
 {
     call->exchange->reply.status = 200;
@@ -25,6 +27,7 @@ enum request_verdict ops_ready(struct call *call)
 enum request_verdict ops_metrics(struct call *call)
 {
     struct reply *reply = &call->exchange->reply;
+    if (!exchange_reserve(call->exchange, METRICS_BYTES)) return call_refuse(call, ERR_BUSY, NULL);
     call->api->config.gauges(call->api->config.gauges_context);
     reply->status = 200;
     reply->content_type = METRICS_CONTENT_TYPE;

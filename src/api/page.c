@@ -29,7 +29,7 @@ static enum request_verdict answer(struct call *call, const struct asset *asset)
     exchange_header(exchange, "Referrer-Policy", BYTES("no-referrer"));
     exchange_header(exchange, "Cross-Origin-Resource-Policy", BYTES("same-origin"));
     if (asset->gzip) exchange_header(exchange, "Content-Encoding", BYTES("gzip"));
-    buf_add(&exchange->reply.body, asset->body);
+    exchange->reply.fixed = asset->body;
     return REQUEST_ANSWERED;
 }
 

@@ -1,4 +1,4 @@
-/* shares.c -- one entry for each tenant that has a connection or a reply on its way. */
+/* shares.c -- one entry for each tenant that has a connection or a request under way. */
 #include "api/shares.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ struct share {
     struct table_node node;
     unsigned count;
     unsigned streams;
-    size_t bytes; /* of replies on their way */
+    unsigned holds; /* requests over connections of others */
     size_t size;
     char tenant[];
 };
@@ -22,20 +22,15 @@ struct shares {
     struct table table;
     unsigned connections_max;
     unsigned streams_max;
-    size_t bytes_max;        /* of all */
-    size_t tenant_bytes_max; /* of one */
-    size_t bytes;
 };
 
-struct shares *shares_new(unsigned connections_max, unsigned streams_max, size_t bytes_max)
+struct shares *shares_new(unsigned connections_max, unsigned streams_max)
 {
     struct shares *shares = must_calloc(1, sizeof *shares);
     pthread_mutex_init(&shares->lock, NULL);
     table_init(&shares->table);
     shares->connections_max = connections_max;
     shares->streams_max = streams_max;
-    shares->bytes_max = bytes_max;
-    shares->tenant_bytes_max = bytes_max / 5 * 4;
     return shares;
 }
 
@@ -87,9 +82,10 @@ struct wire_share *shares_take(struct shares *shares, struct bytes tenant)
     return share ? &share->wire : NULL;
 }
 
-static void share_let_go(struct shares *shares, struct share *share)
+static void share_end(struct shares *shares, struct share *share)
 {
-    if (share->count > 0 || share->streams > 0 || share->bytes > 0) return;
+    if (share->count > 0 || share->streams > 0 || share->holds > 0) return;
+    must(atomic_load(&share->wire.bytes) == 0);
     table_remove(&shares->table, &share->node);
     free(share);
 }
@@ -100,7 +96,7 @@ void shares_return(struct shares *shares, struct wire_share *connection)
     pthread_mutex_lock(&shares->lock);
     must(share->count > 0);
     share->count--;
-    share_let_go(shares, share);
+    share_end(shares, share);
     pthread_mutex_unlock(&shares->lock);
 }
 
@@ -110,7 +106,7 @@ bool shares_take_stream(struct shares *shares, struct bytes tenant)
     struct share *share = share_find_or_make(shares, tenant);
     bool room = share->streams < shares->streams_max;
     if (room) share->streams++;
-    share_let_go(shares, share);
+    share_end(shares, share);
     pthread_mutex_unlock(&shares->lock);
     return room;
 }
@@ -121,35 +117,31 @@ void shares_return_stream(struct shares *shares, struct bytes tenant)
     struct share *share = share_find(shares, hash_keyed(&hash_own, tenant), tenant);
     must(share && share->streams > 0);
     share->streams--;
-    share_let_go(shares, share);
+    share_end(shares, share);
     pthread_mutex_unlock(&shares->lock);
 }
 
-bool shares_has_room(struct shares *shares, struct bytes tenant)
+bool shares_is_of(const struct wire_share *connection, struct bytes tenant)
 {
-    pthread_mutex_lock(&shares->lock);
-    const struct share *share = share_find(shares, hash_keyed(&hash_own, tenant), tenant);
-    bool room =
-        shares->bytes < shares->bytes_max && (!share || share->bytes < shares->tenant_bytes_max);
-    pthread_mutex_unlock(&shares->lock);
-    return room;
+    const struct share *share = CONTAINER_OF(connection, const struct share, wire);
+    return bytes_equal(bytes_of(share->tenant, share->size), tenant);
 }
 
-void shares_charge(struct shares *shares, struct bytes tenant, size_t bytes)
+struct wire_share *shares_hold(struct shares *shares, struct bytes tenant)
 {
     pthread_mutex_lock(&shares->lock);
-    share_find_or_make(shares, tenant)->bytes += bytes;
-    shares->bytes += bytes;
+    struct share *share = share_find_or_make(shares, tenant);
+    share->holds++;
     pthread_mutex_unlock(&shares->lock);
+    return &share->wire;
 }
 
-void shares_discharge(struct shares *shares, struct bytes tenant, size_t bytes)
+void shares_let_go(struct shares *shares, struct wire_share *held)
 {
+    struct share *share = share_of(held);
     pthread_mutex_lock(&shares->lock);
-    struct share *share = share_find(shares, hash_keyed(&hash_own, tenant), tenant);
-    must(share != NULL && share->bytes >= bytes);
-    share->bytes -= bytes;
-    shares->bytes -= bytes;
-    share_let_go(shares, share);
+    must(share->holds > 0);
+    share->holds--;
+    share_end(shares, share);
     pthread_mutex_unlock(&shares->lock);
 }

@@ -1,6 +1,8 @@
-/* shares.h -- how many connections each tenant has, so that one cannot take them all.
+/* shares.h -- what each tenant has of connections and streams, so that one cannot take them all,
+ * and where the bytes held for it are counted (wire/budget.h).
  *
- * A connection counts for the tenant of its first authorised request, until it closes. */
+ * A connection counts for the tenant of its first authorised request, until it closes; the bytes of
+ * a request count for the request's own tenant. */
 #ifndef TALLY_API_SHARES_H
 #define TALLY_API_SHARES_H
 
@@ -8,7 +10,7 @@
 
 struct shares;
 
-struct shares *shares_new(unsigned connections_max, unsigned streams_max, size_t bytes_max);
+struct shares *shares_new(unsigned connections_max, unsigned streams_max);
 void shares_free(struct shares *shares); /* every share has been returned */
 
 /* For the connection's slot. NULL: the tenant has its full share. */
@@ -20,11 +22,10 @@ void shares_return(struct shares *shares, struct wire_share *connection);
 MUST_USE bool shares_take_stream(struct shares *shares, struct bytes tenant);
 void shares_return_stream(struct shares *shares, struct bytes tenant);
 
-/* Bytes of replies that readers made and clients have not taken yet: a client that asks and never
- * reads must not fill the memory. Room is looked for before a read begins; what it made is charged
- * until its exchange ends. A tenant may have four fifths. */
-bool shares_has_room(struct shares *shares, struct bytes tenant);
-void shares_charge(struct shares *shares, struct bytes tenant, size_t bytes);
-void shares_discharge(struct shares *shares, struct bytes tenant, size_t bytes);
+/* For the bytes of a request that came over another tenant's connection, as those of a proxy may.
+ */
+bool shares_is_of(const struct wire_share *connection, struct bytes tenant);
+MUST_USE struct wire_share *shares_hold(struct shares *shares, struct bytes tenant);
+void shares_let_go(struct shares *shares, struct wire_share *held);
 
 #endif

@@ -54,6 +54,22 @@ void arena_reset(struct arena *arena)
     arena->used = 0;
 }
 
+struct arena_mark arena_mark(const struct arena *arena)
+{
+    return (struct arena_mark){arena->chunk, arena->used};
+}
+
+void arena_back(struct arena *arena, struct arena_mark mark)
+{
+    while (arena->chunk != mark.chunk) {
+        struct arena_chunk *chunk = arena->chunk;
+        arena->chunk = chunk->next;
+        arena->total -= chunk->size;
+        free(chunk);
+    }
+    arena->used = mark.used;
+}
+
 /* Larger chunks for what has grown large: an eighth of it is held in vain at most. */
 static size_t arena_next_size(const struct arena *arena)
 {

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define BUF_LEAST 128u
+#define BUF_LARGE (1u << 20)
+
 int bytes_compare(struct bytes a, struct bytes b)
 {
     size_t shorter = a.size < b.size ? a.size : b.size;
@@ -75,15 +78,33 @@ void buf_reset(struct buf *buf)
     buf->failed = false;
 }
 
+void buf_fit(struct buf *buf)
+{
+    if (buf->capacity == buf->size) return;
+    if (buf->size == 0) {
+        buf_release(buf);
+        return;
+    }
+    buf->data = must_realloc(buf->data, buf->size);
+    buf->capacity = buf->size;
+}
+
+/* Doubles while that is cheap. What is large grows by a quarter, so that little is held in vain;
+ * the kernel moves its pages instead of copying them. */
+static size_t buf_next_capacity(size_t capacity)
+{
+    return capacity < BUF_LARGE ? 2 * capacity : capacity + capacity / 4;
+}
+
 static bool buf_grow(struct buf *buf, size_t size)
 {
     if (size > buf->max || buf->size > buf->max - size) {
         buf->failed = true;
         return false;
     }
-    size_t want = buf->capacity ? buf->capacity : 128;
+    size_t want = buf->capacity ? buf->capacity : BUF_LEAST;
     while (want < buf->size + size)
-        want *= 2;
+        want = buf_next_capacity(want);
     if (want > buf->max) want = buf->max;
     buf->data = must_realloc(buf->data, want);
     buf->capacity = want;

@@ -66,6 +66,7 @@ struct buf {
 
 void buf_init(struct buf *buf, size_t bytes_max);
 void buf_release(struct buf *buf);
+void buf_fit(struct buf *buf);   /* gives back what it has not filled */
 void buf_reset(struct buf *buf); /* empties, keeps the memory, forgets a failure */
 
 /* Makes room for `size` more bytes and returns where they go, or NULL once failed. The caller

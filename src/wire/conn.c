@@ -92,10 +92,19 @@ static size_t conn_need(const struct conn *conn)
     return conn->head.size + (size_t)conn->head.content_length;
 }
 
-/* Whose bytes it reads. */
-static struct wire_share *conn_share(const struct conn *conn)
+/* One ordinary request at a time is free, further ones are paid for some at a time; so a client
+ * that asks for one thing after the other pays nothing, and the rest once a burst. Where room is
+ * scarce a connection goes on one request at a time, which its own answers bring about. */
+static bool conn_may_hold_another(struct conn *conn)
 {
-    return conn->slot ? conn->slot : &conn->worker->wire->budget.nobody;
+    if (conn->tickets == 0 || conn->tickets < conn->paid) return true;
+    struct wire_budget *budget = &conn->worker->wire->budget;
+    struct wire_share *share = conn->payer ? conn->payer : conn_share(conn);
+    if (!budget_is_half_free(budget, share)) return false;
+    if (!budget_take(budget, share, CONN_PAID_AT_ONCE * TICKET_ORDINARY_BYTES)) return false;
+    conn->payer = share;
+    conn->paid += CONN_PAID_AT_ONCE;
+    return true;
 }
 
 static enum step conn_block(struct conn *conn, enum conn_block block)
@@ -232,6 +241,7 @@ static enum step conn_read_head(struct conn *conn)
     if (conn->output_bytes > config->output_bytes_max) return conn_block(conn, BLOCK_OUTPUT);
     struct bytes here = input_bytes(&conn->input);
     if (here.size == 0) return STEP_MORE;
+    if (!conn_may_hold_another(conn)) return conn_block(conn, BLOCK_SHARE);
     if (!conn->request_ns && !is_blank(here)) conn->request_ns = conn->worker->now_ns;
 
     switch (http_head_read(&conn->head, here.data, here.size)) {

@@ -20,6 +20,7 @@
 #include "wire/worker.h"
 
 #define CONN_MAGIC 0x7a11c044u
+#define CONN_PAID_AT_ONCE 16u /* tickets */
 
 enum conn_state {
     CONN_HEAD,
@@ -38,6 +39,7 @@ enum conn_block {
     BLOCK_BARRIER,  /* until earlier tickets are answered */
     BLOCK_PIPELINE, /* until fewer tickets are unanswered */
     BLOCK_OUTPUT,   /* until the client has read its replies */
+    BLOCK_SHARE,    /* until its replies are out: its share has no room for more requests */
     BLOCK_HOLD,     /* until the handler has room */
     BLOCK_MEMORY,   /* until there is budget for a large body */
 };
@@ -75,10 +77,19 @@ struct conn {
     struct ticket *last;
     unsigned tickets;    /* in the queue, and kept ones that left it */
     unsigned unanswered; /* of those in the queue */
+    unsigned paid; /* so many tickets are charged to `payer`; 0: none but the first is there */
+    struct wire_share *payer;
     size_t sent;         /* bytes of `first` already written */
     size_t output_bytes; /* replies filled but not yet written */
     int64_t quiet_ns;    /* since when nothing was asked, or nothing could be written */
 };
+
+/* Whom what it reads is charged to. The slot's share lasts as long as the connection does, whoever
+ * sends the next request over it. */
+static inline struct wire_share *conn_share(const struct conn *conn)
+{
+    return conn->slot ? conn->slot : &conn->worker->wire->budget.nobody;
+}
 
 /* A connection for `fd`, on no loop yet. */
 struct conn *conn_new(int fd);

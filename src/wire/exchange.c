@@ -1,12 +1,48 @@
 /* exchange.c -- what the API does to an exchange besides filling in its fields. */
 #include "wire/exchange.h"
 
-#include "wire/ticket.h"
+#include "wire/conn.h"
 
 void exchange_post(struct exchange *exchange)
 {
     struct ticket *ticket = ticket_of(exchange);
     inbox_push(ticket->inbox, ticket);
+}
+
+/* Pooled tickets keep as much, so what is below costs nothing to hold. */
+static size_t held_bytes(const struct ticket *ticket, size_t more)
+{
+    const struct exchange *exchange = &ticket->exchange;
+    size_t held = exchange->arena.total + exchange->reply.headers.capacity +
+                  exchange->reply.body.capacity + ticket->out.capacity + more;
+    return held <= TICKET_ORDINARY_BYTES ? 0 : held;
+}
+
+static struct wire_budget *budget_of(const struct ticket *ticket)
+{
+    return &ticket->conn->worker->wire->budget;
+}
+
+bool exchange_reserve(struct exchange *exchange, size_t more)
+{
+    struct ticket *ticket = ticket_of(exchange);
+    size_t held = held_bytes(ticket, more);
+    if (held <= exchange->charged) return true;
+    if (!budget_take(budget_of(ticket), exchange->share, held - exchange->charged)) return false;
+    exchange->charged = held;
+    return true;
+}
+
+void exchange_settle(struct exchange *exchange)
+{
+    struct ticket *ticket = ticket_of(exchange);
+    size_t held = held_bytes(ticket, 0);
+    if (held == exchange->charged) return;
+    if (held > exchange->charged)
+        budget_take_anyway(budget_of(ticket), exchange->share, held - exchange->charged);
+    else
+        budget_give(budget_of(ticket), exchange->share, exchange->charged - held);
+    exchange->charged = held;
 }
 
 void exchange_error(struct exchange *exchange, enum err e, const char *sentence)
@@ -15,6 +51,7 @@ void exchange_error(struct exchange *exchange, enum err e, const char *sentence)
     reply->status = err_status(e);
     reply->content_type = NULL;
     reply->stream = false;
+    reply->fixed = BYTES_NONE;
     buf_reset(&reply->body);
     buf_add(&reply->body, BYTES("{\"error\":"));
     buf_add_json(&reply->body, bytes_str(sentence ? sentence : err_sentence(e)));

@@ -64,7 +64,8 @@ struct reply {
     const char *content_type; /* static; NULL: application/json */
     struct buf headers;       /* whole further lines, each ending in CRLF: exchange_header */
     struct buf body;
-    bool close; /* end the connection after this reply */
+    struct bytes fixed; /* if it has data: sent instead of `body`, never copied; lasts for ever */
+    bool close;         /* end the connection after this reply */
     /* The reply goes on: `body` is its first piece. Once that is written, `drained` gives the
      * exchange back to the handler as if it were kept; when it is posted, `complete` puts the next
      * piece into the (empty) body, and so on until `stream` is false there. So a slow reader holds
@@ -76,9 +77,8 @@ struct reply {
 
 struct input;
 
-/* Begins whatever the API puts into a connection's slot, all zero at first. Connections that have
- * the same one there share what one of them may hold of large bodies, and leave the rest to the
- * others; those without one share it too. The wire's own. */
+/* Begins whatever the API puts into a connection's slot, all zero at first. Everything held for the
+ * requests of those that have the same one is charged to it, wire/budget.h. The wire's own. */
 struct wire_share {
     atomic_size_t bytes;
     _Atomic(struct input *) beyond; /* the one that may grow as it needs */
@@ -96,6 +96,9 @@ struct exchange {
     int64_t ended_ns;    /* when its reply left, or its connection; for `ended` */
     void *state;         /* the API's own; NULL when `head` is called */
     struct wire_share **connection; /* a slot the API may use for the life of the connection */
+    struct wire_share *share; /* whom its bytes are charged to: before `head` the slot's, which may
+                                 give it another one that lasts until `ended` */
+    size_t charged;           /* the wire's own */
 };
 
 enum head_verdict {
@@ -132,6 +135,14 @@ struct wire_handler {
 /* Gives a kept exchange back to its loop. Any thread; wakes nobody by itself: call `wire_wake`
  * (wire/loop.h) once after posting a batch of them. */
 void exchange_post(struct exchange *exchange);
+
+/* Charges what the exchange holds now (arena and reply) and `more` bytes that it is going to hold.
+ * False: its share, or the whole, has no room; then what was charged before stays so. To be called
+ * before memory is held for long by whoever has the exchange: before it is kept, and while a reply
+ * grows. What is really held is charged in any case once it is answered, and let go of with it. */
+MUST_USE bool exchange_reserve(struct exchange *exchange, size_t more);
+/* The same without asking: for what is held already. */
+void exchange_settle(struct exchange *exchange);
 
 /* Fills the reply with {"error":..,"code":..}. `sentence` NULL: the table's. What was in the body
  * is dropped, header lines stay. Errors of overload bring `Retry-After: 1` along. */

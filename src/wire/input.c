@@ -3,15 +3,13 @@
 
 #include <stdlib.h>
 
-#include "wire/exchange.h"
-
 #define INPUT_BLOCKS_COUNT_MAX 1024u /* kept for reuse: 4 MiB a loop */
 
 struct input_block {
     struct input_block *next;
 };
 
-void input_pool_init(struct input_pool *pool, struct input_budget *budget)
+void input_pool_init(struct input_pool *pool, struct wire_budget *budget)
 {
     *pool = (struct input_pool){
         .scratch = must_calloc(1, INPUT_SCRATCH_BYTES + WIRE_BODY_PADDING),
@@ -51,21 +49,9 @@ static void block_give(struct input_pool *pool, char *data)
     pool->blocks_count++;
 }
 
-static bool share_fits(const struct wire_share *share, size_t max, size_t more)
-{
-    size_t used = atomic_load_explicit(&share->bytes, memory_order_relaxed);
-    return used <= max && more <= max - used;
-}
-
-static size_t share_max(const struct input_pool *pool)
-{
-    return pool->budget->bytes_max / 5 * 4;
-}
-
 static bool large_fits(const struct input_pool *pool, const struct wire_share *share, size_t more)
 {
-    return share_fits(share, share_max(pool), more) &&
-           share_fits(&pool->budget->all, pool->budget->bytes_max, more);
+    return budget_fits_share(pool->budget, share, more) && budget_fits_all(pool->budget, more);
 }
 
 /* True if `input` is, or now becomes, the one that may go beyond. */
@@ -79,26 +65,30 @@ static bool share_goes_beyond(struct wire_share *share, struct input *input)
 static bool large_may_grow(struct input_pool *pool, struct input *input, struct wire_share *share,
                            size_t more)
 {
-    struct input_budget *budget = pool->budget;
-    if (!share_fits(share, share_max(pool), more) && !share_goes_beyond(share, input)) return false;
-    return share_fits(&budget->all, budget->bytes_max, more) ||
-           share_goes_beyond(&budget->all, input);
+    struct wire_budget *budget = pool->budget;
+    if (!budget_fits_share(budget, share, more) && !share_goes_beyond(share, input)) return false;
+    return budget_fits_all(budget, more) || share_goes_beyond(&budget->all, input);
 }
 
-static void share_discharge(struct wire_share *share, struct input *input)
+static void share_is_left(struct wire_share *share, struct input *input)
 {
     struct input *self = input;
-    atomic_fetch_sub_explicit(&share->bytes, input->capacity, memory_order_relaxed);
     atomic_compare_exchange_strong(&share->beyond, &self, NULL);
 }
 
+static void large_discharge(struct input_pool *pool, struct input *input)
+{
+    budget_give(pool->budget, input->share, input->capacity);
+    share_is_left(input->share, input);
+}
+
 /* Its head, which came before anybody knew whose it is, was counted for nobody. */
-static void large_belongs_to(struct input *input, struct wire_share *share)
+static void large_belongs_to(struct input_pool *pool, struct input *input, struct wire_share *share)
 {
     if (input->share == share) return;
-    share_discharge(input->share, input);
+    large_discharge(pool, input);
     input->share = share;
-    atomic_fetch_add_explicit(&share->bytes, input->capacity, memory_order_relaxed);
+    budget_take_anyway(pool->budget, share, input->capacity);
 }
 
 /* The padding is set once here, and again whenever the buffer grows: its content does not matter,
@@ -108,9 +98,7 @@ static void large_resize(struct input_pool *pool, struct input *input, struct wi
 {
     input->data = must_realloc(input->data, capacity + WIRE_BODY_PADDING);
     memset(input->data + capacity, 0, WIRE_BODY_PADDING);
-    size_t more = capacity - input->capacity;
-    atomic_fetch_add_explicit(&share->bytes, more, memory_order_relaxed);
-    atomic_fetch_add_explicit(&pool->budget->all.bytes, more, memory_order_relaxed);
+    budget_take_anyway(pool->budget, share, capacity - input->capacity);
     input->capacity = capacity;
     input->share = share;
 }
@@ -123,8 +111,8 @@ void input_release(struct input_pool *pool, struct input *input)
     } else if (input->capacity <= INPUT_SMALL_BYTES) {
         block_give(pool, input->data);
     } else {
-        share_discharge(input->share, input);
-        share_discharge(&pool->budget->all, input);
+        large_discharge(pool, input);
+        share_is_left(&pool->budget->all, input);
         free(input->data);
     }
     *input = (struct input){0};
@@ -146,7 +134,7 @@ static bool large_grow(struct input_pool *pool, struct input *input, struct wire
     size_t capacity = 2 * input->capacity;
     if (need > input->capacity && capacity > need) capacity = need;
     size_t more = capacity - input->capacity;
-    large_belongs_to(input, share);
+    large_belongs_to(pool, input, share);
     if (!large_may_grow(pool, input, share, more)) return false;
     large_resize(pool, input, share, capacity);
     return true;

@@ -3,8 +3,10 @@
  * Reads go into one large scratch space of the loop thread, which stays in the cache; a connection
  * has memory of its own only while it has a piece of a request, so ten thousand idle ones cost
  * nothing here. Pieces up to INPUT_SMALL_BYTES live in pooled blocks and move back to the scratch
- * space for the next read; larger ones are counted against a budget common to all loops and are
- * read into directly.
+ * space for the next read; larger ones are charged to the budget common to all loops and are read
+ * into directly. Past the bound of their share, or of the whole, they wait, all but one of each,
+ * which may grow as it needs: otherwise a few half-read bodies could hold all of it and wait for
+ * each other.
  *
  *     room = input_room(...)      the next bytes go there
  *     input->size += ...          they are there
@@ -17,7 +19,7 @@
 
 #include <stdatomic.h>
 
-#include "wire/exchange.h"
+#include "wire/budget.h"
 
 #ifdef TALLY_SMALL_WORLD
 #define INPUT_SMALL_BYTES 256u
@@ -37,24 +39,14 @@ struct input {
 
 struct input_block;
 
-/* What all loops' large inputs may hold together, and those of one share, four fifths of it: a
- * tenant that sends large bodies slowly holds up nobody else's. Past either they wait, all but one
- * of each, which may grow as it needs: otherwise a few half-read bodies could hold all of it and
- * wait for each other. */
-struct input_budget {
-    struct wire_share all;
-    size_t bytes_max;
-    struct wire_share nobody; /* of connections that nobody has authorised */
-};
-
 struct input_pool {
     char *scratch;
     struct input_block *blocks;
     unsigned blocks_count;
-    struct input_budget *budget;
+    struct wire_budget *budget;
 };
 
-void input_pool_init(struct input_pool *pool, struct input_budget *budget);
+void input_pool_init(struct input_pool *pool, struct wire_budget *budget);
 void input_pool_release(struct input_pool *pool);
 
 static inline struct bytes input_bytes(const struct input *input)

@@ -244,7 +244,8 @@ unsigned wire_port(const struct wire *wire)
 
 void wire_stats(const struct wire *wire, struct wire_stats *stats_out)
 {
-    *stats_out = (struct wire_stats){.connections_open = atomic_load(&wire->conns_count)};
+    *stats_out = (struct wire_stats){.connections_open = atomic_load(&wire->conns_count),
+                                     .bytes_held = atomic_load(&wire->budget.all.bytes)};
     for (unsigned i = 0; i < wire->workers_count; i++) {
         const struct worker_stats *stats = &wire->workers[i].stats;
         stats_out->connections_total += atomic_load(&stats->connections_total);

@@ -33,6 +33,7 @@ struct wire_stats { /* since the start, over all loops */
     uint64_t requests_total; /* whose head was valid */
     uint64_t bytes_in;
     uint64_t bytes_out;
+    uint64_t bytes_held; /* at this moment, for requests: wire/budget.h */
 };
 
 /* Binds and listens. Config and handler are copied; `address` is used only here. On failure

@@ -90,7 +90,7 @@ static void render_content(struct buf *out, const struct reply *reply)
     } else {
         buf_add(out, BYTES(USUAL_CONTENT));
     }
-    buf_add_u64(out, reply->body.size);
+    buf_add_u64(out, reply_body(reply).size);
     buf_add(out, BYTES("\r\n"));
 }
 
@@ -101,7 +101,7 @@ void reply_render(struct buf *out, const struct reply *reply, const struct reply
     must(!reply->headers.failed && !reply->body.failed);
     if (reply->status == 200 && !reply->content_type) {
         buf_add(out, bytes_of(date->usual, date->usual_size));
-        buf_add_u64(out, reply->body.size);
+        buf_add_u64(out, reply_body(reply).size);
         buf_add(out, BYTES("\r\n"));
     } else {
         render_status(out, reply->status);

@@ -4,6 +4,11 @@
 
 #include "wire/exchange.h"
 
+static inline struct bytes reply_body(const struct reply *reply)
+{
+    return reply->fixed.data ? reply->fixed : buf_bytes(&reply->body);
+}
+
 enum reply_connection {
     REPLY_STAYS,           /* HTTP/1.1 says nothing when the connection stays */
     REPLY_STAYS_SAYING_SO, /* HTTP/1.0 with keep-alive */

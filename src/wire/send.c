@@ -26,6 +26,7 @@ struct ticket *conn_ticket_new(struct conn *conn)
     ticket->exchange.started_ns = conn->request_ns ? conn->request_ns : worker->now_ns;
     ticket->exchange.turn_ns = worker->now_ns;
     ticket->exchange.connection = &conn->slot;
+    ticket->exchange.share = conn_share(conn);
     if (conn->last)
         conn->last->next = ticket;
     else
@@ -36,17 +37,29 @@ struct ticket *conn_ticket_new(struct conn *conn)
     return ticket;
 }
 
+static void conn_pay_back(struct conn *conn)
+{
+    budget_give(&conn->worker->wire->budget, conn->payer, conn->paid * TICKET_ORDINARY_BYTES);
+    conn->paid = 0;
+    conn->payer = NULL;
+}
+
 /* A reply that never left ends in its turn, which may be long after the last writing. */
 static void ticket_end(struct ticket *ticket)
 {
     struct conn *conn = ticket->conn;
     const struct worker *worker = conn->worker;
     const struct wire_handler *handler = &worker->wire->handler;
+    if (ticket->exchange.charged) {
+        budget_give(&conn->worker->wire->budget, ticket->exchange.share, ticket->exchange.charged);
+        ticket->exchange.charged = 0;
+    }
     ticket->exchange.ended_ns = worker->sent_ns > worker->now_ns ? worker->sent_ns : worker->now_ns;
     if (ticket->seen && handler->ended) handler->ended(handler->context, &ticket->exchange);
     if (!ticket->seen && handler->refused) handler->refused(handler->context, &ticket->exchange);
     ticket_give(&conn->worker->tickets, ticket);
     conn->tickets--;
+    if (conn->tickets == 0 && conn->paid) conn_pay_back(conn);
     if (conn->tickets == 0 && conn->fd < 0) worker_push(conn->worker, QUEUE_DEAD, conn);
 }
 
@@ -58,6 +71,7 @@ void conn_answered(struct ticket *ticket)
     conn->unanswered--;
     if (ticket->exchange.reply.close) conn->closing = true;
     conn->output_bytes += ticket->exchange.reply.body.size + SEND_TICKET_OVERHEAD;
+    exchange_settle(&ticket->exchange);
     if (ticket == conn->first) worker_push(conn->worker, QUEUE_FLUSH, conn);
     if (conn->block == BLOCK_BARRIER || conn->block == BLOCK_PIPELINE)
         worker_push(conn->worker, QUEUE_WORK, conn);
@@ -103,9 +117,9 @@ static bool reply_has_body(const struct ticket *ticket)
 /* The body, if it is written from where it is. */
 static struct bytes ticket_large_body(const struct ticket *ticket)
 {
-    const struct buf *body = &ticket->exchange.reply.body;
-    bool large = ticket->rendered && reply_has_body(ticket) && body->size > SEND_BODY_BYTES_COPIED;
-    return large ? buf_bytes(body) : BYTES_NONE;
+    struct bytes body = reply_body(&ticket->exchange.reply);
+    bool large = ticket->rendered && reply_has_body(ticket) && body.size > SEND_BODY_BYTES_COPIED;
+    return large ? body : BYTES_NONE;
 }
 
 /* A reply too large for its buffer is our limit, not the client's fault. */
@@ -135,14 +149,14 @@ static void ticket_render_head(struct ticket *ticket)
 
 static void ticket_render(struct ticket *ticket)
 {
-    const struct buf *body = &ticket->exchange.reply.body;
     if (ticket->streaming)
         stream_check_piece(ticket);
     else
         ticket_render_head(ticket);
-    if (reply_has_body(ticket) && body->size <= SEND_BODY_BYTES_COPIED)
-        buf_add(&ticket->out, buf_bytes(body));
+    struct bytes body = reply_body(&ticket->exchange.reply);
+    if (reply_has_body(ticket) && body.size <= SEND_BODY_BYTES_COPIED) buf_add(&ticket->out, body);
     must(!ticket->out.failed);
+    exchange_settle(&ticket->exchange);
     ticket->rendered = true;
 }
 
@@ -208,6 +222,7 @@ static void conn_sent(struct conn *conn, size_t bytes)
         ticket_end(ticket);
         if (last) conn_drop_tickets(conn);
     }
+    if (conn->block == BLOCK_SHARE && !conn->first) worker_push(worker, QUEUE_WORK, conn);
     if (conn->block == BLOCK_OUTPUT && conn->output_bytes <= worker->wire->config.output_bytes_max)
         worker_push(worker, QUEUE_WORK, conn);
 }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define TICKET_POOL_COUNT_MAX 8192u
-#define TICKET_BUF_BYTES_KEPT 8192u /* larger ones are freed when the ticket ends */
+#define TICKET_BUF_BYTES_KEPT 1024u /* larger ones are freed when the ticket ends */
 #define TICKET_ARENA_CHUNK 2048u
 #define REPLY_HEADERS_BYTES_MAX (16u << 10)
 #define REPLY_BODY_BYTES_MAX (256u << 20)
@@ -68,12 +68,15 @@ static void ticket_reset(struct ticket *ticket)
     exchange->reply.content_type = NULL;
     exchange->reply.close = exchange->reply.stream = false;
     exchange->reply.cache_control = NULL;
+    exchange->reply.fixed = BYTES_NONE;
     buf_shrink(&exchange->reply.headers);
     buf_shrink(&exchange->reply.body);
+    exchange->reply.body.max = REPLY_BODY_BYTES_MAX;
     arena_reset(&exchange->arena);
     exchange->barrier = false;
     exchange->state = NULL;
     exchange->connection = NULL;
+    exchange->share = NULL;
     ticket->conn = NULL;
     ticket->state = TICKET_READING;
     ticket->seen = ticket->head_only = ticket->keep_alive_named = ticket->interim =

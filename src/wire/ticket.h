@@ -14,6 +14,7 @@
 #include "wire/exchange.h"
 
 #define TICKET_MAGIC 0x7a11ca11u
+#define TICKET_ORDINARY_BYTES (5u << 10) /* what it may keep in the pool; more is charged */
 
 struct conn;
 struct ticket;

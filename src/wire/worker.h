@@ -64,7 +64,7 @@ struct wire {
     bool listening; /* the listening loop's own: false while out of file descriptors */
     unsigned next_worker;
     atomic_uint conns_count;
-    struct input_budget budget;
+    struct wire_budget budget;
     atomic_bool stop;
     _Atomic int64_t stop_deadline_ns;
     unsigned workers_count;

@@ -37,6 +37,24 @@ static void a_steady_state_allocates_nothing(void **state)
     arena_release(&arena);
 }
 
+static void going_back_to_a_mark_gives_up_what_came_after_it_and_nothing_else(void **state)
+{
+    struct arena arena;
+    arena_init(&arena, 1024);
+    char *before = arena_alloc(&arena, 100);
+    memset(before, 1, 100);
+    struct arena_mark mark = arena_mark(&arena);
+    char *first = arena_alloc(&arena, 100);
+    for (unsigned i = 0; i < 20; i++)
+        memset(arena_alloc(&arena, 500), 2, 500);
+    arena_back(&arena, mark);
+    assert_int_equal(arena.total, 1024);
+    assert_ptr_equal(arena_alloc(&arena, 100), first);
+    for (unsigned i = 0; i < 100; i++)
+        assert_int_equal(before[i], 1);
+    arena_release(&arena);
+}
+
 static void after_a_reset_one_ordinary_chunk_is_kept(void **state)
 {
     struct arena arena;
@@ -97,6 +115,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_given_out_does_not_overlap_and_is_aligned),
         cmocka_unit_test(a_steady_state_allocates_nothing),
+        cmocka_unit_test(going_back_to_a_mark_gives_up_what_came_after_it_and_nothing_else),
         cmocka_unit_test(after_a_reset_one_ordinary_chunk_is_kept),
         cmocka_unit_test(a_chunk_of_unusual_size_is_given_up),
         cmocka_unit_test(zeroed_memory_is_zero_also_where_it_was_used_before),

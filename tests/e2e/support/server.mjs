@@ -92,6 +92,10 @@ export class Server {
         return `http://127.0.0.1:${this.port}`;
     }
 
+    get pid() {
+        return this.#run.child.pid;
+    }
+
     get stderr() {
         return this.#run?.stderr ?? '';
     }
