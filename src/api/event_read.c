@@ -234,8 +234,9 @@ static enum err read_dimensions(struct event_reader *reader, const struct parts 
     if (e != ERR_OK) return e;
     event->dimensions_count = dimensions_sort(event->dimensions, event->dimensions_count);
     size_t size = event->dimensions_count * sizeof *room;
-    event->dimensions = arena_alloc(reader->arena, size);
-    memcpy(event->dimensions, room, size);
+    struct dimension *kept = arena_alloc(reader->arena, size);
+    memcpy(kept, event->dimensions, size);
+    event->dimensions = kept;
     return ERR_OK;
 }
 
