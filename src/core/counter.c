@@ -26,6 +26,7 @@ int64_t counter_cells(const struct counter *counter)
 
 struct counter *counter_copy(struct arena *arena, const struct counter *counter)
 {
+    if (!counter) return NULL;
     struct counter *copy = arena_alloc(arena, counter_size(counter->count));
     memcpy(copy, counter, counter_size(counter->count));
     return copy;

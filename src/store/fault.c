@@ -114,6 +114,14 @@ static enum err fault_list(struct store *store, struct bytes prefix, struct byte
     return fault->inner->ops->list(fault->inner, prefix, after, visit, context);
 }
 
+static enum err fault_counter(struct store *store, const struct cell_ref *ref, struct arena *arena,
+                              const struct counter **counter_out)
+{
+    struct fault *fault = FAULT_OF(store);
+    if (fails(fault, FAULT_GET)) return ERR_STORAGE;
+    return fault->inner->ops->counter(fault->inner, ref, arena, counter_out);
+}
+
 static enum err fault_object(struct store *store, struct bytes key, struct buf *value_out)
 {
     struct fault *fault = FAULT_OF(store);
@@ -201,6 +209,7 @@ static const struct store_ops fault_ops = {
     .get = fault_get,
     .range = fault_range,
     .sum = fault_sum,
+    .counter = fault_counter,
     .list = fault_list,
     .object = fault_object,
     .objects = fault_objects,

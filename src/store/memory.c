@@ -211,6 +211,16 @@ static enum err memory_get(struct store *store, const struct cell_ref *ref, int6
     return found ? ERR_OK : ERR_NOT_FOUND;
 }
 
+static enum err memory_counter(struct store *store, const struct cell_ref *ref, struct arena *arena,
+                               const struct counter **counter_out)
+{
+    struct memory *memory = MEMORY_OF(store);
+    pthread_mutex_lock(&memory->lock);
+    *counter_out = counter_copy(arena, shown_counter(memory, ref->counter));
+    pthread_mutex_unlock(&memory->lock);
+    return ERR_OK;
+}
+
 /* Copies of matching objects, sorted by key, so that visitors run without the lock. */
 struct gathering {
     struct tables *tables;
@@ -493,6 +503,7 @@ static const struct store_ops memory_ops = {
     .get = memory_get,
     .range = memory_range,
     .sum = memory_sum,
+    .counter = memory_counter,
     .list = memory_list,
     .object = memory_object,
     .objects = memory_objects,

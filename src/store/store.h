@@ -117,6 +117,10 @@ struct store_ops {
     /* The sum of the cells that `range` would visit: each as it was at some moment of the call. */
     enum err (*sum)(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
                     struct range_sum *sum_out);
+    /* One counter's granularities, copied into `arena`; NULL: there is no such counter. `ref` with
+     * any duration. May read the disk. */
+    enum err (*counter)(struct store *store, const struct cell_ref *ref, struct arena *arena,
+                        const struct counter **counter_out);
     /* Counters whose key starts with `prefix` and is after `after`, in key order. */
     enum err (*list)(struct store *store, struct bytes prefix, struct bytes after,
                      store_counter_fn *visit, void *context);

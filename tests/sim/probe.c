@@ -293,6 +293,13 @@ static enum err probe_list(struct store *store, struct bytes prefix, struct byte
     return real_of(store)->ops->list(real_of(store), prefix, after, visit, context);
 }
 
+static enum err probe_counter(struct store *store, const struct cell_ref *ref, struct arena *arena,
+                              const struct counter **counter_out)
+{
+    if (is_dead(store)) return ERR_STORAGE;
+    return real_of(store)->ops->counter(real_of(store), ref, arena, counter_out);
+}
+
 static enum err probe_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
 {
     if (is_dead(store)) return ERR_STORAGE;
@@ -357,6 +364,7 @@ static const struct store_ops probe_ops = {
     .get = probe_get,
     .range = probe_range,
     .sum = probe_sum,
+    .counter = probe_counter,
     .list = probe_list,
     .object = probe_object,
     .objects = probe_objects,

@@ -93,6 +93,41 @@ static void list_has_the_tenants_names_in_order(void **state)
     assert_string_equal(list(heart, "", NULL, EVERY), "B/0 a.long/0 b/0/60 ");
 }
 
+/* "0 60 " for that many granularities, "" for no counter. */
+static const char *granularities(struct heart *heart, const char *name)
+{
+    static char text[64];
+    struct arena arena;
+    const struct counter *counter;
+    struct cell_ref ref = heart_ref(heart, name, 12345);
+    size_t size = 0;
+    arena_init(&arena, 4096);
+    assert_int_equal(heart->store->ops->counter(heart->store, &ref, &arena, &counter), ERR_OK);
+    text[0] = '\0';
+    for (uint32_t i = 0; counter && i < counter->count; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "%d ",
+                                 (int)counter->series[i].duration);
+    arena_release(&arena);
+    return text;
+}
+
+static void a_counters_granularities_are_read_by_themselves(void **state)
+{
+    struct heart *heart = *state;
+    done_ok(heart, increment_at(heart, "b", 60, 0, 1));
+    done_ok(heart, increment(heart, "b", 1));
+    done_ok(heart, increment(heart, "b.long", 1));
+    for (unsigned round = 0; round < 2; round++) {
+        assert_string_equal(granularities(heart, "b"), "0 60 ");
+        assert_string_equal(granularities(heart, "b.long"), "0 ");
+        assert_string_equal(granularities(heart, "b.l"), "");
+        heart_checkpoint(heart);
+        heart_crash(heart, 1); /* then from the state */
+    }
+    done_ok(heart, ask(&heart->asks, OP_DELETE, "b", 0));
+    assert_string_equal(granularities(heart, "b"), "");
+}
+
 static void a_read_from_memory_is_right_or_busy(void **state)
 {
     struct heart *heart = *state;
@@ -250,6 +285,7 @@ int main(void)
         LAW(sum_adds_up_what_range_shows),
         LAW(sums_past_64_bits_are_exact),
         LAW(list_has_the_tenants_names_in_order),
+        LAW(a_counters_granularities_are_read_by_themselves),
         LAW(a_read_from_memory_is_right_or_busy),
         LAW(reads_agree_after_many_changes),
         LAW(a_delete_unmaps_at_once),

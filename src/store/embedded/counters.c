@@ -203,6 +203,16 @@ bool counters_get(struct counters *counters, struct fingerprint print, int32_t d
     return named != NULL;
 }
 
+bool counters_copy(struct counters *counters, struct fingerprint print, struct arena *arena,
+                   const struct counter **counter_out)
+{
+    struct cache_shard *shard = cache_lock(&counters->cache, print.low);
+    struct named *named = named_find(shard, print);
+    *counter_out = named ? counter_copy(arena, named->visible) : NULL;
+    cache_unlock(shard);
+    return named != NULL;
+}
+
 void counters_offer(struct counters *counters, struct fingerprint print, struct bytes key,
                     const struct counter *counter, uint64_t stamp)
 {

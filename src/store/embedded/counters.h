@@ -26,6 +26,9 @@ void counters_replay(struct counters *counters, struct fingerprint print, struct
 /* Readers. `*series_out` has id 0 if the counter has no such granularity. False: not in memory. */
 bool counters_get(struct counters *counters, struct fingerprint print, int32_t duration,
                   struct series *series_out, uint64_t *stamp_out);
+/* All of a counter's granularities, copied into `arena`; NULL: there is none. */
+bool counters_copy(struct counters *counters, struct fingerprint print, struct arena *arena,
+                   const struct counter **counter_out);
 void counters_offer(struct counters *counters, struct fingerprint print, struct bytes key,
                     const struct counter *counter, uint64_t stamp);
 

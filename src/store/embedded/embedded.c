@@ -377,6 +377,7 @@ static const struct store_ops embedded_ops = {
     .get = embedded_get,
     .range = embedded_range,
     .sum = embedded_sum,
+    .counter = embedded_counter,
     .list = embedded_list,
     .object = embedded_object,
     .objects = embedded_objects,

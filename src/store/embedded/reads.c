@@ -60,6 +60,14 @@ static enum err find_series(struct embedded *embedded, const struct cell_ref *re
     return e;
 }
 
+enum err embedded_counter(struct store *store, const struct cell_ref *ref, struct arena *arena,
+                          const struct counter **counter_out)
+{
+    struct embedded *embedded = embedded_of(store);
+    if (counters_copy(embedded->counters, ref->print, arena, counter_out)) return ERR_OK;
+    return read_counter_row(embedded, ref->counter, arena, counter_out);
+}
+
 enum err embedded_series(struct embedded *embedded, struct bytes counter, int32_t duration,
                          struct series *series_out)
 {
