@@ -25,6 +25,7 @@
 
 enum config_store { CONFIG_STORE_EMBEDDED, CONFIG_STORE_MEMORY, CONFIG_STORE_COUNT };
 enum config_id_scope { CONFIG_IDS_TENANT, CONFIG_IDS_INSTALLATION, CONFIG_IDS_COUNT };
+enum config_unknown { CONFIG_UNKNOWN_REFUSE, CONFIG_UNKNOWN_WARN, CONFIG_UNKNOWN_COUNT };
 
 struct config_key {
     unsigned char sha256[32]; /* of the API key */
@@ -48,6 +49,7 @@ struct config_keys {
 #define SETTING_TYPE_LEVEL enum log_level
 #define SETTING_TYPE_STORE enum config_store
 #define SETTING_TYPE_SCOPE enum config_id_scope
+#define SETTING_TYPE_UNKNOWN enum config_unknown
 #define SETTING_TYPE_KEYS struct config_keys
 #define SETTING_TYPE_TYPES bool /* there is a list; it is in `rules` */
 

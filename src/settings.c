@@ -36,9 +36,11 @@ const struct setting settings[SETTING_COUNT] = {
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static const char *const store_names[] = {"embedded", "memory"};
 static const char *const id_scope_names[] = {"tenant", "installation"};
+static const char *const unknown_names[] = {"refuse", "warn"};
 _Static_assert(ARRAY_COUNT(level_names) == LOG_LEVEL_COUNT, "a name for each level");
 _Static_assert(ARRAY_COUNT(store_names) == CONFIG_STORE_COUNT, "a name for each store");
 _Static_assert(ARRAY_COUNT(id_scope_names) == CONFIG_IDS_COUNT, "a name for each scope");
+_Static_assert(ARRAY_COUNT(unknown_names) == CONFIG_UNKNOWN_COUNT, "a name for each way");
 
 const struct setting *setting_find(struct bytes path)
 {
@@ -229,6 +231,7 @@ static bool set_text(const struct setting *setting, struct config *config, struc
 _Static_assert(sizeof(enum log_level) == sizeof(unsigned), "choices are unsigned");
 _Static_assert(sizeof(enum config_store) == sizeof(unsigned), "choices are unsigned");
 _Static_assert(sizeof(enum config_id_scope) == sizeof(unsigned), "choices are unsigned");
+_Static_assert(sizeof(enum config_unknown) == sizeof(unsigned), "choices are unsigned");
 
 static const char *const *choices(enum setting_kind kind, unsigned *count_out)
 {
@@ -242,6 +245,9 @@ static const char *const *choices(enum setting_kind kind, unsigned *count_out)
     case SETTING_SCOPE:
         *count_out = CONFIG_IDS_COUNT;
         return id_scope_names;
+    case SETTING_UNKNOWN:
+        *count_out = CONFIG_UNKNOWN_COUNT;
+        return unknown_names;
     default:
         unreachable_state(kind);
     }
@@ -281,6 +287,7 @@ bool setting_set(const struct setting *setting, struct config *config, struct by
     case SETTING_LEVEL:
     case SETTING_STORE:
     case SETTING_SCOPE:
+    case SETTING_UNKNOWN:
         return set_choice(setting, config, text, error_out);
     case SETTING_KEYS:
     case SETTING_TYPES:
@@ -369,6 +376,7 @@ void setting_show(const struct setting *setting, const struct config *config, st
     case SETTING_LEVEL:
     case SETTING_STORE:
     case SETTING_SCOPE:
+    case SETTING_UNKNOWN:
         buf_add(buf, bytes_str(choices(setting->kind, &count)[*(const unsigned *)field]));
         break;
     case SETTING_KEYS:

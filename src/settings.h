@@ -20,6 +20,7 @@ enum setting_kind {
     SETTING_LEVEL,
     SETTING_STORE,
     SETTING_SCOPE,
+    SETTING_UNKNOWN,
     SETTING_KEYS,
     SETTING_TYPES,
 };

@@ -116,15 +116,12 @@ static void run_tenants(struct call *call)
 
 enum request_verdict admin_tenants(struct call *call)
 {
-    enum request_verdict verdict;
-    struct params params;
     struct field_value values[FIELDS];
     struct sentence why;
     struct bytes cursor;
     struct arena *arena = &call->exchange->arena;
-    if (!call_params(call, &params, &verdict)) return verdict;
-    enum err e = fields_from_params(&params, tenants_fields, FIELDS, values, &why);
-    if (e == ERR_OK) e = params_cursor(&params, arena, &cursor, &why);
+    enum err e = fields_from_params(&call->params, tenants_fields, FIELDS, values, &why);
+    if (e == ERR_OK) e = params_cursor(&call->params, arena, &cursor, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
     if (cursor.data && !name_valid(cursor))
         return call_refuse(call, ERR_INVALID, "after is not a cursor of this listing.");

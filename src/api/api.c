@@ -125,6 +125,9 @@ static enum request_verdict api_request(void *context, struct exchange *exchange
 {
     (void)context;
     struct call *call = call_of(exchange);
+    enum request_verdict verdict;
+    bool asks = exchange->request.query.size && !(call->route->flags & ROUTE_ANY_QUERY);
+    if (asks && !call_params(call, &verdict)) return verdict;
     return call->route->handle(call);
 }
 

@@ -50,6 +50,24 @@ static uint64_t op_check(const struct op *op, int64_t expires_ms)
     return hash_checksum(bytes_of(parts, sizeof parts));
 }
 
+/* Picks the fields of an op and says of which kind it is. An unknown name is told before whatever
+ * else is wrong: it may be why. */
+static enum err pick_op(struct call *call, const struct json_value *object,
+                        struct json_value *values, struct field_value *kind_out,
+                        struct sentence *why)
+{
+    struct sentence unknown_why;
+    struct known known = {.names = op_names, .count = OP_FIELDS};
+    size_t others = json_pick(object, op_names, OP_FIELDS, values);
+    enum err e = field_from_json(&values[OP], &op_field, kind_out, why);
+    bool strays =
+        e == ERR_OK && change_strays(op_kinds[kind_out->integer], values, &known.elsewhere);
+    if (!others && !strays) return e;
+    enum err unknown = call_unknown(call, object, &known, &unknown_why);
+    if (unknown != ERR_OK) *why = unknown_why;
+    return unknown != ERR_OK ? unknown : e;
+}
+
 static enum err read_op(struct call *call, const struct json_value *object, struct op *op,
                         struct sentence *why)
 {
@@ -61,8 +79,7 @@ static enum err read_op(struct call *call, const struct json_value *object, stru
         snprintf(why->text, sizeof why->text, "An operation must be a JSON object.");
         return ERR_INVALID;
     }
-    json_pick(object, op_names, OP_FIELDS, values);
-    enum err e = field_from_json(&values[OP], &op_field, &kind, why);
+    enum err e = pick_op(call, object, values, &kind, why);
     if (e == ERR_OK) e = field_from_json(&values[NAME], &name_field, &name, why);
     if (e == ERR_OK) e = field_from_json(&values[KEY], &key_field, &key, why);
     if (e == ERR_OK) e = change_fill(call, op_kinds[kind.integer], name.text, values, op, why);
@@ -211,7 +228,10 @@ static enum request_verdict read_json(struct reading *reading, bool *fits_out, b
     if (!json_parse(call_loop(call)->parser, call->exchange->request.body, &body) ||
         body.type != JSON_OBJECT)
         return call_refuse(call, ERR_INVALID, "The body must be one JSON object.");
-    json_pick(&body, names, 2, values);
+    if (json_pick(&body, names, 2, values)) {
+        enum err e = call_unknown(call, &body, &(struct known){names, 2, 0, false}, &why);
+        if (e != ERR_OK) return call_refuse(call, e, why.text);
+    }
     if (values[0].type != JSON_ARRAY)
         return call_refuse(call, ERR_INVALID, "ops must be an array of operations.");
     if (field_from_json(&values[1], &atomic_field, &atomic, &why) != ERR_OK)
@@ -246,11 +266,9 @@ bool batch_options(struct call *call, enum request_verdict *verdict_out)
 {
     static const char *const choices[] = {"all", "errors", NULL};
     static const struct field results_field = {BYTES("results"), FIELD_CHOICE, .choices = choices};
-    struct params params;
     struct field_value results;
     struct sentence why;
-    if (!call_params(call, &params, verdict_out)) return false;
-    if (fields_from_params(&params, &results_field, 1, &results, &why) != ERR_OK) {
+    if (fields_from_params(&call->params, &results_field, 1, &results, &why) != ERR_OK) {
         *verdict_out = call_refuse(call, ERR_INVALID, why.text);
         return false;
     }

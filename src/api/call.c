@@ -1,7 +1,10 @@
 /* call.c -- what every endpoint needs: refusing, reading its input, sending itself on. */
 #include "api/call.h"
 
+#include <stdio.h>
+
 #include "base/metrics.h"
+#include "config.h"
 #include "core/bucket.h"
 #include "core/name.h"
 
@@ -23,14 +26,53 @@ bool call_name(struct call *call, enum request_verdict *verdict_out)
     return false;
 }
 
-bool call_params(struct call *call, struct params *params_out, enum request_verdict *verdict_out)
+enum err call_warn(struct call *call, const struct sentence *why)
+{
+    metric_add(METRIC_UNKNOWN_FIELDS, 1);
+    if (call->api->config.config->api_unknown_fields == CONFIG_UNKNOWN_REFUSE)
+        return ERR_UNKNOWN_FIELD;
+    if (!call->warned) exchange_header(call->exchange, "Tally-Warning", bytes_str(why->text));
+    call->warned = true;
+    return ERR_OK;
+}
+
+enum err call_unknown(struct call *call, const struct json_value *object, const struct known *known,
+                      struct sentence *why)
+{
+    return unknown_field(object, known, why) ? call_warn(call, why) : ERR_OK;
+}
+
+bool call_params(struct call *call, enum request_verdict *verdict_out)
 {
     struct sentence why;
-    enum err e =
-        params_parse(call->exchange->request.query, &call->exchange->arena, params_out, &why);
+    struct params *params = &call->params;
+    enum err e = params_parse(call->exchange->request.query, &call->exchange->arena, params, &why);
+    if (e == ERR_OK && unknown_param(params, known_params(route_index(call->route)), &why))
+        e = call_warn(call, &why);
     if (e == ERR_OK) return true;
     *verdict_out = call_refuse(call, e, why.text);
     return false;
+}
+
+enum err call_fields(struct call *call, const struct field *fields, unsigned count,
+                     struct field_value *values_out, struct sentence *why)
+{
+    struct json_value body;
+    struct json_value values[FIELDS_MAX] = {0};
+    struct bytes names[FIELDS_MAX];
+    struct bytes text = call->exchange->request.body;
+    must(count >= 1 && count <= FIELDS_MAX);
+    snprintf(why->text, sizeof why->text, "The body must be one JSON object.");
+    for (unsigned i = 0; i < count; i++)
+        names[i] = fields[i].name;
+    if (text.size) {
+        if (!json_parse(call_loop(call)->parser, text, &body)) return ERR_INVALID;
+        if (body.type != JSON_OBJECT) return ERR_INVALID;
+    }
+    enum err e = ERR_OK;
+    if (text.size && json_pick(&body, names, count, values))
+        e = call_unknown(call, &body, &(struct known){names, count, 0, false}, why);
+    return e == ERR_OK ? fields_from_picked(values, fields, count, values_out, why) : e;
 }
 
 const struct rules *call_rules(struct call *call)

@@ -13,6 +13,7 @@
 #include "api/route.h"
 #include "api/shares.h"
 #include "api/streams.h"
+#include "api/unknown.h"
 
 struct loop_state; /* what belongs to one loop thread */
 
@@ -52,6 +53,8 @@ struct call {
     uint64_t auth_generation; /* under which it was judged */
     struct arena_mark mark;   /* of the exchange's arena, after `head` */
     struct rules *rules;      /* see call_rules */
+    struct params params;     /* of the query; every one is known to the route */
+    bool warned;              /* Tally-Warning is among the reply's headers */
 
     struct job job;
     struct op op;                      /* of a single change */
@@ -82,8 +85,19 @@ enum request_verdict call_refuse(struct call *call, enum err e, const char *sent
 /* The name in the path, or false after refusing. */
 bool call_name(struct call *call, enum request_verdict *verdict_out);
 
-/* The query's parameters, or false after refusing. */
-bool call_params(struct call *call, struct params *params_out, enum request_verdict *verdict_out);
+/* Fills `params` from the query, or false after refusing what is malformed or unknown. */
+bool call_params(struct call *call, enum request_verdict *verdict_out);
+
+/* For an object in which picking the known fields left others over: ERR_OK, if these are such as
+ * are ignored or the config lets them pass with a warning, or ERR_UNKNOWN_FIELD. */
+MUST_USE enum err call_unknown(struct call *call, const struct json_value *object,
+                               const struct known *known, struct sentence *why);
+/* The same once `why` is known. */
+MUST_USE enum err call_warn(struct call *call, const struct sentence *why);
+
+/* The body's fields, all of which may be absent, and then the body too. */
+MUST_USE enum err call_fields(struct call *call, const struct field *fields, unsigned count,
+                              struct field_value *values_out, struct sentence *why);
 
 /* The rules in force when the call first asked, held until it ends. */
 const struct rules *call_rules(struct call *call);

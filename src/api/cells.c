@@ -5,11 +5,13 @@
  * it notes keys, and their cells are read afterwards. Only rows of sets that the counter keeps
  * now, of its generation, and with a cell of the asked kind are shown. A cursor holds what the
  * order goes by, so it stays good across restarts, changes and rebuilds. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/call.h"
 #include "api/dims.h"
 #include "api/endpoints.h"
+#include "api/granularities.h"
 #include "api/present.h"
 #include "api/top.h"
 #include "core/bucket.h"
@@ -289,15 +291,20 @@ static bool read_cursor(struct cells_plan *plan, struct bytes cursor)
 }
 
 /* Which cell of each row is shown. */
-static enum err read_bucket(struct cells_plan *plan, const struct field_value *values)
+static enum err read_bucket(struct cells_plan *plan, const struct field_value *values,
+                            struct sentence *why)
 {
     const struct definition *definition = plan->definition;
+    int32_t duration = (int32_t)values[DURATION].integer;
     plan->duration = present_duration(definition);
-    if (definition->mode == MODE_WINDOWED) return ERR_OK;
-    if (values[DURATION].present)
-        plan->duration = (int32_t)values[DURATION].integer;
-    else if (!present_kept(definition, plan->duration))
+    if (!values[DURATION].present && !present_kept(definition, plan->duration)) {
+        snprintf(why->text, sizeof why->text,
+                 "durationSeconds is required: the counter has no granularity 0.");
         return ERR_INVALID;
+    }
+    if (!granularities_allow(definition, duration, why)) return ERR_GRANULARITY;
+    if (definition->mode == MODE_WINDOWED) return ERR_OK;
+    plan->duration = duration;
     int64_t time_ms = values[TIMESTAMP].present ? values[TIMESTAMP].integer : plan->now_ms;
     plan->bucket = bucket_start(time_ms, plan->duration);
     return ERR_OK;
@@ -316,32 +323,39 @@ static struct cells_plan *new_plan(struct call *call, const struct definition *d
     return plan;
 }
 
+static enum request_verdict refuse_bucket(struct call *call, const struct definition *definition,
+                                          enum err e, const struct sentence *why)
+{
+    struct granularities kept = granularities_of_rules(definition);
+    enum request_verdict verdict = call_refuse(call, e, why->text);
+    if (e == ERR_GRANULARITY) granularities_add(&call->exchange->reply.body, &kept);
+    return verdict;
+}
+
 /* A counter that no rules define has no dimension sets to list: 404. */
 enum request_verdict cells_page(struct call *call)
 {
     enum request_verdict verdict;
-    struct params params;
     struct field_value values[FIELDS];
     struct sentence why;
     struct bytes cursor;
     struct arena *arena = &call->exchange->arena;
-    if (!call_name(call, &verdict) || !call_params(call, &params, &verdict)) return verdict;
-    enum err e = fields_from_params(&params, cells_fields, FIELDS, values, &why);
-    if (e == ERR_OK) e = params_cursor(&params, arena, &cursor, &why);
+    if (!call_name(call, &verdict)) return verdict;
+    enum err e = fields_from_params(&call->params, cells_fields, FIELDS, values, &why);
+    if (e == ERR_OK) e = params_cursor(&call->params, arena, &cursor, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
     const struct definition *definition = call_definition(call, call->name);
     if (!definition) return call_refuse(call, ERR_NOT_FOUND, NULL);
 
     struct cells_plan *plan = new_plan(call, definition);
-    plan->filter = dims_from_params(&params, arena);
+    plan->filter = dims_from_params(&call->params, arena);
     plan->limit = values[LIMIT].integer;
     plan->sorted = values[SORT].integer == 1;
     plan->descending = values[ORDER].integer == 0;
     if (!read_cursor(plan, cursor))
         return call_refuse(call, ERR_INVALID, "after is not a cursor of this listing.");
-    if (read_bucket(plan, values) != ERR_OK)
-        return call_refuse(call, ERR_INVALID,
-                           "durationSeconds is required: the counter has no granularity 0.");
+    e = read_bucket(plan, values, &why);
+    if (e != ERR_OK) return refuse_bucket(call, definition, e, &why);
     call->plan = plan;
     return call_read(call, run_cells);
 }

@@ -1,4 +1,6 @@
 /* change.c -- increment, decrement, set and delete: one operation, one reply. */
+#include <stdio.h>
+
 #include "api/call.h"
 #include "api/change.h"
 #include "api/endpoints.h"
@@ -9,7 +11,7 @@
 enum { DURATION, TIMESTAMP, EXPIRES, AMOUNT, TARGET, CAP, FIELDS };
 
 /* The same names in a single request's body and in each op of a batch. Which of the last three
- * apply depends on the operation; the others are fields nobody knows and are ignored. */
+ * apply depends on the operation; so does whether an expiry means anything. */
 static const struct field change_fields[FIELDS] = {
     [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
     [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = true},
@@ -22,6 +24,23 @@ static const struct field change_fields[FIELDS] = {
 static const struct bytes change_names[] = {CHANGE_FIELD_NAMES};
 _Static_assert(FIELDS == CHANGE_FIELD_COUNT && ARRAY_COUNT(change_names) == FIELDS,
                "the names are in the order of the enum");
+
+/* Of the fields above, those that are another kind's; a decrement may name an expiry, and ignores
+ * it. */
+static const uint32_t elsewhere[] = {
+    [OP_INCREMENT] = 1u << TARGET,
+    [OP_DECREMENT] = 1u << TARGET | 1u << CAP,
+    [OP_SET] = 1u << AMOUNT | 1u << CAP,
+};
+
+bool change_strays(enum op_kind kind, const struct json_value *values, uint32_t *elsewhere_out)
+{
+    uint32_t there = 0;
+    for (unsigned i = AMOUNT; i < FIELDS; i++)
+        there |= (uint32_t)(values[i].type > JSON_NULL) << i;
+    *elsewhere_out = elsewhere[kind];
+    return (there & elsewhere[kind]) != 0;
+}
 
 static enum err read_fields(enum op_kind kind, const struct json_value *values, struct op *op,
                             int64_t *time_out, struct sentence *why)
@@ -111,14 +130,22 @@ static enum request_verdict send_one(struct call *call, enum lane lane,
     return call_change(call, finish);
 }
 
-static bool pick_values(struct call *call, struct json_value *values)
+/* All that a body of plain known fields costs is one look at it. */
+static enum err pick_values(struct call *call, enum op_kind kind, struct json_value *values,
+                            struct sentence *why)
 {
     struct json_value body;
+    struct known known = {.names = change_names, .count = FIELDS};
     struct bytes text = call->exchange->request.body;
-    if (json_flat_pick(text, change_names, FIELDS, values)) return true;
-    if (!json_parse(call_loop(call)->parser, text, &body)) return false;
-    json_pick(&body, change_names, FIELDS, values);
-    return body.type == JSON_OBJECT;
+    if (json_flat_pick(text, change_names, FIELDS, values) &&
+        !change_strays(kind, values, &known.elsewhere))
+        return ERR_OK;
+    snprintf(why->text, sizeof why->text, "The body must be one JSON object.");
+    if (!json_parse(call_loop(call)->parser, text, &body)) return ERR_INVALID;
+    if (body.type != JSON_OBJECT) return ERR_INVALID;
+    size_t others = json_pick(&body, change_names, FIELDS, values);
+    if (change_strays(kind, values, &known.elsewhere)) others++;
+    return others ? call_unknown(call, &body, &known, why) : ERR_OK;
 }
 
 enum request_verdict change_one(struct call *call)
@@ -127,10 +154,10 @@ enum request_verdict change_one(struct call *call)
     struct json_value values[FIELDS];
     struct sentence why;
     int change = call->route->detail;
+    enum op_kind kind = changes[change].kind;
     if (!call_name(call, &verdict)) return verdict;
-    if (!pick_values(call, values))
-        return call_refuse(call, ERR_INVALID, "The body must be one JSON object.");
-    enum err e = change_fill(call, changes[change].kind, call->name, values, &call->op, &why);
+    enum err e = pick_values(call, kind, values, &why);
+    if (e == ERR_OK) e = change_fill(call, kind, call->name, values, &call->op, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
     return send_one(call, changes[change].lane, finish_one);
 }

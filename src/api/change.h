@@ -17,6 +17,10 @@ struct call;
 MUST_USE enum err change_fill(struct call *call, enum op_kind kind, struct bytes name,
                               const struct json_value *values, struct op *op, struct sentence *why);
 
+/* Whether a field that only another kind of operation has is among the values; `elsewhere_out` says
+ * which these are, as in struct known. */
+bool change_strays(enum op_kind kind, const struct json_value *values, uint32_t *elsewhere_out);
+
 /* Counts a decided op in the metrics. */
 void change_count(const struct op *op);
 

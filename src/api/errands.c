@@ -54,7 +54,7 @@ static void run_ask(struct call *call)
     buf_release(&why);
 }
 
-/* The body may be left out where nothing has to be said. */
+/* Only an export asks for ids. */
 static enum err read_ask(struct call *call, struct api_errand_ask *ask, struct sentence *why)
 {
     enum { NAME, IDS, FIELDS };
@@ -63,15 +63,10 @@ static enum err read_ask(struct call *call, struct api_errand_ask *ask, struct s
         [IDS] = {BYTES("ids"), FIELD_BOOL, .required = false},
     };
     struct field_value values[FIELDS];
-    struct json_value body;
-    struct bytes text = call->exchange->request.body;
     fields[NAME].required = ask->kind == API_IMPORT;
-    if (text.size == 0) text = BYTES("{}");
-    snprintf(why->text, sizeof why->text, "The body must be one JSON object.");
-    if (call->exchange->request.body.size == 0 && ask->kind != API_IMPORT) return ERR_OK;
-    if (!json_parse(call_loop(call)->parser, text, &body) || body.type != JSON_OBJECT)
-        return ERR_INVALID;
-    enum err e = fields_from_json(&body, fields, FIELDS, values, why);
+    unsigned count = ask->kind == API_EXPORT ? FIELDS : NAME + 1;
+    values[IDS] = (struct field_value){0};
+    enum err e = call_fields(call, fields, count, values, why);
     if (e != ERR_OK) return e;
     ask->name = arena_copy(&call->exchange->arena, values[NAME].text);
     ask->ids = values[IDS].integer != 0;
@@ -110,15 +105,12 @@ static void run_list(struct call *call)
 enum request_verdict errands_list(struct call *call)
 {
     static const struct field limit_field = {FIELD_PAGE_LIMIT};
-    enum request_verdict verdict;
-    struct params params;
     struct field_value limit;
     struct sentence why;
     struct arena *arena = &call->exchange->arena;
     struct api_errand_page *page = arena_zalloc(arena, sizeof *page);
-    if (!call_params(call, &params, &verdict)) return verdict;
-    enum err e = fields_from_params(&params, &limit_field, 1, &limit, &why);
-    if (e == ERR_OK) e = params_cursor(&params, arena, &page->after, &why);
+    enum err e = fields_from_params(&call->params, &limit_field, 1, &limit, &why);
+    if (e == ERR_OK) e = params_cursor(&call->params, arena, &page->after, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
     page->kind = kind_of(call);
     page->limit = (uint64_t)limit.integer;

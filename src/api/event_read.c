@@ -6,6 +6,7 @@
 
 #include <openssl/rand.h>
 
+#include "api/call.h"
 #include "api/event_headers.h"
 #include "base/uuid.h"
 
@@ -95,7 +96,11 @@ static enum err read_plain(struct event_reader *reader, const struct json_value 
     static const struct bytes names[COUNT] = {BYTES("eventId"), BYTES("type"), BYTES("occurredAt"),
                                               BYTES("dimensions"), BYTES("payload")};
     struct json_value values[COUNT];
-    json_pick(object, names, COUNT, values);
+    static const struct known known = {.names = names, .count = COUNT};
+    if (json_pick(object, names, COUNT, values) && unknown_field(object, &known, why)) {
+        enum err e = reader->call ? call_warn(reader->call, why) : ERR_UNKNOWN_FIELD;
+        if (e != ERR_OK) return e;
+    }
     parts->type = values[TYPE];
     parts->time = values[TIME];
     parts->dimensions = values[DIMENSIONS];

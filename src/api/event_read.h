@@ -6,6 +6,8 @@
  * occurred, `data` the payload; `data.dimensions`, if that is an object, or else the extension
  * attributes are the dimensions.
  *
+ * A plain event has no other fields than these; a CloudEvent has what attributes it likes.
+ *
  * What is read is copied: nothing of an event points into the parser or the request. */
 #ifndef TALLY_API_EVENT_READ_H
 #define TALLY_API_EVENT_READ_H
@@ -24,6 +26,8 @@ struct event_reader {
     struct json_parser *parser; /* the one that parsed it */
     struct arena *arena;        /* of what is read */
     struct buf scratch;         /* the reader's own */
+    struct call *call;          /* whose reply may carry a warning of unknown fields; NULL: they are
+                                   refused */
 };
 
 void event_reader_init(struct event_reader *reader, enum event_form form,
@@ -31,8 +35,8 @@ void event_reader_init(struct event_reader *reader, enum event_form form,
 void event_reader_release(struct event_reader *reader);
 
 /* Fills everything of an event up to and with `check`; `payload_out` is good until the parser's
- * next parse. Otherwise `why` says what is wrong: ERR_EVENT_ID, ERR_EVENT_SIZE, or ERR_INVALID for
- * everything else. */
+ * next parse. Otherwise `why` says what is wrong: ERR_EVENT_ID, ERR_EVENT_SIZE, ERR_UNKNOWN_FIELD,
+ * or ERR_INVALID for everything else. */
 MUST_USE enum err event_read(struct event_reader *reader, const struct json_value *object,
                              struct event *event_out, struct json_value *payload_out,
                              struct sentence *why);

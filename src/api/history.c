@@ -189,13 +189,11 @@ static bool read_page(struct call *call, struct bytes filter, struct history_pla
         [TO] = {BYTES("to"), FIELD_TIME, .fallback = INT64_MAX},
         [FILTER] = {filter, FIELD_TEXT, .min = 1, .max = EVENT_ID_SIZE_MAX},
     };
-    struct params params;
     struct field_value values[PAGE_FIELDS];
     struct sentence why;
     struct bytes cursor;
-    if (!call_params(call, &params, verdict_out)) return false;
-    enum err e = fields_from_params(&params, fields, PAGE_FIELDS, values, &why);
-    if (e == ERR_OK) e = params_cursor(&params, &call->exchange->arena, &cursor, &why);
+    enum err e = fields_from_params(&call->params, fields, PAGE_FIELDS, values, &why);
+    if (e == ERR_OK) e = params_cursor(&call->params, &call->exchange->arena, &cursor, &why);
     if (e != ERR_OK) {
         *verdict_out = call_refuse(call, e, why.text);
         return false;

@@ -35,7 +35,6 @@ static void run_rebuild(struct call *call)
     buf_release(&why);
 }
 
-/* The body may be left out. */
 static enum err read_options(struct call *call, struct api_rebuild *wish, struct sentence *why)
 {
     enum { FORCE, FROM, FIELDS };
@@ -44,13 +43,7 @@ static enum err read_options(struct call *call, struct api_rebuild *wish, struct
         [FROM] = {BYTES("from"), FIELD_NAME, .required = false},
     };
     struct field_value values[FIELDS];
-    struct json_value body;
-    struct bytes text = call->exchange->request.body;
-    if (text.size == 0) return ERR_OK;
-    snprintf(why->text, sizeof why->text, "The body must be one JSON object.");
-    if (!json_parse(call_loop(call)->parser, text, &body) || body.type != JSON_OBJECT)
-        return ERR_INVALID;
-    enum err e = fields_from_json(&body, fields, FIELDS, values, why);
+    enum err e = call_fields(call, fields, FIELDS, values, why);
     if (e != ERR_OK) return e;
     if (values[FROM].present) wish->from = arena_copy(&call->exchange->arena, values[FROM].text);
     wish->force = values[FORCE].integer != 0;

@@ -87,6 +87,8 @@ static bool route_fails(const struct route *route, enum err e)
     case ERR_FORBIDDEN:
     case ERR_BUSY:
         return has_token;
+    case ERR_UNKNOWN_FIELD:
+        return !(route->flags & ROUTE_ANY_QUERY);
     case ERR_NOT_FOUND:
         return strstr(route->path, "{tenant}") != NULL;
     default:

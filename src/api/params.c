@@ -69,8 +69,6 @@ static bool json_read(const struct json_value *value, const struct field *field,
                       struct field_value *out)
 {
     switch (value->type) {
-    case JSON_STRING:
-        return field->type != FIELD_BOOL && text_read(value->string, field, out);
     case JSON_INT:
         out->integer = value->integer;
         if (field->type == FIELD_TIME) return time_from_epoch(value->integer, &out->integer);
@@ -104,6 +102,27 @@ static void choices_say(const char *const *choices, struct sentence *why)
     if (choices[1]) sentence_add(why, "one of ");
     for (size_t i = 0; choices[i]; i++)
         sentence_add(why, "%s%s", choices[i], choices[i + 1] ? ", " : ".");
+}
+
+/* 1739548800.5 or 1.7e12: other languages' clocks give such epochs. */
+static bool is_fraction(struct bytes text)
+{
+    size_t digits = text.size && text.data[0] == '-';
+    size_t i = digits;
+    while (i < text.size && text.data[i] >= '0' && text.data[i] <= '9')
+        i++;
+    if (i == digits || i == text.size) return false;
+    return text.data[i] == '.' || text.data[i] == 'e' || text.data[i] == 'E';
+}
+
+static enum err complain_fraction(const struct field *field, struct sentence *why)
+{
+    say(why, "");
+    sentence_add(why,
+                 "%.*s must be a whole epoch number, without fraction or exponent: send "
+                 "milliseconds (1739548800500) or ISO 8601.",
+                 (int)field->name.size, field->name.data);
+    return ERR_INVALID;
 }
 
 /* Says what the field should have been. */
@@ -151,7 +170,9 @@ enum err field_from_text(struct bytes text, const struct field *field,
 {
     if (!text.data) return absent(field, value_out, why);
     *value_out = (struct field_value){.present = true};
-    return text_read(text, field, value_out) ? ERR_OK : complain(field, why);
+    if (text_read(text, field, value_out)) return ERR_OK;
+    bool fraction = field->type == FIELD_TIME && is_fraction(text);
+    return fraction ? complain_fraction(field, why) : complain(field, why);
 }
 
 enum err field_from_json(const struct json_value *value, const struct field *field,
@@ -160,21 +181,16 @@ enum err field_from_json(const struct json_value *value, const struct field *fie
     if (value->type == JSON_ABSENT || value->type == JSON_NULL)
         return absent(field, value_out, why);
     *value_out = (struct field_value){.present = true};
-    return json_read(value, field, value_out) ? ERR_OK : complain(field, why);
+    if (value->type == JSON_STRING && field->type != FIELD_BOOL)
+        return field_from_text(value->string, field, value_out, why);
+    if (json_read(value, field, value_out)) return ERR_OK;
+    bool fraction = field->type == FIELD_TIME && value->type == JSON_NUMBER;
+    return fraction ? complain_fraction(field, why) : complain(field, why);
 }
 
-enum err fields_from_json(const struct json_value *object, const struct field *fields,
-                          unsigned count, struct field_value *values_out, struct sentence *why)
+enum err fields_from_picked(const struct json_value *picked, const struct field *fields,
+                            unsigned count, struct field_value *values_out, struct sentence *why)
 {
-    must(count >= 1 && count <= FIELDS_MAX);
-    if (object->type != JSON_OBJECT) return say(why, "A JSON object is expected.");
-
-    struct bytes names[FIELDS_MAX];
-    struct json_value picked[FIELDS_MAX];
-    for (unsigned i = 0; i < count; i++)
-        names[i] = fields[i].name;
-    json_pick(object, names, count, picked);
-
     enum err e = ERR_OK;
     for (unsigned i = 0; i < count && !e; i++)
         e = field_from_json(&picked[i], &fields[i], &values_out[i], why);

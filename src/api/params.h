@@ -12,11 +12,12 @@
  *     };
  *     struct field_value values[CHANGE_FIELDS];
  *     struct sentence why;
- *     enum err e = fields_from_json(&object, change_fields, CHANGE_FIELDS, values, &why);
+ *     enum err e = fields_from_params(&params, change_fields, CHANGE_FIELDS, values, &why);
  *     if (e) return exchange_error(exchange, e, why.text);
  *     op->amount = values[AMOUNT].integer;
  *
- * All errors are ERR_INVALID. Sentences contain nothing of what the caller sent. */
+ * All errors are ERR_INVALID. Sentences contain nothing of what the caller sent, but for
+ * unknown.h's. */
 #ifndef TALLY_API_PARAMS_H
 #define TALLY_API_PARAMS_H
 
@@ -68,11 +69,11 @@ struct field_value {
 struct params;
 
 /* Each reads `count` fields, in the table's order; the first that is missing or wrong decides the
- * sentence. Fields and parameters that no table names are ignored. `values_out` is to be used only
- * after ERR_OK. In an object a null is an absent field. */
-MUST_USE enum err fields_from_json(const struct json_value *object, const struct field *fields,
-                                   unsigned count, struct field_value *values_out,
-                                   struct sentence *why);
+ * sentence. `picked` is what json_pick made of the fields' names; a null is an absent field. Names
+ * that no table has are unknown.h's. `values_out` is to be used only after ERR_OK. */
+MUST_USE enum err fields_from_picked(const struct json_value *picked, const struct field *fields,
+                                     unsigned count, struct field_value *values_out,
+                                     struct sentence *why);
 MUST_USE enum err fields_from_params(const struct params *params, const struct field *fields,
                                      unsigned count, struct field_value *values_out,
                                      struct sentence *why);

@@ -24,15 +24,28 @@ struct query_plan {
 enum { NAME, DIMENSIONS, ADDRESS_FIELDS };
 static const struct bytes address_names[ADDRESS_FIELDS] = {BYTES("name"), BYTES("dimensions")};
 
+/* Everything that a read of this kind may say: the address first, then read_fields. */
+static enum err pick_read(struct call *call, const struct json_value *read, enum read_kind kind,
+                          struct json_value *values, struct sentence *why)
+{
+    struct bytes names[ADDRESS_FIELDS + FIELDS_MAX];
+    unsigned count;
+    const struct field *fields = read_fields_known(kind, &count);
+    memcpy(names, address_names, sizeof address_names);
+    for (unsigned i = 0; i < count; i++)
+        names[ADDRESS_FIELDS + i] = fields[i].name;
+    struct known known = {.names = names, .count = ADDRESS_FIELDS + count};
+    bool others = json_pick(read, names, known.count, values) > 0;
+    return others ? call_unknown(call, read, &known, why) : ERR_OK;
+}
+
 /* Which counter, and which of its dimension sets. */
-static enum err read_address(struct call *call, const struct json_value *read,
+static enum err read_address(struct call *call, const struct json_value *values,
                              struct read_plan *plan, struct sentence *why)
 {
     static const struct field name_field = {BYTES("name"), FIELD_NAME, .required = true};
-    struct json_value values[ADDRESS_FIELDS];
     struct field_value name;
     struct dims dims;
-    json_pick(read, address_names, ADDRESS_FIELDS, values);
     enum err e = field_from_json(&values[NAME], &name_field, &name, why);
     if (e == ERR_OK) e = dims_from_json(&values[DIMENSIONS], &call->exchange->arena, &dims, why);
     if (e != ERR_OK) return e;
@@ -44,12 +57,14 @@ static enum err read_address(struct call *call, const struct json_value *read,
 static enum err read_one(struct call *call, const struct json_value *read, struct read_plan *plan,
                          struct sentence *why)
 {
+    struct json_value picked[ADDRESS_FIELDS + FIELDS_MAX];
     struct field_value values[FIELDS_MAX];
     unsigned count;
-    enum err e = read_address(call, read, plan, why);
+    enum err e = pick_read(call, read, plan->kind, picked, why);
+    if (e == ERR_OK) e = read_address(call, picked, plan, why);
     if (e != ERR_OK) return e;
     const struct field *fields = read_fields(plan, &count);
-    e = fields_from_json(read, fields, count, values, why);
+    e = fields_from_picked(picked + ADDRESS_FIELDS, fields, count, values, why);
     if (e == ERR_OK) e = read_plan_fill(plan, values, why);
     return e;
 }
@@ -60,7 +75,11 @@ static enum err read_query(struct call *call, const struct json_value *object,
     struct json_value values[ARRAY_COUNT(kind_names)];
     unsigned found = 0;
     unsigned kind = 0;
-    json_pick(object, kind_names, ARRAY_COUNT(kind_names), values);
+    static const struct known known = {.names = kind_names, .count = ARRAY_COUNT(kind_names)};
+    if (json_pick(object, kind_names, ARRAY_COUNT(kind_names), values)) {
+        enum err e = call_unknown(call, object, &known, why);
+        if (e != ERR_OK) return e;
+    }
     for (unsigned i = 0; i < ARRAY_COUNT(kind_names); i++) {
         if (values[i].type == JSON_ABSENT || values[i].type == JSON_NULL) continue;
         kind = i;
@@ -75,14 +94,16 @@ static enum err read_query(struct call *call, const struct json_value *object,
     return read_one(call, &values[kind], plan, why);
 }
 
-static void add_failure(struct buf *body, enum err e, const char *sentence)
+static void add_failure(struct buf *body, const struct query *query, enum err e,
+                        const char *sentence)
 {
     buf_addf(body, "{\"status\":%d,\"error\":", err_status(e));
     buf_add_json(body, bytes_str(sentence ? sentence : err_sentence(e)));
     buf_addf(body, ",\"code\":\"%s\"}", err_code(e));
+    read_show_kept(&query->plan, e, sentence, body);
 }
 
-static void add_answer(struct store *store, struct buf *body, const struct query *query)
+static void add_answer(struct store *store, struct buf *body, struct query *query)
 {
     size_t start = body->size;
     const char *why = query->why;
@@ -96,7 +117,7 @@ static void add_answer(struct store *store, struct buf *body, const struct query
         return;
     }
     body->size = start;
-    add_failure(body, e, why);
+    add_failure(body, query, e, why);
 }
 
 static void run_query(struct call *call)
@@ -105,7 +126,7 @@ static void run_query(struct call *call)
     struct reply *reply = &call->exchange->reply;
     reply->status = 200;
     buf_add(&reply->body, BYTES("{\"results\":["));
-    for (const struct query *query = plan->first; query; query = query->next) {
+    for (struct query *query = plan->first; query; query = query->next) {
         if (query != plan->first) buf_add_char(&reply->body, ',');
         add_answer(call->api->config.store, &reply->body, query);
     }
@@ -131,10 +152,14 @@ enum request_verdict query_post(struct call *call)
     struct json_value body;
     struct json_value list;
     struct json_iter iter;
+    struct sentence why;
     if (!json_parse(call_loop(call)->parser, call->exchange->request.body, &body) ||
         body.type != JSON_OBJECT)
         return call_refuse(call, ERR_INVALID, "The body must be one JSON object.");
-    json_pick(&body, &name, 1, &list);
+    if (json_pick(&body, &name, 1, &list)) {
+        enum err e = call_unknown(call, &body, &(struct known){&name, 1, 0, false}, &why);
+        if (e != ERR_OK) return call_refuse(call, e, why.text);
+    }
     if (list.type != JSON_ARRAY) return call_refuse(call, ERR_INVALID, "queries must be an array.");
     struct query_plan *plan = arena_zalloc(arena, sizeof *plan);
     plan->end = &plan->first;

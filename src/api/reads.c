@@ -20,7 +20,7 @@ static const struct field get_fields[GET_FIELDS] = {
     [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = true},
 };
 
-/* Of rule counters that have no buckets. */
+/* Of rule counters that have no buckets: the same names in the same places. */
 static const struct field now_fields[GET_FIELDS] = {
     [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .max = INT32_MAX},
     [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = false},
@@ -41,12 +41,16 @@ static bool has_buckets(const struct read_plan *plan)
     return !plan->definition || plan->definition->mode == MODE_SERIES;
 }
 
+const struct field *read_fields_known(enum read_kind kind, unsigned *count_out)
+{
+    *count_out = kind == READ_GET ? GET_FIELDS : kind == READ_SUM ? SUM_FIELDS : SERIES_FIELDS;
+    return kind == READ_GET ? get_fields : range_fields;
+}
+
 const struct field *read_fields(const struct read_plan *plan, unsigned *count_out)
 {
-    enum read_kind kind = plan->kind;
-    *count_out = kind == READ_GET ? GET_FIELDS : kind == READ_SUM ? SUM_FIELDS : SERIES_FIELDS;
-    if (!has_buckets(plan)) return now_fields;
-    return kind == READ_GET ? get_fields : range_fields;
+    const struct field *fields = read_fields_known(plan->kind, count_out);
+    return has_buckets(plan) ? fields : now_fields;
 }
 
 static enum err address_direct(struct read_plan *plan, struct call *call, struct bytes name,
@@ -65,6 +69,7 @@ enum err read_plan_address(struct read_plan *plan, struct call *call, struct byt
     struct arena *arena = &call->exchange->arena;
     const struct definition *definition = call_definition(call, name);
     plan->definition = definition;
+    plan->arena = arena;
     plan->now_ms = clock_wall_ms(call->api->config.clock);
     if (!definition) return address_direct(plan, call, name, dims);
     if (!has_buckets(plan) && plan->kind != READ_GET) return ERR_NOT_A_SERIES;
@@ -74,8 +79,7 @@ enum err read_plan_address(struct read_plan *plan, struct call *call, struct byt
     return ERR_OK;
 }
 
-/* A window has one value whatever time is asked for, and a persistent counter has none but that of
- * all time: other durations find nothing and read as zeros. */
+/* A window has one value, whatever time is asked for. */
 static void fill_get(struct read_plan *plan, int64_t time_ms)
 {
     bool windowed = plan->definition && plan->definition->mode == MODE_WINDOWED;
@@ -87,6 +91,10 @@ enum err read_plan_fill(struct read_plan *plan, const struct field_value *values
                         struct sentence *why)
 {
     int32_t duration = (int32_t)values[DURATION].integer;
+    if (plan->definition && !granularities_allow(plan->definition, duration, why)) {
+        plan->kept = granularities_of_rules(plan->definition);
+        return ERR_GRANULARITY;
+    }
     plan->ref.duration = duration;
     if (plan->kind == READ_GET) {
         fill_get(plan, values[TIMESTAMP].integer);
@@ -117,6 +125,25 @@ static enum err answer_get(struct store *store, const struct read_plan *plan, en
     if (e != ERR_OK) return e;
     reply_triple(body, (__int128)cell.added - cell.subbed, cell.added, cell.subbed);
     return ERR_OK;
+}
+
+/* Why a direct counter has no such bucket, if it has others: most often the length is not meant. */
+static enum err explain_absent(struct store *store, struct read_plan *plan, const char **why_out)
+{
+    struct sentence why;
+    struct granularities *kept = &plan->kept;
+    enum err e = granularities_of_direct(store, &plan->ref, plan->arena, kept);
+    if (e != ERR_OK) return e;
+    unsigned others = kept->count - granularities_have(kept, plan->ref.duration);
+    if (others == 0) return ERR_NOT_FOUND;
+    granularities_say(kept, &why);
+    *why_out = arena_copy(plan->arena, bytes_str(why.text)).data;
+    return ERR_NOT_FOUND;
+}
+
+void read_show_kept(const struct read_plan *plan, enum err e, const char *why, struct buf *body)
+{
+    if (e == ERR_GRANULARITY || (e == ERR_NOT_FOUND && why)) granularities_add(body, &plan->kept);
 }
 
 static enum err answer_sum(struct store *store, const struct read_plan *plan, struct buf *body)
@@ -187,13 +214,15 @@ static enum err answer_series(struct store *store, const struct read_plan *plan,
     return e;
 }
 
-enum err read_answer(struct store *store, const struct read_plan *plan, struct buf *body,
+enum err read_answer(struct store *store, struct read_plan *plan, struct buf *body,
                      const char **why_out)
 {
+    enum err e;
     *why_out = NULL;
     switch (plan->kind) {
     case READ_GET:
-        return answer_get(store, plan, READ_ALL, body);
+        e = answer_get(store, plan, READ_ALL, body);
+        return e == ERR_NOT_FOUND ? explain_absent(store, plan, why_out) : e;
     case READ_SUM:
         return answer_sum(store, plan, body);
     case READ_SERIES:
@@ -210,18 +239,19 @@ static void run_plan(struct call *call)
     buf_add_char(&reply->body, '{');
     enum err e = read_answer(call->api->config.store, call->plan, &reply->body, &why);
     buf_add_char(&reply->body, '}');
-    if (e != ERR_OK) exchange_error(call->exchange, e, why);
+    if (e == ERR_OK) return;
+    exchange_error(call->exchange, e, why);
+    read_show_kept(call->plan, e, why, &reply->body);
 }
 
 /* False after refusing. */
 static bool read_plan(struct call *call, enum read_kind kind, enum request_verdict *verdict_out)
 {
-    struct params params;
     struct field_value values[FIELDS_MAX];
     struct sentence why = {""};
     struct arena *arena = &call->exchange->arena;
-    if (!call_name(call, verdict_out) || !call_params(call, &params, verdict_out)) return false;
-    struct dims dims = dims_from_params(&params, arena);
+    if (!call_name(call, verdict_out)) return false;
+    struct dims dims = dims_from_params(&call->params, arena);
     struct read_plan *plan = arena_zalloc(arena, sizeof *plan);
     plan->kind = kind;
     call->plan = plan;
@@ -229,11 +259,12 @@ static bool read_plan(struct call *call, enum read_kind kind, enum request_verdi
     if (e == ERR_OK) {
         unsigned count;
         const struct field *fields = read_fields(plan, &count);
-        e = fields_from_params(&params, fields, count, values, &why);
+        e = fields_from_params(&call->params, fields, count, values, &why);
     }
     if (e == ERR_OK) e = read_plan_fill(plan, values, &why);
     if (e == ERR_OK) return true;
-    *verdict_out = call_refuse(call, e, e == ERR_INVALID ? why.text : NULL);
+    *verdict_out = call_refuse(call, e, why.text[0] ? why.text : NULL);
+    read_show_kept(plan, e, why.text, &call->exchange->reply.body);
     return false;
 }
 
@@ -244,7 +275,7 @@ enum request_verdict read_get(struct call *call)
     if (!read_plan(call, READ_GET, &verdict)) return verdict;
     buf_add_char(&reply->body, '{');
     enum err e = answer_get(call->api->config.store, call->plan, READ_MEMORY, &reply->body);
-    if (e == ERR_BUSY) {
+    if (e == ERR_BUSY || e == ERR_NOT_FOUND) { /* why it is not found, a reader says */
         buf_reset(&reply->body);
         return call_read(call, run_plan);
     }

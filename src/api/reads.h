@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/dims.h"
+#include "api/granularities.h"
 #include "api/params.h"
 #include "store/store.h"
 
@@ -21,6 +22,8 @@ struct read_plan {
     int64_t to;
     int64_t limit;
     bool fill; /* show absent buckets as zeros */
+    struct arena *arena;
+    struct granularities kept; /* what an error is to show, if `why` was said of them */
 };
 
 /* Says which counter a plan whose `kind` is set is about: the rules' one of that name, or else the
@@ -31,13 +34,20 @@ MUST_USE enum err read_plan_address(struct read_plan *plan, struct call *call, s
 /* The parameters that such a plan takes, the same in a query string and in a JSON object. */
 const struct field *read_fields(const struct read_plan *plan, unsigned *count_out);
 
-/* Completes it from the values of read_fields. */
+/* All that a read of that kind can take, whatever the counter. */
+const struct field *read_fields_known(enum read_kind kind, unsigned *count_out);
+
+/* Completes it from the values of read_fields. ERR_INVALID, or ERR_GRANULARITY with `kept`. */
 MUST_USE enum err read_plan_fill(struct read_plan *plan, const struct field_value *values,
                                  struct sentence *why);
 
 /* Appends the answer's fields, without braces. On an error what was appended is worthless, and
- * `*why_out` may have a better sentence than the table's. May read the disk. */
-MUST_USE enum err read_answer(struct store *store, const struct read_plan *plan, struct buf *body,
+ * `*why_out` may have a better sentence than the table's, of ERR_NOT_FOUND with `kept`. May read
+ * the disk. */
+MUST_USE enum err read_answer(struct store *store, struct read_plan *plan, struct buf *body,
                               const char **why_out);
+
+/* Puts `kept` into the error that `body` ends with, where the error is about it. */
+void read_show_kept(const struct read_plan *plan, enum err e, const char *why, struct buf *body);
 
 #endif

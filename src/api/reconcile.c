@@ -40,7 +40,10 @@ static enum err read_entity(struct call *call, const struct reconcile *reconcile
         return ERR_INVALID;
     for (unsigned i = 0; i < set->count; i++)
         keys[i] = set->sources[i].name;
-    json_pick(&body, keys, set->count, found);
+    if (json_pick(&body, keys, set->count, found)) {
+        enum err e = call_unknown(call, &body, &(struct known){keys, set->count, 0, false}, why);
+        if (e != ERR_OK) return e;
+    }
     for (unsigned i = 0; i < set->count; i++) {
         pairs[i].key = keys[i];
         if (dimension_text(&found[i], arena, &pairs[i].value)) continue;
@@ -155,14 +158,12 @@ enum request_verdict reconcile_get_drift(struct call *call)
 {
     static const struct field limit = {FIELD_PAGE_LIMIT};
     enum request_verdict verdict;
-    struct params params;
     struct field_value value;
     struct sentence why;
     struct drift_plan *plan = arena_zalloc(&call->exchange->arena, sizeof *plan);
     if (!find_entry(call, &verdict)) return verdict;
-    if (!call_params(call, &params, &verdict)) return verdict;
-    enum err e = fields_from_params(&params, &limit, 1, &value, &why);
-    if (e == ERR_OK) e = params_cursor(&params, &call->exchange->arena, &plan->after, &why);
+    enum err e = fields_from_params(&call->params, &limit, 1, &value, &why);
+    if (e == ERR_OK) e = params_cursor(&call->params, &call->exchange->arena, &plan->after, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
     plan->limit = value.integer;
     call->plan = plan;

@@ -15,8 +15,8 @@
 
 static const struct route routes[] = {
     /* name, method, path, scope, flags, function, detail */
-    {"page", HTTP_GET, "/", 0, ROUTE_PUBLIC, page_get, 0},
-    {"asset", HTTP_GET, "/assets/{name}", 0, ROUTE_PUBLIC, page_asset, 0},
+    {"page", HTTP_GET, "/", 0, ROUTE_PUBLIC | ROUTE_ANY_QUERY, page_get, 0},
+    {"asset", HTTP_GET, "/assets/{name}", 0, ROUTE_PUBLIC | ROUTE_ANY_QUERY, page_asset, 0},
     {"healthz", HTTP_GET, "/healthz", 0, ROUTE_PUBLIC, ops_health, 0},
     {"readyz", HTTP_GET, "/readyz", 0, ROUTE_PUBLIC, ops_ready, 0},
     {"metrics", HTTP_GET, "/metrics", SCOPE_ADMIN, ROUTE_ADMIN_UNLESS_PUBLIC_METRICS, ops_metrics,

@@ -353,11 +353,8 @@ static void stream_begin(struct call *call, struct dims dims)
  * to wait before coming again after an end. */
 enum request_verdict stream_get(struct call *call)
 {
-    enum request_verdict verdict;
-    struct params params;
     struct reply *reply = &call->exchange->reply;
-    if (!call_params(call, &params, &verdict)) return verdict;
-    struct dims dims = dims_from_params(&params, &call->exchange->arena);
+    struct dims dims = dims_from_params(&call->params, &call->exchange->arena);
     bool head_only = call->exchange->request.method == HTTP_HEAD;
     if (!head_only) {
         if (!shares_take_stream(call->api->shares, call->tenant))

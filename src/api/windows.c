@@ -193,14 +193,11 @@ static bool choose_windows(struct windows_plan *plan, const struct rules *rules,
 
 enum request_verdict windows_get(struct call *call)
 {
-    enum request_verdict verdict;
-    struct params params;
     struct arena *arena = &call->exchange->arena;
-    if (!call_params(call, &params, &verdict)) return verdict;
     struct windows_plan *plan = arena_zalloc(arena, sizeof *plan);
     plan->store = call->api->config.store;
     plan->now_ms = clock_wall_ms(call->api->config.clock);
-    plan->dims = dims_from_params(&params, arena);
+    plan->dims = dims_from_params(&call->params, arena);
     plan->json = dims_json(&plan->dims, arena);
     plan->how = READ_MEMORY;
     call->plan = plan;

@@ -18,6 +18,10 @@
 
 #include <simdjson.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 #define must(x) (__builtin_expect(!!(x), 1) ? (void)0 : must_failed(#x, __FILE__, __LINE__))
 extern "C" [[noreturn]] void must_failed(const char *what, const char *file, int line);
 
@@ -133,10 +137,22 @@ static void value_of(dom::element element, json_value *out)
     }
 }
 
+// The library is not built with the sanitizer, which therefore never sees it read the padding.
+static void check_padding(bytes text)
+{
+#ifdef __SANITIZE_ADDRESS__
+    void *start = const_cast<char *>(text.data);
+    must(__asan_region_is_poisoned(start, text.size + JSON_PADDING) == nullptr);
+#else
+    (void)text;
+#endif
+}
+
 bool json_parse(json_parser *self, bytes text, json_value *root_out)
 {
     self->error = simdjson::CAPACITY;
     if (text.size > self->text_bytes_max) return false;
+    check_padding(text);
     reserve(self, text.size);
 
     dom::element root;
@@ -181,21 +197,26 @@ static size_t name_find(const bytes *names, size_t count, size_t from, std::stri
     return count;
 }
 
-void json_pick(const json_value *object, const bytes *names, size_t names_count,
-               json_value *values_out)
+size_t json_pick(const json_value *object, const bytes *names, size_t names_count,
+                 json_value *values_out)
 {
+    size_t others = 0;
     for (size_t i = 0; i < names_count; i++)
         values_out[i].type = JSON_ABSENT;
-    if (object->type != JSON_OBJECT) return;
+    if (object->type != JSON_OBJECT) return 0;
 
     size_t from = 0;
     dom::object fields = unpack(object->ref, dom::object());
     for (dom::object::iterator at = fields.begin(), end = fields.end(); at != end; ++at) {
         size_t index = name_find(names, names_count, from, at.key());
-        if (index == names_count) continue;
+        if (index == names_count) {
+            others++;
+            continue;
+        }
         value_of(at.value(), &values_out[index]);
         from = index + 1;
     }
+    return others;
 }
 
 void json_each(const json_value *container, json_iter *iter)

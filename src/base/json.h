@@ -71,9 +71,10 @@ bool json_parse(struct json_parser *parser, struct bytes text, struct json_value
 const char *json_problem(const struct json_parser *parser);
 
 /* Picks `names_count` fields of an object in one pass; of repeated keys the last wins. Fields that
- * are not there come out as JSON_ABSENT; so do all of them if `object` is not an object. */
-void json_pick(const struct json_value *object, const struct bytes *names, size_t names_count,
-               struct json_value *values_out);
+ * are not there come out as JSON_ABSENT; so do all of them if `object` is not an object. Says how
+ * many fields have another name. */
+size_t json_pick(const struct json_value *object, const struct bytes *names, size_t names_count,
+                 struct json_value *values_out);
 
 /* for (json_each(&value, &iter); json_next(&iter);) ... over an array's elements or an object's
  * fields (repeated keys appear each time). Other values have none. */

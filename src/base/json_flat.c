@@ -89,7 +89,7 @@ static bool take_fields(struct cursor *in, const struct bytes *names, size_t cou
         if (!take_value(in, &value)) return false;
         skip_space(in);
         size_t index = name_find(names, count, from, key);
-        if (index == count) continue;
+        if (index == count) return false;
         values_out[index] = value;
         from = index + 1;
     } while (take(in, ','));

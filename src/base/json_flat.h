@@ -9,8 +9,8 @@
 
 #include "base/json.h"
 
-/* True: `text` is one JSON object, and `values_out` is what json_parse and json_pick would have
- * given; strings are views into `text`. False: nothing is known, ask them. */
+/* True: `text` is one JSON object of no other fields, and `values_out` is what json_parse and
+ * json_pick would have given; strings are views into `text`. False: nothing is known, ask them. */
 bool json_flat_pick(struct bytes text, const struct bytes *names, size_t names_count,
                     struct json_value *values_out);
 

@@ -72,11 +72,12 @@ static int start(struct client *client, const struct port_flags *flags, const ch
 {
     struct buf body;
     buf_init(&body, 4096);
-    buf_addf(&body, "{\"ids\":%s", flags->ids ? "true" : "false");
+    buf_add_char(&body, '{');
     if (flags->name) {
-        buf_add(&body, BYTES(",\"name\":"));
+        buf_add(&body, BYTES("\"name\":"));
         buf_add_json(&body, bytes_str(flags->name));
     }
+    if (flags->ids) buf_addf(&body, "%s\"ids\":true", flags->name ? "," : "");
     buf_add_char(&body, '}');
     client_path(client, "api", "admin", what);
     int code = client_send(client, "POST", buf_bytes(&body));

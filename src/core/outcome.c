@@ -4,8 +4,9 @@
 
 /* Number on disk = index + 1. Append only. */
 static const enum err stored_errs[] = {
-    ERR_OK,         ERR_NEGATIVE, ERR_LIMIT,     ERR_OVERFLOW,     ERR_INVALID,
-    ERR_CELL_LIMIT, ERR_MANAGED,  ERR_NOT_FOUND, ERR_KEY_CONFLICT, ERR_GRANULARITY_LIMIT,
+    ERR_OK,           ERR_NEGATIVE,          ERR_LIMIT,         ERR_OVERFLOW,
+    ERR_INVALID,      ERR_CELL_LIMIT,        ERR_MANAGED,       ERR_NOT_FOUND,
+    ERR_KEY_CONFLICT, ERR_GRANULARITY_LIMIT, ERR_UNKNOWN_FIELD,
 };
 
 bool outcome_is_final(enum err e)

@@ -119,7 +119,7 @@ describe('history', () => {
         }
         expectError(await events(t, { type: '' }), 400, 'invalid_request');
         expectError(await duplicates(t, { eventId: '' }), 400, 'invalid_request');
-        assert.deepEqual((await events(t, { after: '', unknown: '1' })).body, { events: [], next: null });
+        assert.deepEqual((await events(t, { after: '', _unknown: '1' })).body, { events: [], next: null });
         const last = Buffer.from('ffffffffffffffff', 'hex').toString('base64url');
         assert.deepEqual((await events(t, { after: last })).body, { events: [], next: null });
     });

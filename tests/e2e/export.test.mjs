@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 
 import { finished, Places, Writers } from './support/errands.mjs';
-import { expectError, expectTriple } from './support/expect.mjs';
+import { expectError, expectExactly, expectTriple } from './support/expect.mjs';
 import { eventually, times, within } from './support/pace.mjs';
 import { ask, medley, over, pour } from './support/rebuild.mjs';
 import { runTally, Server, TOTAL } from './support/server.mjs';
@@ -192,6 +192,7 @@ describe('an export', () => {
         }
         assert.deepEqual(await target.tenant('plain').listAll(), []);
         expectError(await startImport(target, 'nothing'), 404, 'not_found');
+        expectExactly(await adminOf(target).call('POST', '/api/admin/imports'), 400, { error: 'name is required.', code: 'invalid_request' });
         expectError(await startImport(target, '../x'), 400, 'invalid_request');
         expectError(await startImport(target), 400, 'invalid_request');
         expectError(await target.tenant('plain').call('POST', '/api/admin/imports', { body: { name: 'plain.ndjson' } }), 403, 'forbidden');

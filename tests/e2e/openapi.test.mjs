@@ -248,7 +248,26 @@ describe('every documented refusal', () => {
             const headers = { 'Idempotency-Key': `twice-${call.operationId}` };
             const request = exampleRequest(call, TENANT, { all: false });
             await send(call, { ...request, headers });
-            await expect(422, call.operationId, { headers, target: `${request.target}?again=1` });
+            await expect(422, call.operationId, { headers, target: `${request.target}?_again=1` });
+        }
+    });
+
+    test('400 for a parameter that nobody knows: every call but pages, whose address may carry what it likes', async () => {
+        for (const call of contract.calls) {
+            if (['page', 'asset'].includes(call.operationId)) continue;
+            const request = exampleRequest(call, TENANT, { all: false });
+            const target = `${request.target}${request.target.includes('?') ? '&' : '?'}nobody=1`;
+            const reply = await expect(400, call.operationId, { target });
+            assert.equal(reply.body.code, 'unknown_field');
+        }
+    });
+
+    test('400 for a field that nobody knows: every call that takes an object of its own', async () => {
+        for (const call of contract.calls) {
+            if (!call.requestBody?.content['application/json']) continue;
+            const { body } = exampleRequest(call, TENANT, { all: false });
+            const reply = await expect(400, call.operationId, { body: { ...body, nobody: 1 } });
+            assert.equal(reply.body.code, 'unknown_field');
         }
     });
 

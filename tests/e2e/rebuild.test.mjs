@@ -180,7 +180,7 @@ describe('rebuild', () => {
         for (const body of [[], 'x', '{', { force: 'yes' }, { force: 1 }, { from: 7 }, '5']) {
             expectError(await ask(admin(), 'connections', body), 400);
         }
-        for (const body of [{}, { force: false }, { force: null, from: null }, { force: true }, { other: 1 }]) {
+        for (const body of [{}, { force: false }, { force: null, from: null }, { force: true }, { 'x-other': 1 }]) {
             await rebuilt(admin(), 'connections', body);
         }
     });

@@ -56,6 +56,7 @@ counters:
 
 const AT = '2026-01-01T00:00:30Z';
 const MINUTE = { durationSeconds: 60, timestamp: AT };
+const KEPT = [0, 60, 3600]; // of page_views
 
 describe('reading rule counters', () => {
     const { tenant } = rulesServer(CONFIG);
@@ -110,7 +111,7 @@ describe('reading rule counters', () => {
     test('S1-61: dimensions must name exactly one kept set', async () => {
         const t = tenant();
         await connect(t, 'm1');
-        for (const query of [{}, dim({ other: 'x' }), dim({ masterAccountId: 'm1', accountId: 'a' }), { dim: 'x', 'dim.': 'y' }]) {
+        for (const query of [{}, dim({ other: 'x' }), dim({ masterAccountId: 'm1', accountId: 'a' }), { 'dim.': 'y' }]) {
             expectError(await t.get('active_connections', query), 400, 'unknown_dimension_set');
         }
         await t.send('page.viewed', { page: '/', lang: 'en' }, { occurredAt: AT });
@@ -148,9 +149,35 @@ describe('reading rule counters', () => {
             expectTriple(await t.get('active_connections', { ...m1, ...extra }), 1);
             expectTriple(await t.get('views_1h', { ...dim({ page: '/' }), ...extra }), 1);
         }
-        expectTriple(await t.get('active_connections', { ...m1, ...MINUTE }), 0);
         expectError(await t.get('active_connections', { ...m1, durationSeconds: -1 }), 400, 'invalid_request');
         expectError(await t.get('page_views', {}), 400, 'invalid_request');
+    });
+
+    test('SPEC 7: a granularity that the counter does not keep is 404 granularity_not_kept, which says what it keeps', async () => {
+        const t = tenant();
+        await connect(t, 'm1');
+        await t.send('page.viewed', { page: '/' }, { occurredAt: AT });
+        const m1 = dim({ masterAccountId: 'm1' });
+        const range = { durationSeconds: 300, startTime: AT, endTime: AT };
+        const refused = async (asked, granularities) => {
+            const reply = await asked;
+            expectError(reply, 404, 'granularity_not_kept');
+            assert.deepEqual(reply.body.granularities, granularities, reply.text);
+        };
+        await refused(t.get('page_views', { ...MINUTE, durationSeconds: 300 }), KEPT);
+        await refused(t.sumRange('page_views', range), KEPT);
+        await refused(t.series('page_views', range), KEPT);
+        await refused(t.read('cells', 'page_views', { durationSeconds: 300 }), KEPT);
+        await refused(t.get('active_connections', { ...m1, ...MINUTE }), [0]);
+        await refused(t.read('cells', 'active_connections', { durationSeconds: 60 }), [0]);
+        await refused(t.get('views_1h', { ...dim({ page: '/' }), durationSeconds: 60 }), []);
+        await refused(t.read('cells', 'views_1h', { durationSeconds: 3600 }), []);
+        const { body } = await t.query([
+            { sumRange: { name: 'page_views', ...range } },
+            { get: { name: 'active_connections', dimensions: { masterAccountId: 'm1' }, durationSeconds: 60 } },
+        ]);
+        assert.deepEqual(body.results.map(({ status, code, granularities }) => [status, code, granularities]),
+            [[404, 'granularity_not_kept', KEPT], [404, 'granularity_not_kept', [0]]]);
     });
 
     test('SPEC 7: ranges of a counter without buckets are 400 not_a_series', async () => {

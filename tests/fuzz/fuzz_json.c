@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 
-#include "api/params.h"
+#include "api/unknown.h"
 #include "core/bucket.h"
 #include "core/name.h"
 #include "core/timefmt.h"
@@ -55,10 +55,18 @@ static void check_value(enum err e, const struct field *field, const struct fiel
 static void check_json(const struct json_value *value)
 {
     struct field_value out[ARRAY_COUNT(fields)];
-    struct sentence why;
+    struct sentence why = {""};
     for (unsigned i = 0; i < FIELDS; i++)
         check_value(field_from_json(value, &fields[i], &out[i], &why), &fields[i], &out[i], &why);
-    if (!fields_from_json(value, fields, FIELDS, out, &why))
+    struct bytes names[FIELDS];
+    struct json_value picked[FIELDS];
+    for (unsigned i = 0; i < FIELDS; i++)
+        names[i] = fields[i].name;
+    struct known known = {.names = names, .count = FIELDS};
+    size_t others = json_pick(value, names, FIELDS, picked);
+    must(!unknown_field(value, &known, &why) || others > 0);
+    must(strnlen(why.text, sizeof why.text) < sizeof why.text);
+    if (!fields_from_picked(picked, fields, FIELDS, out, &why))
         for (unsigned i = 0; i < FIELDS; i++)
             check_value(ERR_OK, &fields[i], &out[i], &why);
 

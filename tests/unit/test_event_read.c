@@ -107,9 +107,9 @@ static void S1_03_the_event_of_the_contract_is_read(void **state)
     assert_int_equal(event.check, event_check(&event));
 }
 
-static void A_27e_null_fields_are_absent_and_unknown_ones_ignored(void **state)
+static void A_27e_null_fields_are_absent(void **state)
 {
-    reads("{" E1 ",\"occurredAt\":null,\"dimensions\":null,\"payload\":null,\"more\":[1]}");
+    reads("{" E1 ",\"occurredAt\":null,\"dimensions\":null,\"payload\":null}");
     assert_int_equal(event.occurred_ms, NOW_MS);
     assert_int_equal(event.dimensions_count, 0);
     assert_bytes(event.dimensions_json, "{}");
@@ -118,6 +118,15 @@ static void A_27e_null_fields_are_absent_and_unknown_ones_ignored(void **state)
     reads("{" E1 "}");
     assert_int_equal(event.occurred_ms, NOW_MS);
     assert_int_equal(payload.type, JSON_ABSENT);
+}
+
+static void an_unknown_field_of_a_plain_event_is_refused_by_name(void **state)
+{
+    refused("{" E1 ",\"occuredAt\":0}", ERR_UNKNOWN_FIELD,
+            "Unknown field \"occuredAt\": did you mean \"occurredAt\"?");
+    refused("{\"eventID\":\"E1\",\"type\":\"t\"}", ERR_UNKNOWN_FIELD,
+            "Unknown field \"eventID\": did you mean \"eventId\"?");
+    reads("{" E1 ",\"x-trace\":[1],\"payload\":{\"any\":1},\"dimensions\":{\"any\":1}}");
 }
 
 static void nothing_read_points_into_the_parser(void **state)
@@ -193,7 +202,9 @@ static void a_time_is_read_as_everywhere(void **state)
     static const char sentence[] =
         "occurredAt must be an ISO 8601 time or an epoch number, in the years 0001 to 9999.";
     refused("{" E1 ",\"occurredAt\":\"yesterday\"}", ERR_INVALID, sentence);
-    refused("{" E1 ",\"occurredAt\":1.5}", ERR_INVALID, sentence);
+    refused("{" E1 ",\"occurredAt\":1.5}", ERR_INVALID,
+            "occurredAt must be a whole epoch number, without fraction or exponent: send "
+            "milliseconds (1739548800500) or ISO 8601.");
     refused("{" E1 ",\"occurredAt\":{}}", ERR_INVALID, sentence);
 }
 
@@ -392,7 +403,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(S1_03_the_event_of_the_contract_is_read),
-        TEST(A_27e_null_fields_are_absent_and_unknown_ones_ignored),
+        TEST(A_27e_null_fields_are_absent),
+        TEST(an_unknown_field_of_a_plain_event_is_refused_by_name),
         TEST(nothing_read_points_into_the_parser),
         TEST(S1_18_an_event_needs_an_id),
         TEST(S1_26_an_id_is_any_text),

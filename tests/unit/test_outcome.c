@@ -139,7 +139,7 @@ static void a_triple_that_does_not_add_up_is_refused(void **state)
     buf_add_signed(&bytes, INT64_MIN);
     buf_add_signed(&bytes, 1);
     assert_false(outcome_decode_op(buf_bytes(&bytes), &op));
-    static const char unknown[] = {0, 11, 127};
+    static const char unknown[] = {0, 12, 127};
     for (size_t i = 0; i < sizeof unknown; i++)
         assert_false(outcome_decode_op(bytes_of(&unknown[i], 1), &op));
 }

@@ -29,6 +29,17 @@ static struct json_value json(const char *text)
     return root;
 }
 
+static enum err read_object(const struct json_value *object, const struct field *fields,
+                            unsigned count, struct field_value *values)
+{
+    struct bytes names[FIELDS_MAX];
+    struct json_value picked[FIELDS_MAX];
+    for (unsigned i = 0; i < count; i++)
+        names[i] = fields[i].name;
+    json_pick(object, names, count, picked);
+    return fields_from_picked(picked, fields, count, values, &why);
+}
+
 static struct params query(const char *text)
 {
     struct params params;
@@ -51,6 +62,9 @@ static const struct field change_fields[] = {
 #define DURATION_WRONG "durationSeconds must be an integer from 0 to 2147483647."
 #define TIMESTAMP_WRONG \
     "timestamp must be an ISO 8601 time or an epoch number, in the years 0001 to 9999."
+#define TIMESTAMP_FRACTION                                                                     \
+    "timestamp must be a whole epoch number, without fraction or exponent: send milliseconds " \
+    "(1739548800500) or ISO 8601."
 
 static void S3_28_the_seed_s_body_is_read(void **state)
 {
@@ -58,7 +72,7 @@ static void S3_28_the_seed_s_body_is_read(void **state)
         json("{\"durationSeconds\":3600,\"timestamp\":\"2024-03-15T10:30:00Z\","
              "\"amount\":5,\"expiresAt\":\"2024-04-15T10:30:00Z\"}");
     struct field_value v[CHANGE_FIELDS];
-    assert_int_equal(fields_from_json(&object, change_fields, CHANGE_FIELDS, v, &why), ERR_OK);
+    assert_int_equal(read_object(&object, change_fields, CHANGE_FIELDS, v), ERR_OK);
     assert_int_equal(v[DURATION].integer, 3600);
     assert_int_equal(v[TIMESTAMP].integer, 1710498600000);
     assert_int_equal(v[AMOUNT].integer, 5);
@@ -77,7 +91,7 @@ static void absent_and_null_fields_take_their_fallback(void **state)
     for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
         struct json_value object = json(texts[i]);
         struct field_value v[CHANGE_FIELDS];
-        assert_int_equal(fields_from_json(&object, change_fields, CHANGE_FIELDS, v, &why), ERR_OK);
+        assert_int_equal(read_object(&object, change_fields, CHANGE_FIELDS, v), ERR_OK);
         assert_int_equal(v[AMOUNT].integer, 1);
         assert_false(v[AMOUNT].present);
         assert_true(v[EXPIRES].integer == TIME_NONE);
@@ -90,8 +104,6 @@ static void S3_26_S3_30_S3_32_S3_33_wrong_fields_say_which_and_why(void **state)
         const char *text;
         const char *sentence;
     } cases[] = {
-        {"[]", "A JSON object is expected."},
-        {"7", "A JSON object is expected."},
         {"{}", "durationSeconds is required."},
         {"{\"durationSeconds\":null,\"timestamp\":1}", "durationSeconds is required."},
         {"{\"durationSeconds\":60}", "timestamp is required."},
@@ -103,7 +115,11 @@ static void S3_26_S3_30_S3_32_S3_33_wrong_fields_say_which_and_why(void **state)
         {"{\"durationSeconds\":[60],\"timestamp\":1}", DURATION_WRONG},
         {"{\"durationSeconds\":{},\"timestamp\":1}", DURATION_WRONG},
         {"{\"durationSeconds\":1,\"timestamp\":\"soon\"}", TIMESTAMP_WRONG},
-        {"{\"durationSeconds\":1,\"timestamp\":1.5}", TIMESTAMP_WRONG},
+        {"{\"durationSeconds\":1,\"timestamp\":1739548800.5}", TIMESTAMP_FRACTION},
+        {"{\"durationSeconds\":1,\"timestamp\":1.7e12}", TIMESTAMP_FRACTION},
+        {"{\"durationSeconds\":1,\"timestamp\":\"-1739548800.5\"}", TIMESTAMP_FRACTION},
+        {"{\"durationSeconds\":1,\"timestamp\":\"17e8\"}", TIMESTAMP_FRACTION},
+        {"{\"durationSeconds\":1,\"timestamp\":\"-.5\"}", TIMESTAMP_WRONG},
         {"{\"durationSeconds\":1,\"timestamp\":false}", TIMESTAMP_WRONG},
         {"{\"durationSeconds\":1,\"timestamp\":9223372036854775807}", TIMESTAMP_WRONG},
         {"{\"durationSeconds\":1,\"timestamp\":1,\"amount\":0}", AMOUNT_WRONG},
@@ -120,7 +136,7 @@ static void S3_26_S3_30_S3_32_S3_33_wrong_fields_say_which_and_why(void **state)
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         struct json_value object = json(cases[i].text);
         struct field_value v[CHANGE_FIELDS];
-        enum err e = fields_from_json(&object, change_fields, CHANGE_FIELDS, v, &why);
+        enum err e = read_object(&object, change_fields, CHANGE_FIELDS, v);
         if (e != ERR_INVALID) fail_msg("accepted %s", cases[i].text);
         assert_string_equal(why.text, cases[i].sentence);
     }
@@ -139,7 +155,7 @@ static void A_18_A_19_strings_and_numbers_mean_the_same(void **state)
         enum err e;
         if (i < ARRAY_COUNT(bodies)) {
             struct json_value object = json(bodies[i]);
-            e = fields_from_json(&object, change_fields, CHANGE_FIELDS, v, &why);
+            e = read_object(&object, change_fields, CHANGE_FIELDS, v);
         } else {
             struct params params = query("amount=9223372036854775807&timestamp=1710498600"
                                          "&durationSeconds=60&unknown=x");

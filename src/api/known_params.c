@@ -1,0 +1,67 @@
+/* known_params.c -- which parameters a route takes in its query: openapi.def's word, so that what
+ * is documented, what is taken and what is suggested are one. */
+#include "api/route.h"
+#include "api/unknown.h"
+
+enum line_kind { LINE_CALL, LINE_QUERY, LINE_DIMENSIONS };
+
+struct line {
+    enum line_kind kind;
+    const char *name;
+};
+
+static const struct line lines[] = {
+#define TAG(...)
+#define CALL(route, ...) {LINE_CALL, #route},
+#define PATH(...)
+#define QUERY(name, ...) {LINE_QUERY, name},
+#define DIMENSIONS(...) {LINE_DIMENSIONS, NULL},
+#define HEADER(...)
+#define BODY(...)
+#define REPLY(...)
+#define REPLY_AS(...)
+#define SENDS(...)
+#define FAILS(...)
+#include "api/openapi.def"
+};
+
+/* Both have room for more than there are: every call and every parameter has a line. */
+static struct bytes names[ARRAY_COUNT(lines)];
+static struct known of_routes[ARRAY_COUNT(lines)];
+
+static struct known *of_call(const char *name)
+{
+    for (unsigned i = 0; i < route_count(); i++)
+        if (strcmp(route_at(i)->name, name) == 0) return &of_routes[i];
+    unreachable_state(name[0]); /* tests/unit/test_openapi.c finds it first */
+}
+
+__attribute__((constructor)) static void join_routes(void)
+{
+    struct known *known = NULL;
+    unsigned used = 0;
+    must(route_count() <= ARRAY_COUNT(of_routes));
+    for (unsigned i = 0; i < ARRAY_COUNT(lines); i++) {
+        switch (lines[i].kind) {
+        case LINE_CALL:
+            known = of_call(lines[i].name);
+            known->names = names + used;
+            break;
+        case LINE_QUERY:
+            must(known);
+            names[used++] = bytes_str(lines[i].name);
+            known->count++;
+            break;
+        case LINE_DIMENSIONS:
+            must(known);
+            known->dimensions = true;
+            break;
+        }
+    }
+}
+
+const struct known *known_params(unsigned route_index)
+{
+    must(route_index < route_count());
+    return &of_routes[route_index];
+}
