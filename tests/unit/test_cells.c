@@ -404,27 +404,6 @@ static void a_dropped_counter_takes_back_its_own_value_only(void **state)
     counters_drop(counters, &reader);
 }
 
-static void newer_counters_are_listed_in_key_order(void **state)
-{
-    static const char *const keys[] = {"b2", "a", "b1", "c", "b3"};
-    for (unsigned i = 0; i < ARRAY_COUNT(keys); i++) {
-        struct read_counter read = counter_read(keys[i]);
-        counters_replay(counters, read.print, read.key, i == 2 ? NULL : counter_of(i + 1));
-    }
-    struct read_counter clean = counter_read("b0");
-    counters_insert(counters, &clean, counter_of(50), &arena);
-    counters_drop(counters, &clean);
-    struct keyed_counter *newer;
-    assert_int_equal(counters_newer(counters, BYTES("b"), BYTES("b1"), &arena, &newer), 2);
-    assert_true(bytes_equal(newer[0].key, BYTES("b2")));
-    assert_true(bytes_equal(newer[1].key, BYTES("b3")));
-    assert_int_equal(counters_newer(counters, BYTES_NONE, BYTES_NONE, &arena, &newer), 5);
-    assert_true(bytes_equal(newer[0].key, BYTES("a")));
-    assert_true(bytes_equal(newer[1].key, BYTES("b1")));
-    assert_null(newer[1].counter); /* deleted */
-    assert_int_equal(counter_find(newer[4].counter, 60)->id, 4);
-}
-
 static void counters_that_readers_bring_are_kept_unless_something_moved(void **state)
 {
     struct series series;
@@ -529,7 +508,6 @@ int main(void)
         MEMORY(nothing_staged_is_evicted),
         MEMORY(counters_show_readers_what_is_durable),
         MEMORY(a_dropped_counter_takes_back_its_own_value_only),
-        MEMORY(newer_counters_are_listed_in_key_order),
         MEMORY(counters_that_readers_bring_are_kept_unless_something_moved),
         MEMORY(a_counter_evicted_since_the_look_is_not_offered),
         MEMORY(tenants_count_as_batches_go_by),

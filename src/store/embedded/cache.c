@@ -2,6 +2,7 @@
 #include "store/embedded/cache.h"
 
 #define EVICT_LOOK_MAX 64u /* buckets looked at for one insertion: bounded work under the lock */
+#define FLUSHED_STEP 256u  /* entries that turn clean a holding of the lock */
 
 void cache_init(struct cache *cache, size_t bytes_max,
                 size_t (*entry_size)(const struct cache_entry *),
@@ -15,6 +16,15 @@ void cache_init(struct cache *cache, size_t bytes_max,
         *shard = (struct cache_shard){0};
         pthread_mutex_init(&shard->lock, NULL);
         table_init(&shard->table);
+    }
+}
+
+void cache_keep_order(struct cache *cache, struct order_node *(*place)(struct cache_entry *),
+                      order_key_fn *key)
+{
+    for (unsigned i = 0; i < CACHE_SHARDS; i++) {
+        cache->shards[i].place = place;
+        cache->shards[i].newer = (struct order){.key = key};
     }
 }
 
@@ -148,12 +158,22 @@ void cache_remove(struct cache *cache, struct cache_shard *shard, struct cache_e
 void cache_dirty(struct cache_shard *shard, struct cache_entry *entry)
 {
     if (entry->life == LIFE_DIRTY) return;
-    if (entry->life == LIFE_WRITTEN)
+    if (entry->life == LIFE_WRITTEN) {
         list_remove(&shard->written, entry);
-    else
+    } else {
         shard->dirty_count++;
+        if (shard->place) order_add(&shard->newer, shard->place(entry));
+    }
     entry->life = LIFE_DIRTY;
     list_add(&shard->dirty, entry);
+}
+
+static void turn_clean(struct cache_shard *shard, struct cache_entry *entry)
+{
+    list_remove(&shard->written, entry);
+    if (shard->place) order_remove(&shard->newer, shard->place(entry));
+    entry->life = LIFE_CLEAN;
+    shard->dirty_count--;
 }
 
 size_t cache_write_back(struct cache *cache, unsigned index, size_t max, cache_copy_fn *copy,
@@ -175,22 +195,59 @@ size_t cache_write_back(struct cache *cache, unsigned index, size_t max, cache_c
     return count;
 }
 
-/* A shard at a time: an entry that turned dirty since the flush began has left this list. */
+/* False: none are left. */
+static bool settle_some(struct cache_shard *shard, bool ok)
+{
+    pthread_mutex_lock(&shard->lock);
+    for (unsigned n = 0; n < FLUSHED_STEP && shard->written.first; n++) {
+        if (ok)
+            turn_clean(shard, shard->written.first);
+        else
+            cache_dirty(shard, shard->written.first);
+    }
+    bool more = shard->written.first != NULL;
+    pthread_mutex_unlock(&shard->lock);
+    return more;
+}
+
+/* In steps: an entry that turned dirty since the flush began has left this list, and only the
+ * thread that flushes adds to it. */
 void cache_flushed(struct cache *cache, bool ok)
 {
+    for (unsigned i = 0; i < CACHE_SHARDS; i++)
+        while (settle_some(&cache->shards[i], ok))
+            continue;
+}
+
+/* Under the lock: up to `max` of a shard. True: there are more, after `*last_out`. */
+static bool newer_in_shard(struct cache_shard *shard, const struct cache_wanted *wanted, size_t max,
+                           cache_visit_fn *visit, void *context, struct bytes *last_out)
+{
+    struct order *order = &shard->newer;
+    struct order_node *node = bytes_compare(wanted->prefix, wanted->after) > 0
+                                  ? order_from(order, wanted->prefix)
+                                  : order_after(order, wanted->after);
+    for (size_t count = 0; node && bytes_starts(order->key(node), wanted->prefix); count++) {
+        if (count == max) return true;
+        *last_out = order->key(node);
+        visit(context, node);
+        node = order_after(order, *last_out);
+    }
+    return false;
+}
+
+void cache_newer(struct cache *cache, const struct cache_wanted *wanted, cache_visit_fn *visit,
+                 void *context, struct arena *arena, struct bytes *upto_out)
+{
+    size_t each = wanted->max / CACHE_SHARDS + 1;
+    *upto_out = BYTES_NONE;
     for (unsigned i = 0; i < CACHE_SHARDS; i++) {
         struct cache_shard *shard = &cache->shards[i];
+        struct bytes last = BYTES_NONE;
         pthread_mutex_lock(&shard->lock);
-        while (shard->written.first) {
-            struct cache_entry *entry = shard->written.first;
-            if (!ok) {
-                cache_dirty(shard, entry);
-                continue;
-            }
-            list_remove(&shard->written, entry);
-            entry->life = LIFE_CLEAN;
-            shard->dirty_count--;
-        }
+        bool more = newer_in_shard(shard, wanted, each, visit, context, &last);
+        if (more && (!upto_out->data || bytes_compare(last, *upto_out) < 0))
+            *upto_out = arena_copy(arena, last);
         pthread_mutex_unlock(&shard->lock);
     }
 }

@@ -20,6 +20,7 @@
 
 #include "base/arena.h"
 #include "base/table.h"
+#include "store/embedded/order.h"
 
 #ifdef TALLY_SMALL_WORLD
 #define CACHE_SHARDS 2u
@@ -48,6 +49,9 @@ struct cache_shard {
     struct table table;
     struct cache_list dirty; /* oldest first */
     struct cache_list written;
+    struct order newer; /* dirty and written, by key, if the cache keeps that order */
+    struct order_node *(*place)(
+        struct cache_entry *entry); /* an entry's in it; NULL: it does not */
     size_t bytes;
     size_t hand;        /* where eviction goes on */
     size_t dirty_count; /* dirty and written */
@@ -65,6 +69,10 @@ void cache_init(struct cache *cache, size_t bytes_max,
                 size_t (*entry_size)(const struct cache_entry *),
                 void (*entry_free)(struct cache_entry *));
 void cache_release(struct cache *cache);
+/* Before the first entry: those that are newer than the state are kept in the order of their keys
+ * as well, so that listing a few of them does not cost a look at them all. */
+void cache_keep_order(struct cache *cache, struct order_node *(*place)(struct cache_entry *),
+                      order_key_fn *key);
 
 static inline unsigned cache_shard_number(uint64_t hash)
 {
@@ -127,6 +135,18 @@ struct cache_shard *cache_items_lock(struct cache *cache, const struct cache_ite
 typedef void cache_copy_fn(void *context, struct cache_entry *entry);
 size_t cache_write_back(struct cache *cache, unsigned index, size_t max, cache_copy_fn *copy,
                         void *context);
+
+/* Calls `visit` for entries that are newer than the state, whose key begins with `prefix` and comes
+ * after `after`: about `max` of them, in no order. All those up to `*upto_out`, in `arena`, were
+ * visited, and some after it; BYTES_NONE: there are no more. The cache keeps an order. */
+typedef void cache_visit_fn(void *context, const struct order_node *node);
+struct cache_wanted {
+    struct bytes prefix;
+    struct bytes after;
+    size_t max;
+};
+void cache_newer(struct cache *cache, const struct cache_wanted *wanted, cache_visit_fn *visit,
+                 void *context, struct arena *arena, struct bytes *upto_out);
 
 /* The state was flushed (`ok`): what was written is clean. Or it failed: it is dirty as before. */
 void cache_flushed(struct cache *cache, bool ok);

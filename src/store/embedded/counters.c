@@ -7,6 +7,7 @@
 
 struct named {
     struct cache_entry entry;
+    struct order_node place; /* among the newer ones */
     struct fingerprint print;
     struct counter *visible;           /* durable; NULL: known not to be there */
     const struct read_counter *staged; /* the newest, while its batch is in flight */
@@ -32,11 +33,23 @@ static void named_free(struct cache_entry *entry)
     free(NAMED_OF(entry));
 }
 
+static struct order_node *named_place(struct cache_entry *entry)
+{
+    return &NAMED_OF(entry)->place;
+}
+
+static struct bytes named_key(const struct order_node *node)
+{
+    const struct named *named = CONTAINER_OF(node, struct named, place);
+    return bytes_of(named->key, named->key_size);
+}
+
 struct counters *counters_new(size_t bytes_max)
 {
     struct counters *counters = aligned_alloc(64, (sizeof *counters + 63) / 64 * 64);
     must(counters != NULL);
     cache_init(&counters->cache, bytes_max, named_size, named_free);
+    cache_keep_order(&counters->cache, named_place, named_key);
     return counters;
 }
 
@@ -75,6 +88,7 @@ static struct named *named_make(struct counters *counters, struct cache_shard *s
 {
     struct named *named = must_calloc(1, sizeof *named + key.size);
     named->entry.node.hash = print.low;
+    named->place.priority = print.high;
     named->print = print;
     named->key_size = (uint32_t)key.size;
     memcpy(named->key, key.data, key.size);
@@ -229,18 +243,16 @@ static int keyed_compare(const void *a, const void *b)
 }
 
 struct newer {
-    struct bytes prefix;
-    struct bytes after;
     struct arena *arena;
     struct keyed_counter *counters;
     size_t count;
     size_t capacity;
 };
 
-static void newer_add(struct newer *newer, const struct named *named)
+static void newer_add(void *context, const struct order_node *node)
 {
-    struct bytes key = bytes_of(named->key, named->key_size);
-    if (!bytes_starts(key, newer->prefix) || bytes_compare(key, newer->after) <= 0) return;
+    struct newer *newer = context;
+    const struct named *named = CONTAINER_OF(node, struct named, place);
     if (newer->count == newer->capacity) {
         size_t size = newer->capacity ? newer->capacity * 2 : 16;
         struct keyed_counter *more = arena_alloc(newer->arena, size * sizeof *more);
@@ -248,28 +260,19 @@ static void newer_add(struct newer *newer, const struct named *named)
         newer->counters = more;
         newer->capacity = size;
     }
-    newer->counters[newer->count++] = (struct keyed_counter){arena_copy(newer->arena, key),
-                                                             copy_of(named->visible, newer->arena)};
+    newer->counters[newer->count++] = (struct keyed_counter){
+        arena_copy(newer->arena, named_key(node)), copy_of(named->visible, newer->arena)};
 }
 
-static void newer_add_list(struct newer *newer, const struct cache_list *list)
+size_t counters_newer(struct counters *counters, const struct cache_wanted *wanted,
+                      struct arena *arena, struct keyed_counter **counters_out,
+                      struct bytes *upto_out)
 {
-    for (struct cache_entry *entry = list->first; entry; entry = entry->next)
-        newer_add(newer, NAMED_OF(entry));
-}
-
-size_t counters_newer(struct counters *counters, struct bytes prefix, struct bytes after,
-                      struct arena *arena, struct keyed_counter **counters_out)
-{
-    struct newer newer = {.prefix = prefix, .after = after, .arena = arena};
-    for (unsigned i = 0; i < CACHE_SHARDS; i++) {
-        struct cache_shard *shard = &counters->cache.shards[i];
-        pthread_mutex_lock(&shard->lock);
-        newer_add_list(&newer, &shard->dirty);
-        newer_add_list(&newer, &shard->written);
-        pthread_mutex_unlock(&shard->lock);
-    }
+    struct newer newer = {.arena = arena};
+    cache_newer(&counters->cache, wanted, newer_add, &newer, arena, upto_out);
     if (newer.count) qsort(newer.counters, newer.count, sizeof *newer.counters, keyed_compare);
+    while (upto_out->data && bytes_compare(newer.counters[newer.count - 1].key, *upto_out) > 0)
+        newer.count--;
     *counters_out = newer.counters;
     return newer.count;
 }

@@ -32,14 +32,16 @@ bool counters_copy(struct counters *counters, struct fingerprint print, struct a
 void counters_offer(struct counters *counters, struct fingerprint print, struct bytes key,
                     const struct counter *counter, uint64_t stamp);
 
-/* Counters newer than the disk whose key starts with `prefix` and is after `after`, in key order.
- * Keys and lists are copies in `arena`; a NULL list is a deleted counter. */
+/* Counters newer than the disk, as `wanted` says (cache_newer), in key order: all those up to
+ * `*upto_out`, none after it. Keys and lists are copies in `arena`; a NULL list is a deleted
+ * counter. */
 struct keyed_counter {
     struct bytes key;
     const struct counter *counter;
 };
-size_t counters_newer(struct counters *counters, struct bytes prefix, struct bytes after,
-                      struct arena *arena, struct keyed_counter **counters_out);
+size_t counters_newer(struct counters *counters, const struct cache_wanted *wanted,
+                      struct arena *arena, struct keyed_counter **counters_out,
+                      struct bytes *upto_out);
 
 /* For write-back, inside cache_copy_fn: views that are good while the lock is held. */
 struct keyed_counter counters_value(const struct cache_entry *entry);

@@ -5,6 +5,7 @@
 
 struct thing {
     struct cache_entry entry;
+    struct order_node place; /* among the newer ones */
     struct fingerprint print;
     char *visible; /* durable; NULL: known not to be there */
     size_t visible_size;
@@ -31,11 +32,23 @@ static void thing_free(struct cache_entry *entry)
     free(THING_OF(entry));
 }
 
+static struct order_node *thing_place(struct cache_entry *entry)
+{
+    return &THING_OF(entry)->place;
+}
+
+static struct bytes thing_key(const struct order_node *node)
+{
+    const struct thing *thing = CONTAINER_OF(node, struct thing, place);
+    return bytes_of(thing->key, thing->key_size);
+}
+
 struct objects *objects_new(size_t bytes_max)
 {
     struct objects *objects = aligned_alloc(64, (sizeof *objects + 63) / 64 * 64);
     must(objects != NULL);
     cache_init(&objects->cache, bytes_max, thing_size, thing_free);
+    cache_keep_order(&objects->cache, thing_place, thing_key);
     return objects;
 }
 
@@ -80,6 +93,7 @@ static struct thing *thing_make(struct objects *objects, struct cache_shard *sha
 {
     struct thing *thing = must_calloc(1, sizeof *thing + key.size);
     thing->entry.node.hash = print.low;
+    thing->place.priority = print.high;
     thing->print = print;
     thing->key_size = (uint32_t)key.size;
     memcpy(thing->key, key.data, key.size);
@@ -188,18 +202,16 @@ static int keyed_compare(const void *a, const void *b)
 }
 
 struct newer {
-    struct bytes prefix;
-    struct bytes after;
     struct arena *arena;
     struct keyed_object *objects;
     size_t count;
     size_t capacity;
 };
 
-static void newer_add(struct newer *newer, const struct thing *thing)
+static void newer_add(void *context, const struct order_node *node)
 {
-    struct bytes key = bytes_of(thing->key, thing->key_size);
-    if (!bytes_starts(key, newer->prefix) || bytes_compare(key, newer->after) <= 0) return;
+    struct newer *newer = context;
+    const struct thing *thing = CONTAINER_OF(node, struct thing, place);
     if (newer->count == newer->capacity) {
         size_t size = newer->capacity ? newer->capacity * 2 : 16;
         struct keyed_object *more = arena_alloc(newer->arena, size * sizeof *more);
@@ -208,27 +220,17 @@ static void newer_add(struct newer *newer, const struct thing *thing)
         newer->capacity = size;
     }
     newer->objects[newer->count++] = (struct keyed_object){
-        arena_copy(newer->arena, key), arena_copy(newer->arena, thing_value(thing))};
+        arena_copy(newer->arena, thing_key(node)), arena_copy(newer->arena, thing_value(thing))};
 }
 
-static void newer_add_list(struct newer *newer, const struct cache_list *list)
+size_t objects_newer(struct objects *objects, const struct cache_wanted *wanted,
+                     struct arena *arena, struct keyed_object **objects_out, struct bytes *upto_out)
 {
-    for (struct cache_entry *entry = list->first; entry; entry = entry->next)
-        newer_add(newer, THING_OF(entry));
-}
-
-size_t objects_newer(struct objects *objects, struct bytes prefix, struct bytes after,
-                     struct arena *arena, struct keyed_object **objects_out)
-{
-    struct newer newer = {.prefix = prefix, .after = after, .arena = arena};
-    for (unsigned i = 0; i < CACHE_SHARDS; i++) {
-        struct cache_shard *shard = &objects->cache.shards[i];
-        pthread_mutex_lock(&shard->lock);
-        newer_add_list(&newer, &shard->dirty);
-        newer_add_list(&newer, &shard->written);
-        pthread_mutex_unlock(&shard->lock);
-    }
+    struct newer newer = {.arena = arena};
+    cache_newer(&objects->cache, wanted, newer_add, &newer, arena, upto_out);
     if (newer.count) qsort(newer.objects, newer.count, sizeof *newer.objects, keyed_compare);
+    while (upto_out->data && bytes_compare(newer.objects[newer.count - 1].key, *upto_out) > 0)
+        newer.count--;
     *objects_out = newer.objects;
     return newer.count;
 }

@@ -28,14 +28,14 @@ bool objects_get(struct objects *objects, struct fingerprint print, struct buf *
 void objects_offer(struct objects *objects, struct fingerprint print, struct bytes key,
                    struct bytes value, uint64_t stamp);
 
-/* Objects newer than the disk whose key starts with `prefix` and is after `after`, in key order, as
- * copies in `arena`. */
+/* Objects newer than the disk, as counters_newer has it, as copies in `arena`. */
 struct keyed_object {
     struct bytes key;
     struct bytes value;
 };
-size_t objects_newer(struct objects *objects, struct bytes prefix, struct bytes after,
-                     struct arena *arena, struct keyed_object **objects_out);
+size_t objects_newer(struct objects *objects, const struct cache_wanted *wanted,
+                     struct arena *arena, struct keyed_object **objects_out,
+                     struct bytes *upto_out);
 
 /* For write-back, inside cache_copy_fn: views that are good while the lock is held. */
 struct keyed_object objects_value(const struct cache_entry *entry);

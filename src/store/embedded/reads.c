@@ -11,6 +11,13 @@
 #include "core/cell.h"
 
 #define READ_ARENA_CHUNK (16u << 10)
+#ifdef TALLY_SMALL_WORLD
+#define LIST_CHUNK_FIRST 2u /* newer entries to a chunk of a listing */
+#define LIST_CHUNK_MAX 8u
+#else
+#define LIST_CHUNK_FIRST 64u
+#define LIST_CHUNK_MAX 4096u
+#endif
 
 enum err embedded_read_ended(struct embedded *embedded, const char *what, enum err e)
 {
@@ -309,21 +316,49 @@ static bool list_stored(void *context, struct bytes key, struct bytes value)
     return !merge->stopped;
 }
 
+/* Where a chunk ends, as the end of a scan, which is not included. BYTES_NONE: at the end of all.
+ */
+static struct bytes right_after(struct arena *arena, struct bytes key)
+{
+    if (!key.data) return BYTES_NONE;
+    return bytes_of(arena_copy(arena, key).data, key.size + 1); /* a copy is followed by a zero */
+}
+
+/* What memory has of a chunk, and the state's part of it. */
+static enum err list_chunk(struct embedded *embedded, const struct cache_wanted *wanted,
+                           struct list_merge *merge, struct bytes *upto_out)
+{
+    struct keyed_counter *newer;
+    merge->after = wanted->after;
+    merge->newer_at = 0;
+    merge->newer_count = counters_newer(embedded->counters, wanted, merge->arena, &newer, upto_out);
+    merge->newer = newer;
+    struct bytes from =
+        bytes_compare(wanted->prefix, wanted->after) > 0 ? wanted->prefix : wanted->after;
+    struct bytes end = right_after(merge->arena, *upto_out);
+    enum err e = state_scan(embedded->state, STATE_COUNTERS, from, end, list_stored, merge);
+    if (e == ERR_OK) e = merge->err;
+    if (e == ERR_OK) list_newer_before(merge, BYTES_NONE);
+    return e;
+}
+
+/* In chunks that grow, so that a few counters cost a few steps, however many are newer than the
+ * state, of this tenant or of others. */
 enum err embedded_list(struct store *store, struct bytes prefix, struct bytes after,
                        store_counter_fn *visit, void *context)
 {
     struct embedded *embedded = embedded_of(store);
     struct arena arena;
-    struct keyed_counter *newer;
+    enum err e;
     arena_init(&arena, READ_ARENA_CHUNK);
     struct list_merge merge = {
-        .arena = &arena, .prefix = prefix, .after = after, .visit = visit, .context = context};
-    merge.newer_count = counters_newer(embedded->counters, prefix, after, &arena, &newer);
-    merge.newer = newer;
-    struct bytes from = bytes_compare(prefix, after) > 0 ? prefix : after;
-    enum err e = state_scan(embedded->state, STATE_COUNTERS, from, BYTES_NONE, list_stored, &merge);
-    if (e == ERR_OK) e = merge.err;
-    if (e == ERR_OK) list_newer_before(&merge, BYTES_NONE);
+        .arena = &arena, .prefix = prefix, .visit = visit, .context = context};
+    struct cache_wanted wanted = {prefix, after, LIST_CHUNK_FIRST};
+    do {
+        e = list_chunk(embedded, &wanted, &merge, &after);
+        wanted.after = after;
+        if (wanted.max < LIST_CHUNK_MAX) wanted.max *= 4;
+    } while (e == ERR_OK && after.data && !merge.stopped);
     arena_release(&arena);
     return embedded_read_ended(embedded, "the list of counters", e);
 }
@@ -382,21 +417,38 @@ static bool object_stored(void *context, struct bytes key, struct bytes value)
     return !merge->stopped;
 }
 
+static enum err objects_chunk(struct embedded *embedded, const struct cache_wanted *wanted,
+                              struct arena *arena, struct object_merge *merge,
+                              struct bytes *upto_out)
+{
+    struct keyed_object *newer;
+    merge->after = wanted->after;
+    merge->newer_at = 0;
+    merge->newer_count = objects_newer(embedded->objects, wanted, arena, &newer, upto_out);
+    merge->newer = newer;
+    struct bytes from =
+        bytes_compare(wanted->prefix, wanted->after) > 0 ? wanted->prefix : wanted->after;
+    struct bytes end = right_after(arena, *upto_out);
+    enum err e = state_scan(embedded->state, STATE_OBJECTS, from, end, object_stored, merge);
+    if (e == ERR_OK) objects_before(merge, BYTES_NONE);
+    return e;
+}
+
+/* As embedded_list. */
 enum err embedded_objects(struct store *store, struct bytes prefix, struct bytes after,
                           store_object_fn *visit, void *context)
 {
     struct embedded *embedded = embedded_of(store);
     struct arena arena;
-    struct keyed_object *newer;
+    enum err e;
     arena_init(&arena, READ_ARENA_CHUNK);
-    struct object_merge merge = {
-        .prefix = prefix, .after = after, .visit = visit, .context = context};
-    merge.newer_count = objects_newer(embedded->objects, prefix, after, &arena, &newer);
-    merge.newer = newer;
-    struct bytes from = bytes_compare(prefix, after) > 0 ? prefix : after;
-    enum err e =
-        state_scan(embedded->state, STATE_OBJECTS, from, BYTES_NONE, object_stored, &merge);
-    if (e == ERR_OK) objects_before(&merge, BYTES_NONE);
+    struct object_merge merge = {.prefix = prefix, .visit = visit, .context = context};
+    struct cache_wanted wanted = {prefix, after, LIST_CHUNK_FIRST};
+    do {
+        e = objects_chunk(embedded, &wanted, &arena, &merge, &after);
+        wanted.after = after;
+        if (wanted.max < LIST_CHUNK_MAX) wanted.max *= 4;
+    } while (e == ERR_OK && after.data && !merge.stopped);
     arena_release(&arena);
     return embedded_read_ended(embedded, "the list of objects", e);
 }
