@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
+#include "config_origins.h"
 #include "config_parts.h"
 #include "config_reconcile.h"
 
@@ -80,6 +81,8 @@ void config_set(struct config_load *load, const char *where, const struct settin
 {
     snprintf(load->where[setting - settings], CONFIG_WHERE_SIZE, "%s", where);
     if (setting_is_list(setting)) {
+        if (bytes_equal(text, BYTES("*")))
+            text = BYTES("\"*\""); /* or YAML takes it for an alias */
         config_read_list(load, where, setting, text);
         return;
     }
@@ -352,6 +355,9 @@ void config_release(struct config *config)
             break;
         case SETTING_KEYS:
             config_keys_release(field);
+            break;
+        case SETTING_ORIGINS:
+            config_origins_release(field);
             break;
         default: /* numbers own nothing */
             break;

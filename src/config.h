@@ -38,6 +38,13 @@ struct config_keys {
     unsigned count;
 };
 
+/* Both empty: none. */
+struct config_origins {
+    bool any; /* `*` */
+    char **items;
+    unsigned count;
+};
+
 /* The C type of each kind in settings.def. */
 #define SETTING_TYPE_INT int64_t
 #define SETTING_TYPE_SIZE int64_t
@@ -51,6 +58,7 @@ struct config_keys {
 #define SETTING_TYPE_SCOPE enum config_id_scope
 #define SETTING_TYPE_UNKNOWN enum config_unknown
 #define SETTING_TYPE_KEYS struct config_keys
+#define SETTING_TYPE_ORIGINS struct config_origins
 #define SETTING_TYPE_TYPES bool /* there is a list; it is in `rules` */
 
 struct config {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/scope.h"
+#include "config_origins.h"
 #include "config_reconcile.h"
 #include "core/name.h"
 
@@ -116,6 +117,8 @@ static void read_list(const struct walk *walk, const struct setting *setting,
 {
     if (setting->kind == SETTING_TYPES)
         config_read_types(walk, node);
+    else if (setting->kind == SETTING_ORIGINS)
+        config_read_origins(walk, setting, node);
     else
         read_keys(walk, setting, node);
 }

@@ -290,6 +290,7 @@ bool setting_set(const struct setting *setting, struct config *config, struct by
     case SETTING_UNKNOWN:
         return set_choice(setting, config, text, error_out);
     case SETTING_KEYS:
+    case SETTING_ORIGINS:
     case SETTING_TYPES:
         break;
     }
@@ -351,6 +352,20 @@ static void show_keys(const struct config_keys *keys, struct buf *buf)
     }
 }
 
+static void show_origins(const struct config_origins *origins, struct buf *buf)
+{
+    if (origins->any) {
+        buf_add(buf, BYTES("\"*\""));
+        return;
+    }
+    buf_add_char(buf, '[');
+    for (unsigned i = 0; i < origins->count; i++) {
+        if (i > 0) buf_add(buf, BYTES(", "));
+        setting_show_text(buf, bytes_str(origins->items[i]));
+    }
+    buf_add_char(buf, ']');
+}
+
 void setting_show(const struct setting *setting, const struct config *config, struct buf *buf)
 {
     const void *field = (const char *)config + setting->offset;
@@ -381,6 +396,9 @@ void setting_show(const struct setting *setting, const struct config *config, st
         break;
     case SETTING_KEYS:
         show_keys(field, buf);
+        break;
+    case SETTING_ORIGINS:
+        show_origins(field, buf);
         break;
     case SETTING_TYPES:
         show_types(config->rules, buf);

@@ -22,6 +22,7 @@ enum setting_kind {
     SETTING_SCOPE,
     SETTING_UNKNOWN,
     SETTING_KEYS,
+    SETTING_ORIGINS,
     SETTING_TYPES,
 };
 
@@ -57,7 +58,8 @@ const char *setting_suggest(struct bytes path, char suggestion_out[SETTING_PATH_
 /* A list is read by config_yaml.c and is empty at first; the rest is for setting_set. */
 static inline bool setting_is_list(const struct setting *setting)
 {
-    return setting->kind == SETTING_KEYS || setting->kind == SETTING_TYPES;
+    return setting->kind == SETTING_KEYS || setting->kind == SETTING_ORIGINS ||
+           setting->kind == SETTING_TYPES;
 }
 
 /* Reads `text` as the setting's kind, checks its bounds and stores it; not for a list. False:

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "api/call.h"
+#include "api/cors.h"
 #include "base/metrics.h"
 #include "core/name.h"
 #include "base/json.h"
@@ -108,9 +109,12 @@ static enum head_verdict api_head(void *context, struct exchange *exchange)
     call->api = context;
     call->exchange = exchange;
     exchange->state = call;
+    cors_begin(&call->api->config.config->cors_origins, exchange);
     route_find(exchange->request.method, exchange->request.path, &match);
     call->route = match.route;
     if (match.err == ERR_METHOD) buf_addf(&exchange->reply.headers, "Allow: %s\r\n", match.allow);
+    if (cors_preflight(&call->api->config.config->cors_origins, exchange, &match))
+        return HEAD_REPLY;
     if (!match.route) return refuse_head(call, match.err);
     exchange->barrier = (match.route->flags & ROUTE_READ) != 0;
     if (exchange->barrier) call_loop(call)->read_ns = exchange->turn_ns;

@@ -56,6 +56,8 @@ struct request {
 /* Takes the next header line off `*fields`, which is a request's at first. False: there is none.
  * For lines that few requests have; the others are in struct request. */
 bool request_field_next(struct bytes *fields, struct bytes *name_out, struct bytes *value_out);
+/* The value of the first line of the wanted name, whatever its case, or BYTES_NONE. */
+struct bytes request_field(const struct request *request, struct bytes wanted);
 
 /* Given to the handler empty. A body or header block that outgrew its buffer (`failed`) leaves as
  * 500 `internal` instead. HEAD is answered like GET; the wire leaves the body out. */

@@ -424,6 +424,14 @@ bool request_field_next(struct bytes *fields, struct bytes *name_out, struct byt
     return true;
 }
 
+struct bytes request_field(const struct request *request, struct bytes wanted)
+{
+    struct bytes fields = request->fields, name, value;
+    while (request_field_next(&fields, &name, &value))
+        if (bytes_equal_nocase(name, wanted)) return value;
+    return BYTES_NONE;
+}
+
 static struct bytes view_bytes(struct http_view view, const char *data)
 {
     return view.at ? bytes_of(data + view.at, view.size) : BYTES_NONE;

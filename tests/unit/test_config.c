@@ -393,6 +393,58 @@ static void overrides_are_checked_like_the_file(void **state)
     assert_non_null(strstr(report.text.data, "--listen: listen must be"));
 }
 
+static void assert_origins(unsigned count, bool any, const char *shown)
+{
+    struct buf buf;
+    buf_init(&buf, 4096);
+    assert_int_equal(config.cors_origins.count, count);
+    assert_int_equal(config.cors_origins.any, any);
+    setting_show(setting_find(BYTES("cors.origins")), &config, &buf);
+    buf_add_char(&buf, 0);
+    assert_string_equal(buf.data, shown);
+    buf_release(&buf);
+}
+
+static void origins_are_a_list_or_any(void **state)
+{
+    (void)state;
+    loads("cors:\n  origins: [https://app.example, \"http://[::1]:3000\"]\n");
+    assert_origins(2, false, "[\"https://app.example\", \"http://[::1]:3000\"]");
+    loads("cors:\n  origins: https://app.example\n");
+    assert_origins(1, false, "[\"https://app.example\"]");
+    loads("cors:\n  origins: \"*\"\n");
+    assert_origins(0, true, "\"*\"");
+    loads("cors:\n  origins: []\n");
+    assert_origins(0, false, "[]");
+    assert_int_equal(load_set("cors.origins=*"), ERR_OK);
+    assert_origins(0, true, "\"*\"");
+    assert_int_equal(load_set("cors.origins=[http://a:1, http://b]"), ERR_OK);
+    assert_origins(2, false, "[\"http://a:1\", \"http://b\"]");
+}
+
+static void an_origin_is_written_as_browsers_send_it(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"app.example",
+                                      "https://app.example/",
+                                      "https://App.example",
+                                      "https://app.example/page",
+                                      "https://",
+                                      "://a",
+                                      "null",
+                                      "https://a b",
+                                      "https://*.example",
+                                      "https://a,https://b"};
+    for (unsigned i = 0; i < ARRAY_COUNT(bad); i++) {
+        char set[128];
+        snprintf(set, sizeof set, "cors.origins=[\"%s\"]", bad[i]);
+        if (load_set(set) != ERR_INVALID) fail_msg("took %s", bad[i]);
+        assert_non_null(strstr(report.text.data, "is not an origin as browsers send it"));
+    }
+    assert_int_equal(load_set("cors.origins={a: b}"), ERR_INVALID);
+    assert_int_equal(load_set("cors.origins=[[a]]"), ERR_INVALID);
+}
+
 static void keys_are_a_list_with_tenant_and_scope(void **state)
 {
     (void)state;
@@ -572,6 +624,8 @@ int main(void)
         cmocka_unit_test(every_setting_has_its_own_name_in_the_environment),
         cmocka_unit_test(overrides_are_checked_like_the_file),
         cmocka_unit_test(keys_are_a_list_with_tenant_and_scope),
+        cmocka_unit_test(origins_are_a_list_or_any),
+        cmocka_unit_test(an_origin_is_written_as_browsers_send_it),
         cmocka_unit_test(keys_that_are_wrong_are_refused),
         cmocka_unit_test(settings_that_contradict_each_other_are_refused),
         cmocka_unit_test(defaults_give_way_to_what_was_set),
