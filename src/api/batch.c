@@ -36,15 +36,16 @@ struct reading {
     uint32_t count_max;
 };
 
-/* What makes an op the same op under its own key: everything it says. */
-static uint64_t op_check(const struct op *op, int64_t expires_ms)
+/* What makes an op the same op under its own key: everything it says. Its bucket would not do: two
+ * times of one bucket are two requests (SPEC 5). */
+static uint64_t op_check(const struct op *op, int64_t time_ms)
 {
     int64_t parts[] = {op->kind,
                        op->duration,
-                       op->bucket,
+                       time_ms,
                        op->amount,
                        op->max,
-                       expires_ms,
+                       op->expires_ms,
                        (int64_t)op->counter_print.low,
                        (int64_t)op->counter_print.high};
     return hash_checksum(bytes_of(parts, sizeof parts));
@@ -75,6 +76,7 @@ static enum err read_op(struct call *call, const struct json_value *object, stru
     struct field_value kind;
     struct field_value name;
     struct field_value key;
+    int64_t time_ms;
     if (object->type != JSON_OBJECT) {
         snprintf(why->text, sizeof why->text, "An operation must be a JSON object.");
         return ERR_INVALID;
@@ -82,12 +84,13 @@ static enum err read_op(struct call *call, const struct json_value *object, stru
     enum err e = pick_op(call, object, values, &kind, why);
     if (e == ERR_OK) e = field_from_json(&values[NAME], &name_field, &name, why);
     if (e == ERR_OK) e = field_from_json(&values[KEY], &key_field, &key, why);
-    if (e == ERR_OK) e = change_fill(call, op_kinds[kind.integer], name.text, values, op, why);
+    if (e == ERR_OK)
+        e = change_fill(call, op_kinds[kind.integer], name.text, values, op, &time_ms, why);
     if (e != ERR_OK) return e;
     op->keyed = key.present;
     if (op->keyed) {
         op->key = call_key_print(call, key.text);
-        op->key_check = op_check(op, op->expires_ms);
+        op->key_check = op_check(op, time_ms);
     }
     return ERR_OK;
 }

@@ -212,14 +212,14 @@ enum request_verdict call_count(struct call *call, void (*read)(struct call *cal
 }
 
 void call_address(struct call *call, struct op *op, struct bytes name, int32_t duration,
-                  int64_t time_ms)
+                  int64_t bucket)
 {
     char key[COUNTER_KEY_SIZE_MAX];
     op->counter = arena_copy(&call->exchange->arena, counter_key(key, call->tenant, name));
     op->tenant = bytes_of(op->counter.data, call->tenant.size);
     op->counter_print = fingerprint_of(&call->api->config.store->secret, op->counter);
     op->duration = duration;
-    op->bucket = bucket_start(time_ms, duration);
+    op->bucket = bucket;
 }
 
 /* Keys have a namespace of their own for each tenant: no counter and no event id meets them. */

@@ -124,7 +124,7 @@ enum request_verdict call_count(struct call *call, void (*read)(struct call *cal
 
 /* Fills everything of an op that names its cell. The key's bytes are copied into the arena. */
 void call_address(struct call *call, struct op *op, struct bytes name, int32_t duration,
-                  int64_t time_ms);
+                  int64_t bucket);
 
 /* The Idempotency-Key header as fingerprint and check. False after refusing a malformed one; if
  * there is none, `*keyed_out` is false. */

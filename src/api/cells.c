@@ -306,8 +306,7 @@ static enum err read_bucket(struct cells_plan *plan, const struct field_value *v
     if (definition->mode == MODE_WINDOWED) return ERR_OK;
     plan->duration = duration;
     int64_t time_ms = values[TIMESTAMP].present ? values[TIMESTAMP].integer : plan->now_ms;
-    plan->bucket = bucket_start(time_ms, plan->duration);
-    return ERR_OK;
+    return params_bucket(time_ms, plan->duration, "timestamp", &plan->bucket, why);
 }
 
 static struct cells_plan *new_plan(struct call *call, const struct definition *definition)

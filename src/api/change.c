@@ -67,12 +67,15 @@ static enum err read_fields(enum op_kind kind, const struct json_value *values, 
 }
 
 enum err change_fill(struct call *call, enum op_kind kind, struct bytes name,
-                     const struct json_value *values, struct op *op, struct sentence *why)
+                     const struct json_value *values, struct op *op, int64_t *time_out,
+                     struct sentence *why)
 {
-    int64_t time_ms;
+    int64_t bucket;
     op->kind = kind;
-    enum err e = read_fields(kind, values, op, &time_ms, why);
-    if (e == ERR_OK) call_address(call, op, name, op->duration, time_ms);
+    enum err e = read_fields(kind, values, op, time_out, why);
+    if (e != ERR_OK) return e;
+    e = params_bucket(*time_out, op->duration, "timestamp", &bucket, why);
+    if (e == ERR_OK) call_address(call, op, name, op->duration, bucket);
     return e;
 }
 
@@ -153,11 +156,12 @@ enum request_verdict change_one(struct call *call)
     enum request_verdict verdict;
     struct json_value values[FIELDS];
     struct sentence why;
+    int64_t time_ms;
     int change = call->route->detail;
     enum op_kind kind = changes[change].kind;
     if (!call_name(call, &verdict)) return verdict;
     enum err e = pick_values(call, kind, values, &why);
-    if (e == ERR_OK) e = change_fill(call, kind, call->name, values, &call->op, &why);
+    if (e == ERR_OK) e = change_fill(call, kind, call->name, values, &call->op, &time_ms, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
     return send_one(call, changes[change].lane, finish_one);
 }

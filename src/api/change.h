@@ -13,9 +13,11 @@ struct call;
         BYTES("targetValue"), BYTES("max")
 #define CHANGE_FIELD_COUNT 6
 
-/* Fills kind, cell, amounts and expiry of an op, or says in one sentence what is wrong. */
+/* Fills kind, cell, amounts and expiry of an op, or says in one sentence what is wrong. The op
+ * keeps only the bucket of its timestamp; `time_out` is the timestamp itself. */
 MUST_USE enum err change_fill(struct call *call, enum op_kind kind, struct bytes name,
-                              const struct json_value *values, struct op *op, struct sentence *why);
+                              const struct json_value *values, struct op *op, int64_t *time_out,
+                              struct sentence *why);
 
 /* Whether a field that only another kind of operation has is among the values; `elsewhere_out` says
  * which these are, as in struct known. */

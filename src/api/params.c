@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/bucket.h"
 #include "core/name.h"
 #include "core/number.h"
 #include "core/timefmt.h"
@@ -276,6 +277,17 @@ enum err params_cursor(const struct params *params, struct arena *arena, struct 
     if (text.size == 0) return ERR_OK;
     if (cursor_decode(text, arena, raw_out)) return ERR_OK;
     return say(why, "after must be the next of an earlier reply.");
+}
+
+enum err params_bucket(int64_t time_ms, int32_t duration, const char *field, int64_t *start_out,
+                       struct sentence *why)
+{
+    *start_out = bucket_start(time_ms, duration);
+    if (bucket_has_name(*start_out)) return ERR_OK;
+    snprintf(why->text, sizeof why->text,
+             "%s lies in a bucket that begins before the year 0001, with that durationSeconds.",
+             field);
+    return ERR_INVALID;
 }
 
 /* -- Paths and encodings ------------------------------------------------------------------------

@@ -115,6 +115,10 @@ struct bytes params_get(const struct params *params, struct bytes name);
 MUST_USE enum err params_cursor(const struct params *params, struct arena *arena,
                                 struct bytes *raw_out, struct sentence *why);
 
+/* The start of the bucket around a time that came in `field`. ERR_INVALID: nobody could name it. */
+MUST_USE enum err params_bucket(int64_t time_ms, int32_t duration, const char *field,
+                                int64_t *start_out, struct sentence *why);
+
 /* -- Paths and encodings ------------------------------------------------------------------------
  */
 

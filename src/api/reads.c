@@ -80,11 +80,26 @@ enum err read_plan_address(struct read_plan *plan, struct call *call, struct byt
 }
 
 /* A window has one value, whatever time is asked for. */
-static void fill_get(struct read_plan *plan, int64_t time_ms)
+static enum err fill_get(struct read_plan *plan, int64_t time_ms, struct sentence *why)
 {
     bool windowed = plan->definition && plan->definition->mode == MODE_WINDOWED;
-    if (windowed) plan->ref.duration = WINDOW_DURATION;
-    plan->from = windowed ? 0 : bucket_start(time_ms, plan->ref.duration);
+    if (!windowed) return params_bucket(time_ms, plan->ref.duration, "timestamp", &plan->from, why);
+    plan->ref.duration = WINDOW_DURATION;
+    plan->from = 0;
+    return ERR_OK;
+}
+
+/* A range that begins with time itself begins with the first bucket that has a name. */
+static enum err fill_range(struct read_plan *plan, int64_t start_ms, int64_t end_ms,
+                           struct sentence *why)
+{
+    if (start_ms > end_ms) {
+        snprintf(why->text, sizeof why->text, "startTime must not be after endTime.");
+        return ERR_INVALID;
+    }
+    plan->from = bucket_start(start_ms, plan->ref.duration);
+    if (!bucket_has_name(plan->from)) plan->from += plan->ref.duration;
+    return params_bucket(end_ms, plan->ref.duration, "endTime", &plan->to, why);
 }
 
 enum err read_plan_fill(struct read_plan *plan, const struct field_value *values,
@@ -96,17 +111,9 @@ enum err read_plan_fill(struct read_plan *plan, const struct field_value *values
         return ERR_GRANULARITY;
     }
     plan->ref.duration = duration;
-    if (plan->kind == READ_GET) {
-        fill_get(plan, values[TIMESTAMP].integer);
-        return ERR_OK;
-    }
-    if (values[START].integer > values[END].integer) {
-        snprintf(why->text, sizeof why->text, "startTime must not be after endTime.");
-        return ERR_INVALID;
-    }
-    plan->from = bucket_start(values[START].integer, duration);
-    plan->to = bucket_start(values[END].integer, duration);
-    if (plan->kind != READ_SERIES) return ERR_OK;
+    if (plan->kind == READ_GET) return fill_get(plan, values[TIMESTAMP].integer, why);
+    enum err e = fill_range(plan, values[START].integer, values[END].integer, why);
+    if (e != ERR_OK || plan->kind != READ_SERIES) return e;
     plan->fill = values[FILL].integer == 1;
     plan->limit = values[LIMIT].integer;
     return ERR_OK;

@@ -215,6 +215,7 @@ static enum err step_cell(struct step *step, uint32_t index)
 {
     struct apply *apply = step->apply;
     const struct read_cell *place = &apply->reads.cells[index];
+    if (!bucket_has_name(place->bucket)) return ERR_BUCKET;
     struct cell before = cell_now(apply, index);
     struct cell base = before;
     if (place->duration == WINDOW_DURATION && step->change->definition->mode == MODE_WINDOWED)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/bucket.h"
 #include "core/mark.h"
 #include "core/name.h"
 #include "core/object.h"
@@ -83,6 +84,7 @@ static enum err next_record(struct importer *importer, struct arena *arena,
 static bool bucket_fits(const struct port_record *cell)
 {
     if (cell->dimensions.data) return true;
+    if (!bucket_has_name(cell->bucket)) return false;
     return cell->duration ? cell->bucket % cell->duration == 0 : cell->bucket == 0;
 }
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { expectTriple } from './support/expect.mjs';
+import { expectError, expectTriple } from './support/expect.mjs';
 import { serverFor } from './support/server.mjs';
 
 /** The bucket starts a series shows for one counter: the server's own word on where things went. */
@@ -48,6 +48,27 @@ describe('buckets', () => {
             expectTriple(await t.increment(name, { durationSeconds, timestamp }), 1);
             assert.deepEqual(await bucketStarts(t, name, durationSeconds), [start], `${id}: ${timestamp} by ${durationSeconds}`);
         }
+    });
+
+    test('a bucket that begins before the year 0001 has no name: nothing is counted in it, and nothing asked of it', async () => {
+        const t = server.tenant();
+        const at = { durationSeconds: 2147483647, timestamp: '0001-06-01T00:00:00Z' };
+        for (const action of ['increment', 'decrement', 'incrementSync']) {
+            const reply = await t.write(action, 'early', at);
+            expectError(reply, 400, 'invalid_request');
+            assert.match(reply.body.error, /^timestamp lies in a bucket that begins before the year 0001/);
+        }
+        expectError(await t.set('early', { ...at, targetValue: 1 }), 400, 'invalid_request');
+        expectError(await t.get('early', at), 400, 'invalid_request');
+        const { body } = await t.batch([{ op: 'increment', name: 'early', ...at }]);
+        assert.equal(body.results[0].status, 400);
+        const range = { durationSeconds: at.durationSeconds, startTime: at.timestamp };
+        expectError(await t.series('early', { ...range, endTime: at.timestamp }), 400, 'invalid_request');
+        const filled = await t.series('early', { ...range, endTime: '1999-01-01T00:00:00Z', fill: 'zero' });
+        const starts = filled.body.buckets.map((bucket) => bucket.timeStart);
+        assert.ok(starts.length > 28 && starts[0] > '0001-01-01', `the range begins with the first that has one: ${starts[0]}`);
+        for (const timestamp of starts) expectTriple(await t.increment('early', { ...at, timestamp }), 1);
+        assert.deepEqual(await bucketStarts(t, 'early', at.durationSeconds), starts);
     });
 
     test('S3-22: the first instant of the next bucket is another bucket', async () => {

@@ -240,6 +240,18 @@ describe('idempotency keys', () => {
             expectTriple(await t.get('b'), 1);
         });
 
+        test('SPEC 5: whatever an op says belongs to its key: another timestamp of the same bucket is 422', async () => {
+            const t = server.tenant();
+            const first = { op: 'increment', name: 'b', durationSeconds: 3600, timestamp: '2026-01-01T00:00:00Z', amount: 2, idempotencyKey: 'k' };
+            const others = [
+                { timestamp: '2026-01-01T00:00:01Z' }, { timestamp: '2026-01-01T00:00:00.001Z' }, { durationSeconds: 1800 }, { amount: 3 },
+                { expiresAt: '2027-01-01T00:00:00Z' }, { max: 10 }, { op: 'decrement' }, { name: 'c' }, { op: 'set', targetValue: 2 },
+            ];
+            const { body } = await t.batch([first, ...others.map((other) => ({ ...first, ...other })), { ...first, timestamp: 1767225600 }]);
+            assert.deepEqual(body.results.map((result) => result.status), [200, ...others.map(() => 422), 200]);
+            assert.equal(body.results.at(-1).replayed, true, 'the same moment, written otherwise');
+        });
+
         test('SPEC 5: a malformed idempotencyKey is that op\'s own 400', async () => {
             const t = server.tenant();
             const { body } = await t.batch([op({ idempotencyKey: '' }), op({ idempotencyKey: 7 }), op({ idempotencyKey: 'x'.repeat(256) }), op({ idempotencyKey: null })]);

@@ -27,6 +27,7 @@
 #define MODEL_ENTITIES_MAX 1000
 #define MODEL_NEVER INT64_MIN
 #define MODEL_NO_CAP (-1)
+#define MODEL_FIRST_SECOND INT64_C(-62135596800) /* of the year 0001: no bucket begins before */
 #define MODEL_SHADOWED 1 /* the name of a direct counter that the first rule counter has too */
 
 /* Names of rule counters: one for each counter and what its cells are kept for. */

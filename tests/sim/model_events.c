@@ -67,6 +67,7 @@ static enum err change_spot(struct passage *passage, const struct ruleset_counte
                             const struct spot *spot, bool down, int64_t amount, int64_t *moved)
 {
     struct model *model = passage->model;
+    if (spot->bucket < MODEL_FIRST_SECOND) return ERR_BUCKET;
     struct model_cell *old = (struct model_cell *)model_find(
         model, passage->tenant, spot->name, passage->generation, spot->duration, spot->bucket);
     struct model_cell cell = cell_before(passage, old, spot, counter);

@@ -1,4 +1,5 @@
 /* test_apply_modes.c -- what events do to entities, windows and series. */
+#include "core/timefmt.h"
 #include "support/event_world.h"
 
 /* ---- transition-safe ---- */
@@ -310,6 +311,21 @@ static void buckets_of_a_series_are_clamped_each_on_its_own(void **state)
 
 /* A decrement goes to the buckets of its own time, whether the increment came in its batch or in
  * one before it. */
+static void an_event_of_a_bucket_without_a_name_is_refused_whole(void **state)
+{
+    use("counters:\n- counterName: all\n  rules: [{on: up, op: increment}]\n"
+        "- counterName: long\n  mode: series\n  granularities: [60, 2147483647]\n"
+        "  rules: [{on: up, op: increment}]\n");
+    decider.asks.occurred_ms = TIME_MS_MIN;
+    assert_int_equal(refused(event("E1", "up", "")), ERR_BUCKET);
+    assert_int_equal(net("all", "{}"), ABSENT);
+    expect_history(0, 0);
+    decider.asks.occurred_ms = -28 * INT64_C(2147483647) * 1000 - 1;
+    assert_int_equal(refused(event("E1", "up", "")), ERR_BUCKET);
+    decider.asks.occurred_ms++; /* of the first one with a name */
+    assert_int_equal(sent("E1", "up", "")->counters, 3);
+}
+
 static void a_transition_safe_series_goes_by_each_events_own_time(void **state)
 {
     use("counters:\n- counterName: s\n  mode: series\n  granularities: [60]\n"
@@ -379,6 +395,7 @@ int main(void)
         EVENT(the_floor_is_the_windows_not_each_minutes),
         EVENT(trailing_counts_by_the_minute_and_may_pass_below_zero),
         EVENT(series_go_by_the_events_own_time),
+        EVENT(an_event_of_a_bucket_without_a_name_is_refused_whole),
         EVENT(a_transition_safe_series_goes_by_each_events_own_time),
         EVENT(a_decrement_that_was_not_foreseen_is_sent_again),
         EVENT(buckets_of_a_series_are_clamped_each_on_its_own),

@@ -81,6 +81,14 @@ static void the_ends_of_time_have_buckets_too(void **state)
     assert_true(bucket_start(TIME_MS_MIN, 1) * 1000 == TIME_MS_MIN);
 }
 
+static void a_bucket_has_a_name_from_the_year_0001_on(void **state)
+{
+    assert_true(bucket_has_name(bucket_start(TIME_MS_MIN, 60)));
+    assert_true(bucket_has_name(bucket_start(TIME_MS_MIN, 0)));
+    assert_false(bucket_has_name(bucket_start(TIME_MS_MIN, INT32_MAX)));
+    assert_true(bucket_has_name(bucket_start(TIME_MS_MAX, INT32_MAX)));
+}
+
 static void a_count_includes_both_ends(void **state)
 {
     assert_int_equal(bucket_count(0, 0, 0), 1);
@@ -98,6 +106,7 @@ int main(void)
         cmocka_unit_test(S3_19_to_S3_23_buckets_begin_where_the_seed_says),
         cmocka_unit_test(A_20_any_moment_lies_in_its_bucket),
         cmocka_unit_test(the_ends_of_time_have_buckets_too),
+        cmocka_unit_test(a_bucket_has_a_name_from_the_year_0001_on),
         cmocka_unit_test(a_count_includes_both_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
