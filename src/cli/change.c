@@ -6,28 +6,29 @@
 
 #define OPTIONS_HELP                                                                          \
     "  --duration D         the bucket's length: 0 (default, one for ever), 60, 1m, 1h, 1d\n" \
-    "  --at TIME            which bucket (default now); -1h is an hour ago\n"                 \
-    "  --expires TIME       when the bucket may be removed\n"                                 \
+    "  --timestamp TIME     which bucket (default now); -1h is an hour ago\n"                 \
+    "  --expires-at TIME    when the bucket may be removed\n"                                 \
     "  --key KEY            idempotency key; a repeat with the same one counts once\n"        \
     "                       (default: random, so that automatic retries are safe)\n"
 
 static const char help_inc[] =
-    "usage: tally inc NAME [AMOUNT] [--duration D] [--at TIME] [--max N] [--expires TIME]\n"
-    "                 [--key KEY] [--sync] [--json]\n"
+    "usage: tally inc NAME [AMOUNT] [--duration D] [--timestamp TIME] [--max N]\n"
+    "                 [--expires-at TIME] [--key KEY] [--sync] [--json]\n"
     "\n"
     "Adds AMOUNT (1) to a counter and prints what it holds then.\n"
     "\n" OPTIONS_HELP "  --max N              refuse, and exit 1, if the counter would pass N\n"
     "  --sync               ahead of work that is queued\n" CLIENT_HELP;
 
 static const char help_dec[] =
-    "usage: tally dec NAME [AMOUNT] [--duration D] [--at TIME] [--key KEY] [--sync] [--json]\n"
+    "usage: tally dec NAME [AMOUNT] [--duration D] [--timestamp TIME] [--key KEY] [--sync] [--json]\n"
     "\n"
     "Takes AMOUNT (1) from a counter and prints what it holds then. A counter never falls below\n"
     "zero: it refuses instead, and the exit code is 1.\n"
     "\n" OPTIONS_HELP "  --sync               ahead of work that is queued\n" CLIENT_HELP;
 
 static const char help_set[] =
-    "usage: tally set NAME VALUE [--duration D] [--at TIME] [--expires TIME] [--key KEY] [--json]\n"
+    "usage: tally set NAME VALUE [--duration D] [--timestamp TIME] [--expires-at TIME]\n"
+    "                 [--key KEY] [--json]\n"
     "\n"
     "Makes a counter hold VALUE: the difference is added or taken away.\n"
     "\n" OPTIONS_HELP CLIENT_HELP;
@@ -50,8 +51,8 @@ struct change_flags {
     struct client_flags client;
     const char *arguments[2]; /* name, amount */
     const char *duration;
-    const char *at;
-    const char *expires;
+    const char *timestamp;
+    const char *expires_at;
     const char *max;
     const char *key;
     bool sync;
@@ -63,15 +64,15 @@ static int write_body(enum change_kind kind, const struct change_flags *flags, s
     char time[ARGUMENT_TIME_SIZE];
     int64_t seconds, amount = 1;
     int code = argument_seconds(command, "--duration", flags->duration, &seconds);
-    if (!code) code = argument_bucket(command, "--at", flags->at, seconds, time);
+    if (!code) code = argument_bucket(command, "--timestamp", flags->timestamp, seconds, time);
     if (!code && flags->arguments[1])
         code = argument_integer(command, kind == CHANGE_SET ? "VALUE" : "AMOUNT",
                                 flags->arguments[1], kind == CHANGE_SET ? 0 : 1, &amount);
     if (code) return code;
     buf_addf(body, "{\"durationSeconds\":%" PRId64 ",\"timestamp\":\"%s\",\"%s\":%" PRId64, seconds,
              time, words[kind].field, amount);
-    if (flags->expires) code = argument_time(command, "--expires", flags->expires, time);
-    if (!code && flags->expires) buf_addf(body, ",\"expiresAt\":\"%s\"", time);
+    if (flags->expires_at) code = argument_time(command, "--expires-at", flags->expires_at, time);
+    if (!code && flags->expires_at) buf_addf(body, ",\"expiresAt\":\"%s\"", time);
     if (!code && flags->max) code = argument_integer(command, "--max", flags->max, 0, &amount);
     if (!code && flags->max) buf_addf(body, ",\"max\":%" PRId64, amount);
     buf_add_char(body, '}');
@@ -123,12 +124,17 @@ static int run(enum change_kind kind, const struct change_flags *flags)
 
 static int parse_and_run(enum change_kind kind, int argc, char **argv)
 {
-    struct change_flags flags = {.duration = "0", .at = "now"};
+    struct change_flags flags = {.duration = "0", .timestamp = "now"};
     client_flags_init(&flags.client);
     const struct cli_option options[] = {
-        CLIENT_OPTIONS(&flags.client),       {"--duration", &flags.duration, NULL},
-        {"--at", &flags.at, NULL},           {"--key", &flags.key, NULL},
-        {"--expires", &flags.expires, NULL}, {"--sync", NULL, &flags.sync},
+        CLIENT_OPTIONS(&flags.client),
+        {"--duration", &flags.duration, NULL},
+        {"--timestamp", &flags.timestamp, NULL},
+        {"--at", &flags.timestamp, NULL},
+        {"--key", &flags.key, NULL},
+        {"--expires-at", &flags.expires_at, NULL},
+        {"--expires", &flags.expires_at, NULL},
+        {"--sync", NULL, &flags.sync},
         {"--max", &flags.max, NULL},
     };
     static const unsigned not_taken[] = {[CHANGE_INC] = 0, [CHANGE_DEC] = 1, [CHANGE_SET] = 2};

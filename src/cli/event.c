@@ -7,15 +7,16 @@
 #define EVENT_SIZE_MAX (1u << 20) /* the server's limit is far below; this is only ours */
 
 static const char help[] =
-    "usage: tally event TYPE [--id ID] [--at TIME] [--dim KEY=VALUE]... [--payload JSON] [--json]\n"
+    "usage: tally event TYPE [--event-id ID] [--occurred-at TIME] [--dim KEY=VALUE]...\n"
+    "                   [--payload JSON] [--json]\n"
     "       tally event - [--json]\n"
     "\n"
     "Sends one event and says what became of it. An event takes effect at most once, for ever, by\n"
     "its id: a duplicate changes nothing and is exit 0. With - one whole event is read from\n"
     "standard input, as JSON. For many, see `tally ingest`.\n"
     "\n"
-    "  --id ID              its id (default: random, which makes automatic retries safe)\n"
-    "  --at TIME            when it happened (default now); -1h is an hour ago\n"
+    "  --event-id ID        its id (default: random, which makes automatic retries safe)\n"
+    "  --occurred-at TIME   when it happened (default now); -1h is an hour ago\n"
     "  --dim KEY=VALUE      a dimension; may be repeated\n"
     "  --payload JSON       what else there is to say\n" CLIENT_HELP;
 
@@ -23,8 +24,8 @@ struct event_flags {
     struct client_flags client;
     struct cli_list dims;
     const char *type;
-    const char *id;
-    const char *at;
+    const char *event_id;
+    const char *occurred_at;
     const char *payload;
 };
 
@@ -73,10 +74,10 @@ static int write_event(struct client *client, const struct event_flags *flags, s
 {
     char random[TALLY_KEY_SIZE], time[ARGUMENT_TIME_SIZE];
     tally_random_key(random);
-    int code = argument_time(client->command, "--at", flags->at, time);
+    int code = argument_time(client->command, "--occurred-at", flags->occurred_at, time);
     if (code) return code;
     buf_add(body, BYTES("{\"eventId\":"));
-    buf_add_json(body, bytes_str(flags->id ? flags->id : random));
+    buf_add_json(body, bytes_str(flags->event_id ? flags->event_id : random));
     buf_add(body, BYTES(",\"type\":"));
     buf_add_json(body, bytes_str(flags->type));
     buf_addf(body, ",\"occurredAt\":\"%s\"", time);
@@ -138,7 +139,7 @@ static int run(const struct event_flags *flags)
     struct buf body;
     if (!flags->type) return cli_usage_error("event", "of which type?");
     bool from_input = strcmp(flags->type, "-") == 0;
-    bool described = flags->id || flags->payload || flags->dims.count;
+    bool described = flags->event_id || flags->payload || flags->dims.count;
     if (from_input && described)
         return cli_usage_error("event", "an event from standard input is whole by itself");
     buf_init(&body, EVENT_SIZE_MAX);
@@ -153,13 +154,12 @@ static int run(const struct event_flags *flags)
 
 int cli_event(int argc, char **argv)
 {
-    struct event_flags flags = {.at = "now"};
+    struct event_flags flags = {.occurred_at = "now"};
     client_flags_init(&flags.client);
     const struct cli_option options[] = {
-        CLIENT_OPTIONS(&flags.client),
-        {"--id", &flags.id, NULL},
-        {"--at", &flags.at, NULL},
-        {"--payload", &flags.payload, NULL},
+        CLIENT_OPTIONS(&flags.client),      {"--event-id", &flags.event_id, NULL},
+        {"--id", &flags.event_id, NULL},    {"--occurred-at", &flags.occurred_at, NULL},
+        {"--at", &flags.occurred_at, NULL}, {"--payload", &flags.payload, NULL},
     };
     struct cli_arguments arguments = {.command = "event",
                                       .options = options,

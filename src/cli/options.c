@@ -65,6 +65,19 @@ static void source_add_set(struct config_source *source, const char *text)
     source->sets = sets;
 }
 
+/* An option is known by what the field is called over HTTP too: --expiresAt is --expires-at. */
+static bool is_option(struct bytes name, const char *option)
+{
+    size_t i = 0;
+    for (; i < name.size && *option; i++) {
+        char byte = name.data[i];
+        bool capital = byte >= 'A' && byte <= 'Z';
+        if (capital && *option++ != '-') return false;
+        if (*option++ != (capital ? (char)(byte - 'A' + 'a') : byte)) return false;
+    }
+    return i == name.size && !*option;
+}
+
 static bool is_repeated(const struct cli_arguments *arguments, struct bytes name)
 {
     return arguments->repeated && bytes_equal(name, bytes_str(arguments->repeated));
@@ -90,7 +103,7 @@ static bool take_value(struct cli_arguments *arguments, struct bytes name, const
     }
     for (unsigned i = 0; i < arguments->options_count; i++) {
         const struct cli_option *option = &arguments->options[i];
-        if (!option->value || !bytes_equal(name, bytes_str(option->name))) continue;
+        if (!option->value || !is_option(name, option->name)) continue;
         *option->value = value;
         return true;
     }
@@ -103,8 +116,7 @@ static bool takes_value(const struct cli_arguments *arguments, struct bytes name
     if (arguments->source && common) return true;
     if (is_repeated(arguments, name)) return true;
     for (unsigned i = 0; i < arguments->options_count; i++)
-        if (arguments->options[i].value && bytes_equal(name, bytes_str(arguments->options[i].name)))
-            return true;
+        if (arguments->options[i].value && is_option(name, arguments->options[i].name)) return true;
     return false;
 }
 
@@ -116,7 +128,7 @@ static bool take_flag(struct cli_arguments *arguments, struct bytes name)
     }
     for (unsigned i = 0; i < arguments->options_count; i++) {
         const struct cli_option *option = &arguments->options[i];
-        if (!option->flag || !bytes_equal(name, bytes_str(option->name))) continue;
+        if (!option->flag || !is_option(name, option->name)) continue;
         *option->flag = true;
         return true;
     }

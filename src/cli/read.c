@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cli/absent.h"
 #include "cli/arguments.h"
 #include "cli/client.h"
 
@@ -10,25 +11,26 @@
 #define DURATION_HELP \
     "  --duration D         the buckets' length: 0 (default, one for ever), 60, 1m, 1h, 1d\n"
 #define RANGE_HELP                                                     \
-    "  --from TIME          the beginning (default -24h: a day ago)\n" \
-    "  --to TIME            the end, whose bucket belongs to it (default now)\n"
+    "  --start-time TIME    the beginning (default -24h: a day ago)\n" \
+    "  --end-time TIME      the end, whose bucket belongs to it (default now)\n"
 
 static const char help_get[] =
-    "usage: tally get NAME [--duration D] [--at TIME] [--dim KEY=VALUE]... [--json]\n"
+    "usage: tally get NAME [--duration D] [--timestamp TIME] [--dim KEY=VALUE]... [--json]\n"
     "\n"
     "Prints what a counter holds. One that has never been counted in is an error, not zero.\n"
     "\n" DURATION_HELP
-    "  --at TIME            which bucket (default now); -1h is an hour ago\n" DIM_HELP CLIENT_HELP;
+    "  --timestamp TIME     which bucket (default now); -1h is an hour ago\n" DIM_HELP CLIENT_HELP;
 
 static const char help_sum[] =
-    "usage: tally sum NAME [--duration D] [--from TIME] [--to TIME] [--dim KEY=VALUE]... [--json]\n"
+    "usage: tally sum NAME [--duration D] [--start-time TIME] [--end-time TIME]\n"
+    "                 [--dim KEY=VALUE]... [--json]\n"
     "\n"
     "Prints the sum of all buckets from one time to another, both ends included.\n"
     "\n" DURATION_HELP RANGE_HELP DIM_HELP CLIENT_HELP;
 
 static const char help_series[] =
-    "usage: tally series NAME [--duration D] [--from TIME] [--to TIME] [--fill] [--limit N]\n"
-    "                    [--dim KEY=VALUE]... [--json]\n"
+    "usage: tally series NAME [--duration D] [--start-time TIME] [--end-time TIME] [--fill]\n"
+    "                    [--limit N] [--dim KEY=VALUE]... [--json]\n"
     "\n"
     "Prints the buckets from one time to another, one a line.\n"
     "\n" DURATION_HELP RANGE_HELP "  --fill               buckets without a count too, as zeros\n"
@@ -52,9 +54,9 @@ struct read_flags {
     struct cli_list dims;
     const char *name;
     const char *duration;
-    const char *at;
-    const char *from;
-    const char *to;
+    const char *timestamp;
+    const char *start_time;
+    const char *end_time;
     const char *limit;
     bool fill;
 };
@@ -85,28 +87,36 @@ static int add_dimensions(struct client *client, const struct cli_list *dims)
 
 static int add_range(struct client *client, const struct read_flags *flags)
 {
-    int code = add_time(client, "--from", "startTime", flags->from);
-    if (!code) code = add_time(client, "--to", "endTime", flags->to);
+    int code = add_time(client, "--start-time", "startTime", flags->start_time);
+    if (!code) code = add_time(client, "--end-time", "endTime", flags->end_time);
     client_query(client, "fill", flags->fill ? "zero" : NULL);
     client_query(client, "limit", flags->limit);
     return code;
 }
 
-static int ask(struct client *client, enum read_kind kind, const struct read_flags *flags)
+static int begin_path(struct client *client, const char *call, const struct read_flags *flags)
 {
     int64_t seconds;
     char digits[24];
     int code = argument_seconds(client->command, "--duration", flags->duration, &seconds);
     if (code) return code;
     snprintf(digits, sizeof digits, "%" PRId64, seconds);
-    client_path(client, "api", "counters", client->tenant, flags->name, words[kind].call);
+    client_path(client, "api", "counters", client->tenant, flags->name, call);
     client_query(client, "durationSeconds", digits);
-    if (kind == READ_GET)
-        code = add_time(client, "--at", "timestamp", flags->at);
-    else
+    return add_dimensions(client, &flags->dims);
+}
+
+static int ask(struct client *client, enum read_kind kind, const struct read_flags *flags)
+{
+    int code = begin_path(client, words[kind].call, flags);
+    if (!code && kind == READ_GET)
+        code = add_time(client, "--timestamp", "timestamp", flags->timestamp);
+    else if (!code)
         code = add_range(client, flags);
-    if (!code) code = add_dimensions(client, &flags->dims);
-    return code ? code : client_send(client, "GET", BYTES_NONE);
+    if (code) return code;
+    code = client_send(client, "GET", BYTES_NONE);
+    if (code) absent_hint(client);
+    return code;
 }
 
 /* -- Showing ----------------------------------------------------------------------------------- */
@@ -162,6 +172,31 @@ static void print_series(const struct client *client)
     }
 }
 
+/* Whether a sum or a series has anything in it. */
+static bool is_empty(const struct client *client)
+{
+    static const struct bytes zero = BYTES("0");
+    struct json_value buckets = client_field(client, "buckets");
+    struct json_iter iter;
+    struct bucket value;
+    read_bucket(&client->root, &value);
+    if (buckets.type != JSON_ARRAY)
+        return bytes_equal(value.added, zero) && bytes_equal(value.subbed, zero);
+    for (json_each(&buckets, &iter); json_next(&iter);) {
+        read_bucket(&iter.value, &value);
+        if (!bytes_equal(value.added, zero) || !bytes_equal(value.subbed, zero)) return false;
+    }
+    return true;
+}
+
+static int explain(struct client *client, const struct read_flags *flags)
+{
+    int code = begin_path(client, words[READ_GET].call, flags);
+    if (!code) code = add_time(client, "--start-time", "timestamp", flags->start_time);
+    if (!code) absent_explain(client, flags->name);
+    return code;
+}
+
 static int show(struct client *client, enum read_kind kind)
 {
     if (client->flags->json) return client_print(client);
@@ -183,23 +218,31 @@ static int run(enum read_kind kind, const struct read_flags *flags)
     if (!code) code = client_tenant(&client);
     if (!code) code = ask(&client, kind, flags);
     if (!code) code = show(&client, kind);
+    if (!code && kind != READ_GET && is_empty(&client)) code = explain(&client, flags);
     client_close(&client);
     return code;
 }
 
 static int parse_and_run(enum read_kind kind, int argc, char **argv)
 {
-    struct read_flags flags = {.duration = "0", .at = "now", .from = "-24h", .to = "now"};
+    struct read_flags flags = {
+        .duration = "0", .timestamp = "now", .start_time = "-24h", .end_time = "now"};
     client_flags_init(&flags.client);
     const struct cli_option of_get[] = {
         CLIENT_OPTIONS(&flags.client),
         {"--duration", &flags.duration, NULL},
-        {"--at", &flags.at, NULL},
+        {"--timestamp", &flags.timestamp, NULL},
+        {"--at", &flags.timestamp, NULL},
     };
     const struct cli_option of_ranges[] = {
-        CLIENT_OPTIONS(&flags.client),   {"--duration", &flags.duration, NULL},
-        {"--from", &flags.from, NULL},   {"--to", &flags.to, NULL},
-        {"--limit", &flags.limit, NULL}, {"--fill", NULL, &flags.fill},
+        CLIENT_OPTIONS(&flags.client),
+        {"--duration", &flags.duration, NULL},
+        {"--start-time", &flags.start_time, NULL},
+        {"--from", &flags.start_time, NULL},
+        {"--end-time", &flags.end_time, NULL},
+        {"--to", &flags.end_time, NULL},
+        {"--limit", &flags.limit, NULL},
+        {"--fill", NULL, &flags.fill},
     };
     unsigned of_sum = ARRAY_COUNT(of_ranges) - 2;
     struct cli_arguments arguments = {.command = words[kind].command,

@@ -167,6 +167,57 @@ describe('tally get, sum, series', () => {
         assert.equal(wrong.code, 0, 'an epoch number may be negative');
     });
 
+    test('get of a counter that is kept in other granularities says in which, and the option that reads it', async () => {
+        const { tally } = await client();
+        assert.equal((await tally('inc', 'hello', '--duration', '1m')).code, 0);
+        const other = await tally('get', 'hello');
+        assert.deepEqual([other.code, other.stdout], [1, '']);
+        assert.equal(other.stderr, [
+            'tally get: not found: the counter is kept with durationSeconds 60. (not_found)',
+            'tally get: the counter is there: read it with --duration 1m', ''].join('\n'));
+        assert.equal(good(await tally('get', 'hello', '--duration', '1m')), '1  (added 1, subbed 0)\n');
+        const json = await tally('get', 'hello', '--json');
+        assert.equal(JSON.parse(json.stderr).code, 'not_found');
+    });
+
+    test('sum and series of what nobody has counted say so on stderr; the output stays what it is', async () => {
+        const { tally } = await client();
+        const empty = 'start                     net  added  subbed\n';
+        const said = async (...args) => {
+            const { code, stdout, stderr } = await tally(...args);
+            assert.equal(code, 0, stderr);
+            return [stdout, stderr];
+        };
+        const none = '0  (added 0, subbed 0)\n';
+        assert.deepEqual(await said('sum', 'visit'), [none, 'tally sum: there is no counter visit\n']);
+        assert.deepEqual(await said('series', 'visit'), [empty, 'tally series: there is no counter visit\n']);
+        const hint = 'the counter is there: read it with --duration 1h\n';
+        assert.deepEqual(await said('sum', 'visits', '--duration', '1m'), [none, `tally sum: ${hint}`]);
+        assert.deepEqual(await said('series', 'visits', '--duration', '1m'), [empty, `tally series: ${hint}`]);
+        assert.deepEqual(await said('sum', 'visits', '--duration', '1h'), [none, '']);
+        const [, warning] = await said('sum', 'visit', '--json');
+        assert.deepEqual(JSON.parse(warning), { warning: 'there is no counter visit' });
+    });
+
+    test('options are called what the fields are called; what they were called before still works', async () => {
+        const { tally } = await client();
+        const same = async (...spellings) => {
+            const replies = [];
+            for (const args of spellings) replies.push(good(await tally(...args, '--json')));
+            assert.equal(new Set(replies).size, 1, replies.join());
+        };
+        const time = '2026-01-01T13:59:59Z';
+        await same(...['--timestamp', '--at'].map((name) => ['get', 'visits', '--duration', '1h', name, time]));
+        await same(...[['--start-time', '--end-time'], ['--startTime', '--endTime'], ['--from', '--to']].map(([start, end]) =>
+            ['sum', 'visits', '--duration', '1h', start, '2026-01-01T10:00:00Z', end, time]));
+        await same(...['--expires-at', '--expiresAt', '--expires'].map((name) => ['inc', 'once', '--key', 'k', name, '2099-01-01']));
+        for (const name of ['--eventId', '--id', '--event-id']) {
+            const { eventId } = JSON.parse(good(await tally('event', 'seen', name, `${name}-1`, '--occurred-at', time, '--json')));
+            assert.equal(eventId, `${name}-1`);
+        }
+        assert.equal((await tally('get', 'visits', '--timeStamp', time)).code, 2);
+    });
+
     test('a dimension needs a key and a value; a direct counter has none', async () => {
         const { tally } = await client();
         assert.equal((await tally('get', 'visits', '--dim', 'page')).code, 2);
