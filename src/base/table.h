@@ -17,6 +17,8 @@ struct table_node {
     uint64_t hash;
 };
 
+#define TABLE_SHARE 16u /* bytes of the bucket array to a node, at most */
+
 struct table {
     struct table_node **buckets;
     size_t mask; /* bucket count - 1 */

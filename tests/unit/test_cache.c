@@ -61,7 +61,7 @@ static struct item *add(unsigned number)
 static void dirty(struct item *item)
 {
     struct cache_shard *shard = cache_lock(&cache, item->entry.node.hash);
-    cache_dirty(shard, &item->entry);
+    cache_dirty(&cache, shard, &item->entry);
     cache_unlock(shard);
 }
 

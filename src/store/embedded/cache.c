@@ -146,6 +146,16 @@ void cache_insert(struct cache *cache, struct cache_shard *shard, struct cache_e
     table_insert(&shard->table, &entry->node);
 }
 
+void cache_resized(struct cache *cache, struct cache_shard *shard, const struct cache_entry *entry,
+                   size_t before)
+{
+    must(entry->pins > 0 || entry->life != LIFE_CLEAN);
+    size_t now = cache->entry_size(entry);
+    shard->bytes += now - before;
+    if (entry->life != LIFE_CLEAN) shard->dirty_bytes += now - before;
+    if (now > before) make_room(cache, shard);
+}
+
 void cache_remove(struct cache *cache, struct cache_shard *shard, struct cache_entry *entry)
 {
     must(evictable(entry));
@@ -155,25 +165,27 @@ void cache_remove(struct cache *cache, struct cache_shard *shard, struct cache_e
     cache->entry_free(entry);
 }
 
-void cache_dirty(struct cache_shard *shard, struct cache_entry *entry)
+void cache_dirty(struct cache *cache, struct cache_shard *shard, struct cache_entry *entry)
 {
     if (entry->life == LIFE_DIRTY) return;
     if (entry->life == LIFE_WRITTEN) {
         list_remove(&shard->written, entry);
     } else {
         shard->dirty_count++;
+        shard->dirty_bytes += cache->entry_size(entry);
         if (shard->place) order_add(&shard->newer, shard->place(entry));
     }
     entry->life = LIFE_DIRTY;
     list_add(&shard->dirty, entry);
 }
 
-static void turn_clean(struct cache_shard *shard, struct cache_entry *entry)
+static void turn_clean(struct cache *cache, struct cache_shard *shard, struct cache_entry *entry)
 {
     list_remove(&shard->written, entry);
     if (shard->place) order_remove(&shard->newer, shard->place(entry));
     entry->life = LIFE_CLEAN;
     shard->dirty_count--;
+    shard->dirty_bytes -= cache->entry_size(entry);
 }
 
 size_t cache_write_back(struct cache *cache, unsigned index, size_t max, cache_copy_fn *copy,
@@ -196,14 +208,14 @@ size_t cache_write_back(struct cache *cache, unsigned index, size_t max, cache_c
 }
 
 /* False: none are left. */
-static bool settle_some(struct cache_shard *shard, bool ok)
+static bool settle_some(struct cache *cache, struct cache_shard *shard, bool ok)
 {
     pthread_mutex_lock(&shard->lock);
     for (unsigned n = 0; n < FLUSHED_STEP && shard->written.first; n++) {
         if (ok)
-            turn_clean(shard, shard->written.first);
+            turn_clean(cache, shard, shard->written.first);
         else
-            cache_dirty(shard, shard->written.first);
+            cache_dirty(cache, shard, shard->written.first);
     }
     bool more = shard->written.first != NULL;
     pthread_mutex_unlock(&shard->lock);
@@ -215,7 +227,7 @@ static bool settle_some(struct cache_shard *shard, bool ok)
 void cache_flushed(struct cache *cache, bool ok)
 {
     for (unsigned i = 0; i < CACHE_SHARDS; i++)
-        while (settle_some(&cache->shards[i], ok))
+        while (settle_some(cache, &cache->shards[i], ok))
             continue;
 }
 
@@ -259,6 +271,7 @@ void cache_stats(struct cache *cache, struct cache_stats *stats_out)
         struct cache_shard *shard = &cache->shards[i];
         pthread_mutex_lock(&shard->lock);
         stats_out->bytes += shard->bytes;
+        stats_out->dirty_bytes += shard->dirty_bytes;
         stats_out->entries += shard->table.count;
         stats_out->dirty += shard->dirty_count;
         pthread_mutex_unlock(&shard->lock);
@@ -269,5 +282,5 @@ bool cache_pressed(struct cache *cache)
 {
     struct cache_stats stats;
     cache_stats(cache, &stats);
-    return stats.entries && stats.bytes / stats.entries * stats.dirty > cache->bytes_max / 2;
+    return stats.dirty_bytes > cache->bytes_max / 2;
 }

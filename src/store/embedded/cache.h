@@ -53,14 +53,15 @@ struct cache_shard {
     struct order_node *(*place)(
         struct cache_entry *entry); /* an entry's in it; NULL: it does not */
     size_t bytes;
+    size_t dirty_bytes; /* of these, in dirty and written entries */
     size_t hand;        /* where eviction goes on */
-    size_t dirty_count; /* dirty and written */
+    size_t dirty_count;
     uint64_t evictions;
 };
 
 struct cache {
     size_t bytes_max;
-    size_t (*entry_size)(const struct cache_entry *entry);
+    size_t (*entry_size)(const struct cache_entry *entry); /* all that it takes of the heap */
     void (*entry_free)(struct cache_entry *entry);
     struct cache_shard shards[CACHE_SHARDS];
 };
@@ -89,7 +90,11 @@ void cache_unlock(struct cache_shard *shard);
  * cache full of dirty ones grows past its bound until write-back catches up (cache_pressed). */
 void cache_insert(struct cache *cache, struct cache_shard *shard, struct cache_entry *entry);
 void cache_remove(struct cache *cache, struct cache_shard *shard, struct cache_entry *entry);
-void cache_dirty(struct cache_shard *shard, struct cache_entry *entry);
+void cache_dirty(struct cache *cache, struct cache_shard *shard, struct cache_entry *entry);
+/* The entry took `before` bytes and takes others now. It is pinned or dirty: making room may not
+ * take it away. */
+void cache_resized(struct cache *cache, struct cache_shard *shard, const struct cache_entry *entry,
+                   size_t before);
 static inline void cache_pin(struct cache_entry *entry)
 {
     entry->pins++;
@@ -156,6 +161,7 @@ bool cache_pressed(struct cache *cache);
 
 struct cache_stats {
     size_t bytes;
+    size_t dirty_bytes;
     size_t entries;
     size_t dirty;
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/heap.h"
 #include "core/cell.h"
 
 struct slot {
@@ -29,7 +30,7 @@ struct cells {
 static size_t slot_size(const struct cache_entry *entry)
 {
     (void)entry;
-    return sizeof(struct slot) + 16; /* malloc's own and the bucket array's share */
+    return heap_bytes(sizeof(struct slot)) + TABLE_SHARE;
 }
 
 static void slot_free(struct cache_entry *entry)
@@ -182,13 +183,13 @@ void cells_stage(struct cells *cells, struct read_cell *read)
     cache_unlock(shard);
 }
 
-static void slot_publish(struct cache_shard *shard, struct read_cell *read)
+static void slot_publish(struct cache *cache, struct cache_shard *shard, struct read_cell *read)
 {
     struct slot *slot = read->handle;
     if (read->changed && slot->series == read->series) {
         slot_show(slot, &read->value);
         if (slot->staged == read) slot->staged = NULL;
-        cache_dirty(shard, &slot->entry);
+        cache_dirty(cache, shard, &slot->entry);
     }
     cache_unpin(&slot->entry);
 }
@@ -209,7 +210,7 @@ void cells_publish(struct cells *cells, struct read_cell *reads, uint32_t count,
         if (items.starts[s] == items.starts[s + 1]) continue;
         struct cache_shard *shard = cache_items_lock(&cells->cache, &items, s);
         for (uint32_t i = items.starts[s]; i < items.starts[s + 1]; i++)
-            slot_publish(shard, &reads[items.items[i].index]);
+            slot_publish(&cells->cache, shard, &reads[items.items[i].index]);
         cache_unlock(shard);
     }
 }
@@ -230,7 +231,7 @@ void cells_replay(struct cells *cells, uint64_t series, int64_t bucket, const st
     struct cache_shard *shard = cache_lock(&cells->cache, hash);
     struct slot *slot = slot_find_or_make(cells, shard, hash, series, bucket);
     slot_show(slot, cell);
-    cache_dirty(shard, &slot->entry);
+    cache_dirty(&cells->cache, shard, &slot->entry);
     cache_unlock(shard);
 }
 

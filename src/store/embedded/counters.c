@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/heap.h"
 #include "core/counter.h"
 
 struct named {
@@ -20,11 +21,12 @@ struct counters {
 };
 
 #define NAMED_OF(pointer) CONTAINER_OF(pointer, struct named, entry)
-#define SERIES_ASSUMED 4u /* for the memory bound: most counters have a few granularities */
 
 static size_t named_size(const struct cache_entry *entry)
 {
-    return sizeof(struct named) + NAMED_OF(entry)->key_size + counter_size(SERIES_ASSUMED) + 32;
+    const struct named *named = NAMED_OF(entry);
+    size_t visible = named->visible ? heap_bytes(counter_size(named->visible->count)) : 0;
+    return heap_bytes(sizeof *named + named->key_size) + visible + TABLE_SHARE;
 }
 
 static void named_free(struct cache_entry *entry)
@@ -64,13 +66,22 @@ struct cache *counters_cache(struct counters *counters)
     return &counters->cache;
 }
 
-static void named_show(struct named *named, const struct counter *counter)
+static struct counter *clone_of(const struct counter *counter)
 {
+    if (!counter) return NULL;
+    struct counter *clone = must_alloc(counter_size(counter->count));
+    memcpy(clone, counter, counter_size(counter->count));
+    return clone;
+}
+
+/* Of an entry that is pinned or dirty. */
+static void named_show(struct counters *counters, struct cache_shard *shard, struct named *named,
+                       const struct counter *counter)
+{
+    size_t before = named_size(&named->entry);
     free(named->visible);
-    named->visible = NULL;
-    if (!counter) return;
-    named->visible = must_alloc(counter_size(counter->count));
-    memcpy(named->visible, counter, counter_size(counter->count));
+    named->visible = clone_of(counter);
+    cache_resized(&counters->cache, shard, &named->entry, before);
 }
 
 static struct named *named_find(struct cache_shard *shard, struct fingerprint print)
@@ -84,7 +95,8 @@ static struct named *named_find(struct cache_shard *shard, struct fingerprint pr
 }
 
 static struct named *named_make(struct counters *counters, struct cache_shard *shard,
-                                struct fingerprint print, struct bytes key)
+                                struct fingerprint print, struct bytes key,
+                                const struct counter *counter)
 {
     struct named *named = must_calloc(1, sizeof *named + key.size);
     named->entry.node.hash = print.low;
@@ -92,6 +104,7 @@ static struct named *named_make(struct counters *counters, struct cache_shard *s
     named->print = print;
     named->key_size = (uint32_t)key.size;
     memcpy(named->key, key.data, key.size);
+    named->visible = clone_of(counter);
     cache_insert(&counters->cache, shard, &named->entry);
     return named;
 }
@@ -138,10 +151,7 @@ void counters_insert(struct counters *counters, struct read_counter *read,
 {
     struct cache_shard *shard = cache_lock(&counters->cache, read->print.low);
     struct named *named = named_find(shard, read->print);
-    if (!named) {
-        named = named_make(counters, shard, read->print, read->key);
-        named_show(named, from_disk);
-    }
+    if (!named) named = named_make(counters, shard, read->print, read->key, from_disk);
     cache_pin(&named->entry);
     read->value = copy_of(named->visible, arena);
     read->handle = named;
@@ -157,13 +167,14 @@ void counters_stage(struct counters *counters, struct read_counter *read)
     cache_unlock(shard);
 }
 
-static void named_publish(struct cache_shard *shard, struct read_counter *read)
+static void named_publish(struct counters *counters, struct cache_shard *shard,
+                          struct read_counter *read)
 {
     struct named *named = read->handle;
     if (read->changed) {
-        named_show(named, read->value);
+        named_show(counters, shard, named, read->value);
         if (named->staged == read) named->staged = NULL;
-        cache_dirty(shard, &named->entry);
+        cache_dirty(&counters->cache, shard, &named->entry);
     }
     cache_unpin(&named->entry);
 }
@@ -176,7 +187,7 @@ void counters_publish(struct counters *counters, struct read_counter *reads, uin
         if (items.starts[s] == items.starts[s + 1]) continue;
         struct cache_shard *shard = cache_items_lock(&counters->cache, &items, s);
         for (uint32_t i = items.starts[s]; i < items.starts[s + 1]; i++)
-            named_publish(shard, &reads[items.items[i].index]);
+            named_publish(counters, shard, &reads[items.items[i].index]);
         cache_unlock(shard);
     }
 }
@@ -196,9 +207,9 @@ void counters_replay(struct counters *counters, struct fingerprint print, struct
 {
     struct cache_shard *shard = cache_lock(&counters->cache, print.low);
     struct named *named = named_find(shard, print);
-    if (!named) named = named_make(counters, shard, print, key);
-    named_show(named, counter);
-    cache_dirty(shard, &named->entry);
+    if (!named) named = named_make(counters, shard, print, key, NULL);
+    cache_dirty(&counters->cache, shard, &named->entry);
+    named_show(counters, shard, named, counter);
     cache_unlock(shard);
 }
 
@@ -232,7 +243,7 @@ void counters_offer(struct counters *counters, struct fingerprint print, struct 
 {
     struct cache_shard *shard = cache_lock(&counters->cache, print.low);
     if (shard->evictions == stamp && !named_find(shard, print))
-        named_show(named_make(counters, shard, print, key), counter);
+        named_make(counters, shard, print, key, counter);
     cache_unlock(shard);
 }
 

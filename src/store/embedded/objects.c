@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/heap.h"
+
 struct thing {
     struct cache_entry entry;
     struct order_node place; /* among the newer ones */
@@ -19,11 +21,12 @@ struct objects {
 };
 
 #define THING_OF(pointer) CONTAINER_OF(pointer, struct thing, entry)
-#define VALUE_ASSUMED 128u /* for the memory bound, which is kept when an entry comes in */
 
 static size_t thing_size(const struct cache_entry *entry)
 {
-    return sizeof(struct thing) + THING_OF(entry)->key_size + VALUE_ASSUMED + 32;
+    const struct thing *thing = THING_OF(entry);
+    size_t visible = thing->visible ? heap_bytes(thing->visible_size) : 0;
+    return heap_bytes(sizeof *thing + thing->key_size) + visible + TABLE_SHARE;
 }
 
 static void thing_free(struct cache_entry *entry)
@@ -68,7 +71,7 @@ static struct bytes thing_value(const struct thing *thing)
     return bytes_of(thing->visible, thing->visible_size);
 }
 
-static void thing_show(struct thing *thing, struct bytes value)
+static void thing_set(struct thing *thing, struct bytes value)
 {
     free(thing->visible);
     thing->visible = NULL;
@@ -76,6 +79,15 @@ static void thing_show(struct thing *thing, struct bytes value)
     if (value.size == 0) return;
     thing->visible = must_alloc(value.size);
     memcpy(thing->visible, value.data, value.size);
+}
+
+/* Of an entry that is pinned or dirty. */
+static void thing_show(struct objects *objects, struct cache_shard *shard, struct thing *thing,
+                       struct bytes value)
+{
+    size_t before = thing_size(&thing->entry);
+    thing_set(thing, value);
+    cache_resized(&objects->cache, shard, &thing->entry, before);
 }
 
 static struct thing *thing_find(struct cache_shard *shard, struct fingerprint print)
@@ -89,7 +101,7 @@ static struct thing *thing_find(struct cache_shard *shard, struct fingerprint pr
 }
 
 static struct thing *thing_make(struct objects *objects, struct cache_shard *shard,
-                                struct fingerprint print, struct bytes key)
+                                struct fingerprint print, struct bytes key, struct bytes value)
 {
     struct thing *thing = must_calloc(1, sizeof *thing + key.size);
     thing->entry.node.hash = print.low;
@@ -97,6 +109,7 @@ static struct thing *thing_make(struct objects *objects, struct cache_shard *sha
     thing->print = print;
     thing->key_size = (uint32_t)key.size;
     memcpy(thing->key, key.data, key.size);
+    thing_set(thing, value);
     cache_insert(&objects->cache, shard, &thing->entry);
     return thing;
 }
@@ -119,10 +132,7 @@ void objects_insert(struct objects *objects, struct read_object *read, struct by
 {
     struct cache_shard *shard = cache_lock(&objects->cache, read->print.low);
     struct thing *thing = thing_find(shard, read->print);
-    if (!thing) {
-        thing = thing_make(objects, shard, read->print, read->key);
-        thing_show(thing, from_disk);
-    }
+    if (!thing) thing = thing_make(objects, shard, read->print, read->key, from_disk);
     cache_pin(&thing->entry);
     read->value = arena_copy(arena, thing_value(thing));
     read->handle = thing;
@@ -143,9 +153,9 @@ void objects_publish(struct objects *objects, struct read_object *read)
     struct thing *thing = read->handle;
     struct cache_shard *shard = cache_lock(&objects->cache, read->print.low);
     if (read->changed) {
-        thing_show(thing, read->value);
+        thing_show(objects, shard, thing, read->value);
         if (thing->staged == read) thing->staged = NULL;
-        cache_dirty(shard, &thing->entry);
+        cache_dirty(&objects->cache, shard, &thing->entry);
     }
     cache_unpin(&thing->entry);
     cache_unlock(shard);
@@ -166,9 +176,9 @@ void objects_replay(struct objects *objects, struct fingerprint print, struct by
 {
     struct cache_shard *shard = cache_lock(&objects->cache, print.low);
     struct thing *thing = thing_find(shard, print);
-    if (!thing) thing = thing_make(objects, shard, print, key);
-    thing_show(thing, value);
-    cache_dirty(shard, &thing->entry);
+    if (!thing) thing = thing_make(objects, shard, print, key, BYTES_NONE);
+    cache_dirty(&objects->cache, shard, &thing->entry);
+    thing_show(objects, shard, thing, value);
     cache_unlock(shard);
 }
 
@@ -191,7 +201,7 @@ void objects_offer(struct objects *objects, struct fingerprint print, struct byt
 {
     struct cache_shard *shard = cache_lock(&objects->cache, print.low);
     if (shard->evictions == stamp && !thing_find(shard, print))
-        thing_show(thing_make(objects, shard, print, key), value);
+        thing_make(objects, shard, print, key, value);
     cache_unlock(shard);
 }
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/heap.h"
+
 struct owner {
     struct cache_entry entry;
     int64_t cells;                    /* durable */
@@ -19,7 +21,7 @@ struct tenants {
 
 static size_t owner_size(const struct cache_entry *entry)
 {
-    return sizeof(struct owner) + OWNER_OF(entry)->size + 32;
+    return heap_bytes(sizeof(struct owner) + OWNER_OF(entry)->size) + TABLE_SHARE;
 }
 
 static void owner_free(struct cache_entry *entry)
@@ -116,7 +118,7 @@ void tenants_publish(struct tenants *tenants, struct read_tenant *read)
     if (read->changed) {
         owner->cells = read->cells;
         if (owner->staged == read) owner->staged = NULL;
-        cache_dirty(shard, &owner->entry);
+        cache_dirty(&tenants->cache, shard, &owner->entry);
     }
     cache_unpin(&owner->entry);
     cache_unlock(shard);
@@ -138,7 +140,7 @@ void tenants_replay(struct tenants *tenants, struct bytes tenant, int64_t cells)
     struct cache_shard *shard = cache_lock(&tenants->cache, hash);
     struct owner *owner = owner_find_or_make(tenants, shard, hash, tenant, cells);
     owner->cells = cells;
-    cache_dirty(shard, &owner->entry);
+    cache_dirty(&tenants->cache, shard, &owner->entry);
     cache_unlock(shard);
 }
 
