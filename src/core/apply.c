@@ -121,6 +121,20 @@ static enum err decide_expire(struct apply *apply, struct op *op, bool *changed_
     return ERR_OK;
 }
 
+/* Since when events are retained only grows, and is never ahead of the batch's own time: a clock
+ * that has gone back since the proposal would else make events that are yet to come count as gone.
+ */
+static bool is_wrongly_retained(const struct apply *apply, const struct object_change *change,
+                                struct bytes now)
+{
+    struct bytes name = bytes_of(change->key.data + 1, change->key.size - 1);
+    uint64_t before = 0, after;
+    if (change->key.data[0] != OBJECT_META || !bytes_equal(name, META_RETAINED)) return false;
+    if (now.size > 0 && !object_number_decode(now, &before)) return true;
+    if (!object_number_decode(change->value, &after)) return true;
+    return after < before || (int64_t)after > apply->time_ms;
+}
+
 /* A proposal made on what its maker had read: nothing happens if that is no longer so. */
 static enum err decide_object(struct apply *apply, struct op *op, bool *changed_out)
 {
@@ -132,6 +146,7 @@ static enum err decide_object(struct apply *apply, struct op *op, bool *changed_
         is_in_force(apply, name, generation))
         return ERR_MANAGED;
     if (change->checked && !bytes_equal(now, change->expected)) return ERR_CONFLICT;
+    if (is_wrongly_retained(apply, change, now)) return ERR_CONFLICT;
     if (bytes_equal(now, change->value)) return ERR_OK;
     change_object(apply, change->index)->value = change->value;
     *changed_out = true;

@@ -13,8 +13,9 @@ struct retain {
     struct arena arena;
     struct job job;
     struct op op;
-    int64_t before_ms; /* proposed last; 0: never */
-    bool resumed;      /* what was decided before the start is carried out */
+    int64_t before_ms;  /* proposed last; 0: never */
+    int64_t decided_ms; /* the same of the proposal before it */
+    bool resumed;       /* what was decided before the start is carried out */
     atomic_bool busy;
     atomic_bool decided; /* and not yet carried out */
 };
@@ -43,6 +44,7 @@ static void retain_done(struct job *job)
 {
     struct retain *retain = job->owner;
     if (job->err == ERR_OK && job->ops[0].err == ERR_OK) retain->decided = true;
+    if (job->ops[0].err == ERR_CONFLICT) retain->before_ms = retain->decided_ms;
     retain->busy = false;
 }
 
@@ -78,6 +80,7 @@ void retain_step(struct retain *retain, int64_t now_ms)
     if (before_ms <= retain->before_ms)
         return; /* the clock stepped back; what is gone stays gone */
     arena_reset(&retain->arena);
+    retain->decided_ms = retain->before_ms;
     retain->before_ms = before_ms;
     retain->op = propose_object(&retain->arena, &store->secret,
                                 object_key(&retain->arena, OBJECT_META, META_RETAINED),

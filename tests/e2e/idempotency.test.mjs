@@ -245,7 +245,7 @@ describe('idempotency keys', () => {
             const first = { op: 'increment', name: 'b', durationSeconds: 3600, timestamp: '2026-01-01T00:00:00Z', amount: 2, idempotencyKey: 'k' };
             const others = [
                 { timestamp: '2026-01-01T00:00:01Z' }, { timestamp: '2026-01-01T00:00:00.001Z' }, { durationSeconds: 1800 }, { amount: 3 },
-                { expiresAt: '2027-01-01T00:00:00Z' }, { max: 10 }, { op: 'decrement' }, { name: 'c' }, { op: 'set', targetValue: 2 },
+                { expiresAt: '2027-01-01T00:00:00Z' }, { max: 10 }, { op: 'decrement' }, { name: 'c' }, { op: 'set', amount: null, targetValue: 2 },
             ];
             const { body } = await t.batch([first, ...others.map((other) => ({ ...first, ...other })), { ...first, timestamp: 1767225600 }]);
             assert.deepEqual(body.results.map((result) => result.status), [200, ...others.map(() => 422), 200]);

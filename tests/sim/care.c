@@ -223,7 +223,7 @@ static void follow_retained(struct care *care, const struct object_change *chang
 {
     const struct sim *sim = care->sim;
     int64_t before_ms = (int64_t)number_of(care, change);
-    if (before_ms <= care->model->retained_ms ||
+    if (before_ms <= care->model->retained_ms || before_ms > care->apply->time_ms ||
         before_ms > sim->wall_most_ms - sim->plan.retention_ms)
         sim_fail(care->sim, "events before %lld are let go of at %lld, retention is %lld",
                  (long long)before_ms, (long long)sim->wall_most_ms,

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "core/counter.h"
+#include "core/object.h"
 #include "store/embedded/block.h"
 #include "support/decider.h"
 
@@ -341,6 +342,23 @@ static void a_job_under_anothers_key_is_a_conflict(void **state)
     assert_int_equal(stored("b"), -1);
 }
 
+static enum err retain_from(int64_t ms)
+{
+    struct arena *arena = &decider.asks.arena;
+    struct op op = ask_object(&decider.asks, "mretained", "");
+    op.object->value = object_number(arena, (uint64_t)ms);
+    return decider_do(&decider, op).err;
+}
+
+/* Proposed by a clock that has gone back since: events to come would be older than what is gone. */
+static void events_to_come_are_never_older_than_what_is_retained(void **state)
+{
+    assert_int_equal(retain_from(decider.now_ms + 1), ERR_CONFLICT);
+    assert_int_equal(retain_from(decider.now_ms), ERR_OK);
+    assert_int_equal(retain_from(decider.now_ms - 1), ERR_CONFLICT);
+    assert_int_equal(retain_from(decider.now_ms), ERR_OK);
+}
+
 /* It was once taken for another request's. */
 static void a_damaged_outcome_is_no_conflict(void **state)
 {
@@ -580,6 +598,7 @@ int main(void)
         DECISION(a_keyed_delete_is_remembered),
         DECISION(a_repeated_job_gets_every_first_answer),
         DECISION(a_job_under_anothers_key_is_a_conflict),
+        DECISION(events_to_come_are_never_older_than_what_is_retained),
         DECISION(a_damaged_outcome_is_no_conflict),
         DECISION(a_job_of_refusals_is_remembered),
         DECISION(a_failed_atomic_job_is_remembered_as_failed),
