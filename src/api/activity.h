@@ -1,9 +1,9 @@
 /* activity.h -- what becomes of the writes of tenants that somebody is watching.
  *
- * Only while a stream is open for a tenant are its writes counted here, so that a server without
- * dashboards pays one load a request, and nothing grows with the number of tenants. A tenant's
- * figures are made of its own requests only: they say nothing about anybody else. Any thread may
- * call anything. */
+ * Only while a stream is open for a tenant, or somebody asks for its busiest counters, are its
+ * writes counted here, so that a server without dashboards pays one load a request, and nothing
+ * grows with the number of tenants. A tenant's figures are made of its own requests only: they say
+ * nothing about anybody else. Any thread may call anything. */
 #ifndef TALLY_API_ACTIVITY_H
 #define TALLY_API_ACTIVITY_H
 
@@ -33,6 +33,12 @@ struct watched *activity_watch(struct activity *activity, struct bytes tenant, i
 void activity_unwatch(struct activity *activity, struct watched *watched);
 void activity_read(struct activity *activity, const struct watched *watched,
                    struct activity_figures *figures_out);
+
+/* Writes which counters of the tenant change most (busy.h), and has them counted from now on until
+ * nobody has asked for a minute and a half: the first answer is empty. False: so many tenants are
+ * being looked at that this one cannot be. */
+MUST_USE bool activity_busiest(struct activity *activity, struct bytes tenant, int64_t now_ms,
+                               int64_t now_ns, size_t limit, struct buf *json);
 
 /* Whether anybody watches anything: asked for every request. */
 bool activity_is_watched(const struct activity *activity);

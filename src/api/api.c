@@ -193,9 +193,9 @@ static void api_ended(void *context, struct exchange *exchange)
     count_http(call->route ? route_index(call->route) : route_index_other(), exchange);
     if (!call->route) return;
     if (call->stream) streams_ended(call->stream);
+    if (activity_is_watched(api->activity)) activity_count(api->activity, call, took_ns(exchange));
     rules_release(call->rules);
     if (call->held) shares_let_go(api->shares, call->held);
-    if (activity_is_watched(api->activity)) activity_count(api->activity, call, took_ns(exchange));
 }
 
 static void api_closed(void *context, struct wire_share *connection_slot)

@@ -32,6 +32,9 @@ enum request_verdict query_post(struct call *call);
 /* cells.c: the dimension sets of a rule counter. */
 enum request_verdict cells_page(struct call *call);
 
+/* busiest.c */
+enum request_verdict busiest_get(struct call *call);
+
 /* windows.c */
 enum request_verdict windows_get(struct call *call);
 

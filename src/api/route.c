@@ -46,6 +46,7 @@ static const struct route routes[] = {
     {"usage", HTTP_GET, "/api/usage/{tenant}", SCOPE_READ, ROUTE_READ, usage_get, 0},
     {"usageHealth", HTTP_GET, "/api/usage/{tenant}/health", SCOPE_READ, ROUTE_READ, usage_health,
      0},
+    {"busiest", HTTP_GET, "/api/busiest/{tenant}", SCOPE_READ, ROUTE_READ, busiest_get, 0},
     {"stream", HTTP_GET, "/api/stream/{tenant}", SCOPE_READ, ROUTE_READ, stream_get, 0},
     {"reconcileRequest", HTTP_POST, RECONCILE "/request", SCOPE_WRITE, 0, reconcile_post_request,
      0},

@@ -1,4 +1,5 @@
-/* busiest.c -- lists the counters, reads the newest bucket of each in one call, sorts by change. */
+/* busiest.c -- asks what changes, fills up from the list, reads the newest bucket of each at once.
+ */
 #include "cli/busiest.h"
 
 #include <inttypes.h>
@@ -17,32 +18,29 @@ static int64_t shortest(const struct json_value *granularities)
     return least < 0 ? 0 : least;
 }
 
-static unsigned read_names(struct client *client, struct busiest_row *rows)
+static bool has(const struct busiest *busiest, struct bytes name)
 {
-    static const struct bytes names[] = {BYTES("name"), BYTES("granularities")};
-    struct json_value list = client_field(client, "counters"), values[ARRAY_COUNT(names)];
-    struct json_iter iter;
-    unsigned count = 0;
-    for (json_each(&list, &iter); count < BUSIEST_WATCHED && json_next(&iter);) {
-        json_pick(&iter.value, names, ARRAY_COUNT(names), values);
-        if (values[0].type != JSON_STRING || values[0].string.size > NAME_SIZE_MAX) continue;
-        struct busiest_row *row = &rows[count++];
-        *row = (struct busiest_row){.duration_s = shortest(&values[1])};
-        memcpy(row->name, values[0].string.data, values[0].string.size);
-    }
-    return count;
+    for (unsigned i = 0; i < busiest->count; i++)
+        if (bytes_equal(bytes_str(busiest->rows[i].name), name)) return true;
+    return false;
 }
 
-static bool list_counters(struct client *client, struct busiest *busiest)
+/* NULL: there is no room, or it is no name. */
+static struct busiest_row *add_row(struct busiest *busiest, const struct json_value *name)
+{
+    if (busiest->count == BUSIEST_SHOWN) return NULL;
+    if (name->type != JSON_STRING || name->string.size > NAME_SIZE_MAX) return NULL;
+    struct busiest_row *row = &busiest->rows[busiest->count++];
+    *row = (struct busiest_row){0};
+    memcpy(row->name, name->string.data, name->string.size);
+    return row;
+}
+
+static void set_limit(struct client *client)
 {
     char limit[16];
-    snprintf(limit, sizeof limit, "%d", BUSIEST_WATCHED);
-    client_path(client, "api", "counters", client->tenant);
+    snprintf(limit, sizeof limit, "%d", BUSIEST_SHOWN);
     client_query(client, "limit", limit);
-    if (client_try(client, &(struct tally_request){0})) return false;
-    busiest->count = read_names(client, busiest->rows);
-    busiest->more = client_text(client, "next")[0] != '\0';
-    return true;
 }
 
 static double number_of(const struct json_value *value)
@@ -50,21 +48,57 @@ static double number_of(const struct json_value *value)
     return value->type == JSON_STRING ? strtod(value->string.data, NULL) : 0;
 }
 
+static bool ask_busiest(struct client *client, struct busiest *busiest)
+{
+    static const struct bytes names[] = {BYTES("name"), BYTES("durationSeconds"), BYTES("changes")};
+    client_path(client, "api", "busiest", client->tenant);
+    set_limit(client);
+    if (client_try(client, &(struct tally_request){0})) return false;
+    struct json_value list = client_field(client, "counters"), values[ARRAY_COUNT(names)];
+    struct json_value milliseconds = client_field(client, "milliseconds");
+    double seconds = milliseconds.type == JSON_INT ? (double)milliseconds.integer / 1000 : 0;
+    struct json_iter iter;
+    for (json_each(&list, &iter); json_next(&iter);) {
+        json_pick(&iter.value, names, ARRAY_COUNT(names), values);
+        struct busiest_row *row = add_row(busiest, &values[0]);
+        if (!row) break;
+        row->duration_s = values[1].type == JSON_INT ? values[1].integer : 0;
+        row->rate = seconds > 0 ? number_of(&values[2]) / seconds : 0;
+    }
+    return true;
+}
+
+static bool list_others(struct client *client, struct busiest *busiest)
+{
+    static const struct bytes names[] = {BYTES("name"), BYTES("granularities")};
+    client_path(client, "api", "counters", client->tenant);
+    set_limit(client);
+    if (client_try(client, &(struct tally_request){0})) return false;
+    struct json_value list = client_field(client, "counters"), values[ARRAY_COUNT(names)];
+    struct json_iter iter;
+    busiest->more = client_text(client, "next")[0] != '\0';
+    for (json_each(&list, &iter); json_next(&iter);) {
+        json_pick(&iter.value, names, ARRAY_COUNT(names), values);
+        if (values[0].type == JSON_STRING && has(busiest, values[0].string)) continue;
+        struct busiest_row *row = add_row(busiest, &values[0]);
+        if (!row) busiest->more = true;
+        if (row) row->duration_s = shortest(&values[1]);
+    }
+    return true;
+}
+
 /* One result for each row; a cell that is not there reads as 0. */
 static void read_values(struct client *client, struct busiest *busiest)
 {
-    static const struct bytes names[] = {BYTES("net"), BYTES("added"), BYTES("subbed"),
-                                         BYTES("code")};
+    static const struct bytes names[] = {BYTES("net"), BYTES("code")};
     struct json_value results = client_field(client, "results"), values[ARRAY_COUNT(names)];
     struct json_iter iter;
     unsigned i = 0;
     for (json_each(&results, &iter); i < busiest->count && json_next(&iter); i++) {
         json_pick(&iter.value, names, ARRAY_COUNT(names), values);
         busiest->rows[i].net = number_of(&values[0]);
-        busiest->rows[i].added = number_of(&values[1]);
-        busiest->rows[i].subbed = number_of(&values[2]);
-        busiest->rows[i].unreadable = values[3].type == JSON_STRING &&
-                                      bytes_equal(values[3].string, BYTES("unknown_dimension_set"));
+        busiest->rows[i].unreadable = values[1].type == JSON_STRING &&
+                                      bytes_equal(values[1].string, BYTES("unknown_dimension_set"));
     }
 }
 
@@ -93,19 +127,6 @@ static bool query_values(struct client *client, struct busiest *busiest)
     return good;
 }
 
-static const struct busiest_row *find(const struct busiest *busiest, const char *name)
-{
-    for (unsigned i = 0; i < busiest->count; i++)
-        if (strcmp(busiest->rows[i].name, name) == 0) return &busiest->rows[i];
-    return NULL;
-}
-
-/* A bucket that has just begun holds less than the one before: then all of it is new. */
-static double growth(double now, double before)
-{
-    return now >= before ? now - before : now;
-}
-
 static int busier_first(const void *a, const void *b)
 {
     const struct busiest_row *left = a, *right = b;
@@ -114,22 +135,13 @@ static int busier_first(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-bool busiest_read(struct busiest *busiest, struct client *client, double now_s)
+bool busiest_read(struct busiest *busiest, struct client *client)
 {
-    struct busiest *before = must_alloc(sizeof *before);
-    *before = *busiest;
-    bool good = list_counters(client, busiest);
-    if (good && busiest->count) good = query_values(client, busiest);
-    if (!good) *busiest = *before;
-    double seconds = now_s - before->at_s;
-    for (unsigned i = 0; good && i < busiest->count; i++) {
-        struct busiest_row *row = &busiest->rows[i];
-        const struct busiest_row *was = find(before, row->name);
-        if (!was || seconds <= 0) continue;
-        row->rate = (growth(row->added, was->added) + growth(row->subbed, was->subbed)) / seconds;
-    }
-    if (good) busiest->at_s = now_s;
-    if (busiest->count) qsort(busiest->rows, busiest->count, sizeof busiest->rows[0], busier_first);
-    free(before);
+    struct busiest *fresh = must_calloc(1, sizeof *fresh);
+    bool good = ask_busiest(client, fresh) && list_others(client, fresh);
+    if (good && fresh->count) good = query_values(client, fresh);
+    if (good && fresh->count) qsort(fresh->rows, fresh->count, sizeof fresh->rows[0], busier_first);
+    if (good) *busiest = *fresh;
+    free(fresh);
     return good;
 }

@@ -66,7 +66,7 @@ static void look(struct top *top)
     top->now = fresh;
     top->looks++;
     if (!client->flags->token || !client->tenant[0]) return;
-    bool read = busiest_read(top->busiest, client, now_s());
+    bool read = busiest_read(top->busiest, client);
     if (!read && strcmp(client->error.code, "stopped") == 0) return;
     top->watching = read;
     if (!read) snprintf(top->problem, sizeof top->problem, "counters: %s", client->error.sentence);
@@ -178,12 +178,12 @@ static void add_counters(const struct top *top, struct buf *page, unsigned rows,
         buf_addf(page, "%-*.*s", (int)width, (int)width - 1, row->name);
         add_duration(page, row->duration_s);
         if (row->unreadable)
-            buf_addf(page, "%18s%16s\n", "by dimensions", "-");
+            buf_addf(page, "%18s%16.1f\n", "by dimensions", row->rate);
         else
             buf_addf(page, "%18.0f%16.1f\n", row->net, row->rate);
     }
     if (top->busiest->count == 0) buf_add(page, BYTES("none yet\n"));
-    if (top->busiest->more) buf_addf(page, "(of the first %d by name)\n", BUSIEST_WATCHED);
+    if (top->busiest->more) buf_add(page, BYTES("(and others, which change less)\n"));
 }
 
 static void make_page(const struct top *top, struct buf *page, unsigned rows, unsigned columns)
@@ -210,7 +210,7 @@ static void print_json(const struct top *top)
         printf("%s{\"name\":\"%s\",\"durationSeconds\":%lld,\"net\":", i ? "," : "", row->name,
                (long long)row->duration_s);
         if (row->unreadable)
-            printf("null,\"changesPerSecond\":null}");
+            printf("null,\"changesPerSecond\":%.1f}", row->rate);
         else
             printf("%.0f,\"changesPerSecond\":%.1f}", row->net, row->rate);
     }

@@ -179,6 +179,7 @@ const PROVOKED = [
     [400, 'eventList', { target: `/api/events/${TENANT}?after=!` }],
     [400, 'event', { target: `/api/events/${TENANT}/%zz` }],
     [404, 'event', { parameters: { eventId: 'nobody' } }],
+    [400, 'busiest', { target: `/api/busiest/${TENANT}?limit=0` }],
     [400, 'duplicates', { target: `/api/duplicates/${TENANT}?from=x` }],
     [400, 'windows', { target: `/api/windows/${TENANT}?dim.nobody=1` }],
     [400, 'stream', { target: `/api/stream/${TENANT}?dim.a=%zz` }],
