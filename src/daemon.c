@@ -333,6 +333,7 @@ static enum err open_wire(struct daemon *daemon, char *error, size_t error_size)
                                    .help_context = daemon,
                                    .clock = &clock_system,
                                    .loops = (unsigned)config->threads,
+                                   .token_command = daemon->options->token_command,
                                    .wake = wake_wire,
                                    .wake_context = daemon,
                                    .gauges = update_gauges,
@@ -435,10 +436,8 @@ static void wait_for_stop(struct daemon *daemon, const sigset_t *signals)
 
 static void announce(struct daemon *daemon)
 {
-    char url[96];
-    bool v6 = strchr(daemon->listen.address, ':') != NULL;
-    snprintf(url, sizeof url, v6 ? "http://[%s]:%u" : "http://%s:%u", daemon->listen.address,
-             wire_port(daemon->wire));
+    char url[LISTEN_URL_SIZE];
+    listen_url(&daemon->listen, wire_port(daemon->wire), url);
     printf("tally ready on %s\n", url);
     fflush(stdout);
     if (daemon->options->ready) daemon->options->ready(daemon->options->context, url);

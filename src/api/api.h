@@ -55,6 +55,7 @@ struct api_config {
     struct rulebook *rulebook;
     const struct clock *clock;
     unsigned loops;
+    const char *token_command;   /* makes a token for this server; NULL: what works on any */
     void (*wake)(void *context); /* posted exchanges wait: wake the wire */
     void *wake_context;
     void (*gauges)(

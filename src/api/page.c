@@ -43,8 +43,23 @@ enum request_verdict page_get(struct call *call)
     return answer(call, page);
 }
 
+/* What makes a token for this server, as the page shows it to who has none. Only `serve --dev` says
+ * more than what works on every installed server: paths are nobody's business. */
+static enum request_verdict answer_command(struct call *call)
+{
+    const char *command = call->api->config.token_command;
+    struct reply *reply = &call->exchange->reply;
+    reply->status = 200;
+    reply->content_type = "text/plain; charset=utf-8";
+    exchange_header(call->exchange, "X-Content-Type-Options", BYTES("nosniff"));
+    buf_addf(&reply->body, "%s\n", command ? command : "tally token --tenant NAME");
+    return REQUEST_ANSWERED;
+}
+
 enum request_verdict page_asset(struct call *call)
 {
+    if (!call->name_malformed && bytes_equal(call->name, BYTES("token-command.txt")))
+        return answer_command(call);
     const struct asset *asset = call->name_malformed ? NULL : asset_find(call->name);
     if (!asset || bytes_equal(call->name, BYTES("index.html")))
         return call_refuse(call, ERR_NOT_FOUND, NULL);

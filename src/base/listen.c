@@ -52,3 +52,10 @@ bool listen_parse(struct bytes text, struct listen *listen_out)
     if (!address_set(listen_out, host)) return false;
     return bracketed ? judge_v6(listen_out) : judge_v4(listen_out);
 }
+
+void listen_url(const struct listen *listen, unsigned port, char url_out[LISTEN_URL_SIZE])
+{
+    bool v6 = strchr(listen->address, ':') != NULL;
+    snprintf(url_out, LISTEN_URL_SIZE, v6 ? "http://[%s]:%u" : "http://%s:%u", listen->address,
+             port);
+}

@@ -14,4 +14,8 @@ struct listen {
  * other host names are refused because what they mean can change behind our back. */
 MUST_USE bool listen_parse(struct bytes text, struct listen *listen_out);
 
+/* "http://127.0.0.1:8787", with the port that was found where any would do. */
+#define LISTEN_URL_SIZE 72
+void listen_url(const struct listen *listen, unsigned port, char url_out[LISTEN_URL_SIZE]);
+
 #endif

@@ -115,11 +115,4 @@ MUST_USE int cli_parse(struct cli_arguments *arguments, int argc, char **argv);
 MUST_USE int cli_load_config(const struct config_source *source, struct config *config_out);
 void cli_source_release(struct config_source *source);
 
-/* Random and fit for auth.jwtSecret: 64 hex digits. */
-#define CLI_SECRET_SIZE 65
-void cli_random_secret(char secret_out[CLI_SECRET_SIZE]);
-
-/* What --dev prints after the ready line: the token and a command to try it with. */
-void cli_print_dev_hints(FILE *out, const char *url, const char *token);
-
 #endif

@@ -1,5 +1,4 @@
 /* options.c -- what the subcommands share: taking arguments apart, loading the config. */
-#include <openssl/rand.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -194,12 +193,4 @@ void cli_source_release(struct config_source *source)
     free((void *)source->sets);
     source->sets = NULL;
     source->sets_count = 0;
-}
-
-void cli_random_secret(char secret_out[CLI_SECRET_SIZE])
-{
-    unsigned char random[CLI_SECRET_SIZE / 2];
-    must(RAND_bytes(random, sizeof random) == 1);
-    for (unsigned i = 0; i < sizeof random; i++)
-        snprintf(secret_out + 2 * i, 3, "%02x", random[i]);
 }

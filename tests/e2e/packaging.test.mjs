@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 import { eventually, within } from './support/pace.mjs';
-import { newDirectory, removeDirectory, serverFor, TOTAL } from './support/server.mjs';
+import { newDirectory, removeDirectory, Server, serverFor, TOTAL } from './support/server.mjs';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const at = (name) => path.join(ROOT, name);
@@ -88,6 +88,23 @@ describe('the Debian packages', () => {
             assert.equal(code, 0);
         } finally {
             child.kill('SIGKILL');
+        }
+    });
+
+    test('issue 16: what the installation makes up as a secret is what `tally token` signs with', async () => {
+        const script = readFileSync(path.join(folder, 'DEBIAN/postinst'), 'utf8');
+        const [made] = /\{\n[^}]*TALLY_AUTH_JWTSECRET[^}]*\} >\/etc\/tally\/tally\.env/.exec(script);
+        await output('sh', ['-c', made.replace('/etc/', `${folder}/etc/`)]);
+        const secrets = readFileSync(path.join(folder, 'etc/tally/tally.env'), 'utf8');
+        const [, secret] = /^TALLY_AUTH_JWTSECRET=([0-9a-f]{64})$/m.exec(secrets);
+        const server = await new Server({ secret }).start();
+        try {
+            const args = ['token', '--tenant', 'acme', '--config', path.join(folder, 'etc/tally/tally.yaml')];
+            const { stdout } = await run(path.join(folder, 'usr/bin/tally'), args);
+            const reply = await fetch(`${server.url}/api/counters/acme`, { headers: { Authorization: `Bearer ${stdout.trim()}` } });
+            assert.equal(reply.status, 200);
+        } finally {
+            await server.stop();
         }
     });
 
