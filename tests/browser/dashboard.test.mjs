@@ -78,6 +78,34 @@ describe('dashboard', () => {
         await d.close();
     });
 
+    test('issue 16: a link signs in, and its token leaves the address at once; another one signs in anew', async () => {
+        const [t, other] = [newTenant(), newTenant()];
+        const d = await open();
+        await d.page.goto('about:blank'); // else it is the same document, and nothing is loaded
+        await d.page.goto(`${server.url}/#token=${t.token}`);
+        await d.live();
+        assert.equal(d.page.url(), `${server.url}/`);
+        await d.text(d.page.locator('#who'), t.id);
+        const seen = await d.page.evaluate(() => ({ referrer: document.referrer, cookie: document.cookie, state: history.state, kept: localStorage.length }));
+        assert.deepEqual(seen, { referrer: '', cookie: '', state: null, kept: 0 });
+        await d.page.evaluate((token) => (location.hash = `#token=${token}`), other.token);
+        await d.text(d.page.locator('#who'), other.id);
+        assert.equal(d.page.url(), `${server.url}/`);
+        await d.page.evaluate(() => (location.hash = '#token=two words'));
+        await d.text(d.page.getByRole('alert').first(), /^That is not a token/);
+        await d.close();
+        assert.ok(!server.stderr.includes(t.token.slice(0, 30)));
+    });
+
+    test('issue 16: who has no token is shown a command that makes one', async () => {
+        const d = await open();
+        await d.text(d.page.locator('#token-command'), 'tally token --tenant NAME');
+        await d.page.route('**/assets/token-command.txt', (route) => route.fulfill({ contentType: 'text/plain', body: '/opt/tally token --tenant demo --data /srv\n' }));
+        await d.page.reload();
+        await d.text(d.page.locator('#token-command'), '/opt/tally token --tenant demo --data /srv');
+        await d.close();
+    });
+
     test('SPEC 8: windows are big numbers, with their end and the trailing count, per dimension set', async () => {
         const t = newTenant();
         const d = await open();

@@ -8,7 +8,7 @@ import { forgetSession, savedSession, saveSession, sessionFrom } from './session
 
 const byId = (id) => document.getElementById(id);
 const page = Object.fromEntries(['sign-in', 'sign-in-form', 'sign-in-error', 'token', 'tenant', 'board', 'status',
-    'sign-out', 'who', 'tenant-form', 'tenant-choice', 'tenant-list'].map((id) => [id, byId(id)]));
+    'sign-out', 'who', 'tenant-form', 'tenant-choice', 'tenant-list', 'token-command'].map((id) => [id, byId(id)]));
 
 let board = null;
 let session = null;
@@ -39,6 +39,13 @@ function showSignIn(problem) {
     show(page['sign-in-error'], Boolean(problem));
     document.title = 'tally';
     page.token.focus();
+    showCommand();
+}
+
+/** The command that makes a token for this very server, if it says one. */
+async function showCommand() {
+    const reply = await fetch('/assets/token-command.txt', { credentials: 'omit' }).catch(() => null);
+    if (reply?.ok) setText(page['token-command'], (await reply.text()).trim());
 }
 
 function showBoard() {
@@ -98,9 +105,23 @@ page['sign-out'].addEventListener('click', () => {
     showSignIn();
 });
 
+/** A link that signs in, http://host/#token=..: the token leaves the address before anything else is done. */
+function followLink() {
+    const link = new URLSearchParams(location.hash.slice(1));
+    if (!link.has('token')) return false;
+    history.replaceState(null, '', location.pathname);
+    const next = sessionFrom(link.get('token'), link.get('tenant') ?? '');
+    if (next.error) showSignIn(next.error);
+    else begin(next);
+    return true;
+}
+
+addEventListener('hashchange', followLink);
 document.addEventListener('visibilitychange', () => !document.hidden && board?.wake());
 addEventListener('online', () => board?.wake());
 
-session = savedSession();
-if (session) showBoard();
-else showSignIn();
+if (!followLink()) {
+    session = savedSession();
+    if (session) showBoard();
+    else showSignIn();
+}
