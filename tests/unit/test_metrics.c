@@ -47,7 +47,7 @@ static void every_metric_of_the_spec_is_there_S1_52(void **state)
     static const char *const names[] = {
         "counter_update_success_total counter",
         "duplicate_event_dropped_total counter",
-        "counter_update_conflict_retries counter",
+        "counter_update_conflict_retries gauge",
         "projection_lag_seconds gauge",
         "projection_skipped_total counter",
         "tally_queue_depth gauge",
