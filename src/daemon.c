@@ -315,7 +315,7 @@ static enum err open_wire(struct daemon *daemon, char *error, size_t error_size)
                                    .queue = daemon->queue,
                                    .store = daemon->store,
                                    .rulebook = daemon->rulebook,
-                                   .reload = reload_now,
+                                   .reload = reload_logged,
                                    .reload_context = daemon->reloader,
                                    .rebuild = ask_rebuild,
                                    .forget = forget_counter,
@@ -429,7 +429,7 @@ static void wait_for_stop(struct daemon *daemon, const sigset_t *signals)
         int signal = 0;
         if (sigwait(signals, &signal) != 0) continue;
         if (signal != SIGHUP) return;
-        reload_logged(daemon->reloader);
+        reload_on_signal(daemon->reloader);
         tend_confirm_clock(daemon->tend); /* SIGHUP is also the operator's word that it is right */
     }
 }

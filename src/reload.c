@@ -111,15 +111,20 @@ enum err reload_now(void *context, struct buf *why_out)
     return e;
 }
 
-void reload_logged(struct reloader *reloader)
+enum err reload_logged(void *context, struct buf *why_out)
 {
-    struct buf why;
-    buf_init(&why, TEXT_MAX);
-    enum err e = reload_now(reloader, &why);
-    buf_add_char(&why, '\0');
+    enum err e = reload_now(context, why_out);
     if (e == ERR_OK)
         log_line(LOG_INFO, "reloaded the config's keys and rules");
     else
-        log_line(LOG_ERROR, "the config was not reloaded", LOG_KV("why", (const char *)why.data));
+        log_line(LOG_ERROR, "the config was not reloaded", LOG_KV("why", buf_bytes(why_out)));
+    return e;
+}
+
+void reload_on_signal(struct reloader *reloader)
+{
+    struct buf why;
+    buf_init(&why, TEXT_MAX);
+    (void)!reload_logged(reloader, &why); /* the log has it */
     buf_release(&why);
 }

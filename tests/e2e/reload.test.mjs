@@ -52,6 +52,27 @@ describe('reload', () => {
         assert.equal(await t.net('by_signal'), 1);
     });
 
+    test('a reload is logged the same whether it is asked for over HTTP or by SIGHUP, and so is one that fails', async () => {
+        const good = counter('first', 'a');
+        const lines = () => server.stderr.split('\n').filter((line) => /"msg":"(reloaded the config|the config was not reloaded)/.test(line)).map((line) => {
+            const { level, msg, why } = JSON.parse(line);
+            return { level, msg, why };
+        });
+        const asked = async (ask) => {
+            const before = lines().length;
+            await ask();
+            await eventually('a line', () => lines().length > before);
+            return lines().slice(before);
+        };
+        for (const text of [config(good), 'counters:\n  - counterName: broken\n    mode: sideways\n']) {
+            server.writeConfig(text);
+            const byHttp = await asked(post);
+            assert.equal(byHttp.length, 1);
+            assert.deepEqual(await asked(() => server.signal('SIGHUP')), byHttp);
+        }
+        await reload(good);
+    });
+
     test('SPEC 7: a config that is not valid is 400 with line and column, and the rules stay', async () => {
         const t = tenant();
         await reload(counter('first', 'a'));
