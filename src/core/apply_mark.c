@@ -1,14 +1,18 @@
 /* apply_mark.c -- decides what marks, passes and failures do to the dirty queue and its counters.
  *
  * (1) A row's version is the sequence of its newest cause; nothing but a cause changes it, so a
- * pass never marks its own entity (A-16e). (2) A pass clears the mark only if the version is what
- * it was when the pass began (A-12). Then nothing has changed the counters since, and they are set
- * to the truth. (3) Otherwise something came meanwhile, which the truth may or may not include. The
- * counters move by what was wrong when the pass began, so that nothing that came is lost, and the
- * mark stays: the next pass settles what may have been counted twice. (4) Either way the time of
- * the last pass advances, or a hot entity would be counted with every scan (A-13). A failed pass
- * advances nothing but its back-off. (5) A pass that counted by an entry which has changed since,
- * by a reload, does nothing: it may have left out a counter, so the mark is for the next pass. */
+ *     pass never marks its own entity (A-16e).
+ * (2) A pass clears the mark only if the version is what it was when the pass began (A-12). Then
+ *     nothing has changed the counters since, and they are set to the truth.
+ * (3) Otherwise something came meanwhile, which the truth may or may not include. The counters move
+ *     by what was wrong when the pass began, so that nothing that came is lost, and the mark stays:
+ *     the next pass settles what may have been counted twice.
+ * (4) Either way the time of the last pass advances, or a hot entity would be counted with every
+ *     scan (A-13). A failed pass advances nothing but its back-off.
+ * (5) A pass that counted by an entry which has changed since, by a reload, does nothing: it may
+ *     have left out a counter, so the mark is for the next pass.
+ * (6) Nor does a pass during which another one was decided: what that one put right it would put
+ *     right once more, or set back to a truth that is older. */
 #include "core/apply_mark.h"
 
 #include "core/cell.h"
@@ -148,12 +152,19 @@ static enum err adjust(struct apply *apply, struct mark_change *change, bool sam
     return e == ERR_OK ? cell_put(apply, adjustment->cell_index, &before, after) : e;
 }
 
+/* Each pass has a time of its own, so that it can be told from any before it. */
+static int64_t pass_time(const struct apply *apply, const struct mark *mark)
+{
+    return apply->time_ms > mark->updated_ms ? apply->time_ms : mark->updated_ms + 1;
+}
+
 static enum err decide_pass(struct apply *apply, struct mark_change *change)
 {
     struct mark mark = row_now(apply, &change->place);
     const struct reconcile *reconcile = wanted_by(apply, &change->place);
     bool same = mark.version == change->version;
     change->unadjusted = false;
+    if (mark.updated_ms != change->updated_ms) return ERR_CONFLICT;
     if (!reconcile || reconcile_check(reconcile) != change->check) return ERR_CONFLICT;
     for (uint32_t i = 0; i < change->adjustments_count; i++) {
         enum err e = adjust(apply, change, same, &change->adjustments[i]);
@@ -171,7 +182,7 @@ static enum err decide_pass(struct apply *apply, struct mark_change *change)
         mark.marked_ms = mark.cause_ms = apply->time_ms;
     }
     if (same) mark.pending = false;
-    mark.updated_ms = apply->time_ms;
+    mark.updated_ms = pass_time(apply, &mark);
     mark.retry_ms = TIME_NONE;
     mark.failures = 0;
     row_put(apply, &change->place, &mark);

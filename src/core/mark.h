@@ -20,7 +20,7 @@ struct mark {
     bool pending;       /* caused since it was last counted */
     int64_t marked_ms;  /* since when it is pending */
     int64_t cause_ms;   /* of the newest cause */
-    int64_t updated_ms; /* of the last pass that counted it; TIME_NONE: never */
+    int64_t updated_ms; /* of the last pass that counted it, each later; TIME_NONE: never */
     int64_t retry_ms;   /* after a failed pass: not before */
     uint32_t failures;  /* in a row */
 };
@@ -90,6 +90,7 @@ struct mark_change {
     enum mark_step step;
     struct mark_place place;
     uint64_t version;               /* but for a request: of the row when the pass began */
+    int64_t updated_ms;             /* of a pass: the same */
     struct adjustment *adjustments; /* of a pass */
     uint32_t adjustments_count;
     uint64_t check;   /* of a pass: of the entry that it counted by (core/reconcile.h) */

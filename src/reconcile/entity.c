@@ -116,6 +116,7 @@ enum err entity_begin(struct entity *entity)
     if (beginning.err == ERR_OK && !mark_decode(buf_bytes(&beginning.row), &entity->mark))
         beginning.err = ERR_CORRUPT;
     entity->change.version = entity->mark.version;
+    entity->change.updated_ms = entity->mark.updated_ms;
     buf_release(&beginning.row);
     return beginning.err;
 }

@@ -193,6 +193,7 @@ struct model_pass {
     unsigned tenant;
     unsigned code;
     uint64_t version; /* of its row when the pass began */
+    int64_t updated_ms;
     unsigned count;
     struct model_count counts[RULESET_COUNTERS];
     bool cleared;    /* out */

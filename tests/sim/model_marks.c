@@ -118,6 +118,7 @@ enum err model_settle(struct model *model, const struct model_limits *limits, in
 {
     struct model_mark *mark = &model->marks[pass->tenant][pass->code];
     pass->unadjusted = false;
+    if ((mark->version ? mark->updated_ms : MODEL_NEVER) != pass->updated_ms) return ERR_CONFLICT;
     if (!is_wanted(limits->rules, pass)) return ERR_CONFLICT;
     struct model *before = must_alloc(sizeof *before);
     model_copy(before, model);
@@ -131,7 +132,7 @@ enum err model_settle(struct model *model, const struct model_limits *limits, in
         *mark = new_mark(model->sequence + 1, time_ms);
     }
     if (pass->cleared) mark->pending = false;
-    mark->updated_ms = time_ms;
+    mark->updated_ms = time_ms > mark->updated_ms ? time_ms : mark->updated_ms + 1;
     mark->retry_ms = MODEL_NEVER;
     mark->failures = 0;
     return ERR_OK;

@@ -117,6 +117,12 @@ static bool fits(const struct reconcile *reconcile, unsigned code)
     return ruleset_code_is(code, parts);
 }
 
+static void note_row(struct model_pass *pass, const struct model_mark *mark)
+{
+    pass->version = mark->version;
+    pass->updated_ms = mark->version ? mark->updated_ms : MODEL_NEVER;
+}
+
 /* The pass has just read its row and its counters, which is what readers see now. */
 static void note_beginning(struct sim *sim, const struct truth_query *query)
 {
@@ -126,7 +132,7 @@ static void note_beginning(struct sim *sim, const struct truth_query *query)
         !fits(query->reconcile, pass->code))
         sim_fail(sim, "something is counted that is no entity: %.*s", (int)query->entity_json.size,
                  query->entity_json.data);
-    pass->version = sim->chain.shown.marks[pass->tenant][pass->code].version;
+    note_row(pass, &sim->chain.shown.marks[pass->tenant][pass->code]);
     for (unsigned i = 0; i < pass->count; i++) {
         struct model_count *count = &pass->counts[i];
         struct bytes name = query->reconcile->counters[i].name;
@@ -241,7 +247,8 @@ void reconcile_ask_some(struct sim *sim)
 static void check_pass(struct sim *sim, const struct mark_change *change)
 {
     const struct model_pass *pass = &sim->pass;
-    if (change->version != pass->version || change->adjustments_count != pass->count)
+    if (change->version != pass->version || change->updated_ms != pass->updated_ms ||
+        change->adjustments_count != pass->count)
         sim_fail(sim, "a pass began at version %llu, expected %llu",
                  (unsigned long long)change->version, (unsigned long long)pass->version);
     for (unsigned i = 0; i < pass->count; i++)
@@ -384,7 +391,7 @@ static enum err try_pass(struct sim *sim, const struct ruleset *rules, unsigned 
     struct model *copy = must_alloc(sizeof *copy);
     struct model_pass pass = {.tenant = tenant, .code = code};
     model_copy(copy, &sim->chain.shown);
-    pass.version = copy->marks[tenant][code].version;
+    note_row(&pass, &copy->marks[tenant][code]);
     for (unsigned i = 0; i < RULESET_COUNTERS; i++) {
         if (!ruleset_reconciles(rules, i)) continue;
         copy->counters[i].adjusted = true;

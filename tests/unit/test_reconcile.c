@@ -548,6 +548,52 @@ static void adjusted_counters_say_so(void **state)
     rules_release(rules);
 }
 
+/* As a pass that begins now would propose it. */
+static struct op pass_op(const char *entity, int64_t votes)
+{
+    static const char *const names[] = {"votes", "opinions"};
+    struct arena *arena = &heart->asks.arena;
+    struct mark_change *change = arena_zalloc(arena, sizeof *change);
+    struct rules *rules = rulebook_hold(heart->rulebook);
+    change->step = MARK_PASS;
+    change->place = place(entity);
+    change->version = row(entity).version;
+    change->updated_ms = row(entity).updated_ms;
+    change->check = reconcile_check(reconcile_find(rules, BYTES("convs")));
+    change->adjustments = arena_zalloc(arena, 2 * sizeof *change->adjustments);
+    for (; change->adjustments_count < 2; change->adjustments_count++) {
+        const char *name = names[change->adjustments_count];
+        struct op cell = raw_op(OP_SET, name, entity, 0);
+        int64_t then = net(name, entity);
+        change->adjustments[change->adjustments_count] =
+            (struct adjustment){.counter = bytes_str(name),
+                                .key = cell.counter,
+                                .print = cell.counter_print,
+                                .then = then,
+                                .truth = change->adjustments_count ? then : votes};
+    }
+    rules_release(rules);
+    return propose_mark(bytes_str(heart->asks.tenant), change);
+}
+
+/* Two nodes, or a worker that was thought dead: both have seen the same drift. */
+static void of_two_passes_at_once_the_second_does_nothing(void **state)
+{
+    corrupt("votes", "c1", 9);
+    request("c1");
+    pass(); /* the counter may be adjusted from now on */
+    assert_int_equal(net("votes", "c1"), 0);
+    for (unsigned overtaken = 0; overtaken < 2; overtaken++) {
+        int64_t before = net("votes", "c1");
+        struct op first = pass_op("c1", before + 2), second = pass_op("c1", before + 1);
+        if (overtaken) post("voted", "c1"); /* neither has counted it */
+        assert_int_equal(heart_do(heart, first).err, ERR_OK);
+        assert_int_equal(net("votes", "c1"), before + 2 + overtaken);
+        assert_int_equal(heart_do(heart, second).err, ERR_CONFLICT);
+        assert_int_equal(net("votes", "c1"), before + 2 + overtaken);
+    }
+}
+
 /* It would be barred from rebuilds for nothing. */
 static void an_adjustment_that_cannot_be_made_leaves_its_counters_unadjusted(void **state)
 {
@@ -676,6 +722,7 @@ int main(void)
         RECONCILE(a_row_that_cannot_be_read_is_named_and_holds_up_no_other),
         RECONCILE(a_large_entity_is_left_alone_for_its_tier),
         RECONCILE(adjusted_counters_say_so),
+        RECONCILE(of_two_passes_at_once_the_second_does_nothing),
         RECONCILE(a_request_that_a_reload_overtook_is_not_found),
         RECONCILE(an_adjustment_that_cannot_be_made_leaves_its_counters_unadjusted),
         RECONCILE(an_adjustment_only_grows_added_and_subbed),
