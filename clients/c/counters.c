@@ -38,10 +38,11 @@ json_t *change_json(const struct tally_change *change, enum change_kind kind,
         return NULL;
     }
     bucket_now_text(change->duration_seconds, start);
-    json_t *body = json_pack(
-        "{s:I,s:s,s:I,s:s*}", "durationSeconds", (json_int_t)change->duration_seconds, "timestamp",
-        change->at ? change->at : start, kind == CHANGE_SET ? "targetValue" : "amount",
-        (json_int_t)change_amount(change, kind), "expiresAt", change->expires);
+    json_t *body =
+        json_pack("{s:I,s:s,s:I,s:s*}", "durationSeconds", (json_int_t)change->duration_seconds,
+                  "timestamp", change->timestamp ? change->timestamp : start,
+                  kind == CHANGE_SET ? "targetValue" : "amount",
+                  (json_int_t)change_amount(change, kind), "expiresAt", change->expires_at);
     bool good = body;
     if (good && change->max) good = !json_object_set_new(body, "max", json_integer(*change->max));
     if (good) return body;
@@ -163,11 +164,11 @@ static void add_times(struct text *path, const struct tally_where *where, enum r
     snprintf(seconds, sizeof seconds, "%u", where->duration_seconds);
     add_query(path, "durationSeconds", seconds);
     if (kind == READ_GET) {
-        add_query(path, "timestamp", where->at ? where->at : now);
+        add_query(path, "timestamp", where->timestamp ? where->timestamp : now);
         return;
     }
-    add_query(path, "startTime", where->from);
-    add_query(path, "endTime", where->to ? where->to : now);
+    add_query(path, "startTime", where->start_time);
+    add_query(path, "endTime", where->end_time ? where->end_time : now);
     if (kind == READ_SERIES && where->fill) add_query(path, "fill", "zero");
 }
 
@@ -179,7 +180,7 @@ static enum tally_end read_call(struct tally *tally, const struct tally_where *w
     *json_out = NULL;
     if (!where->name || !where->name[0])
         return fail_argument(error, "A read needs the counter's name.");
-    if (kind != READ_GET && !where->from)
+    if (kind != READ_GET && !where->start_time)
         return fail_argument(error, "A range needs its beginning.");
     enum tally_end end = path_begin(tally, "counters", error);
     if (end) return end;

@@ -29,11 +29,12 @@ json_t *event_json(const struct tally_event *event, struct tally_error *error)
         return NULL;
     }
     json_t *dimensions = dimensions_json(event);
-    if (!event->id) tally_random_key(id);
+    if (!event->event_id) tally_random_key(id);
     /* "o*" takes the references; a failed pack has released them. */
-    json_t *json = json_pack("{s:s,s:s,s:s*,s:o*,s:o*}", "eventId", event->id ? event->id : id,
-                             "type", event->type, "occurredAt", event->at, "dimensions", dimensions,
-                             "payload", payload);
+    json_t *json =
+        json_pack("{s:s,s:s,s:s*,s:o*,s:o*}", "eventId", event->event_id ? event->event_id : id,
+                  "type", event->type, "occurredAt", event->occurred_at, "dimensions", dimensions,
+                  "payload", payload);
     if (!json || !dimensions)
         fail_argument(error, "The event's text is not UTF-8, or memory ran out.");
     if (json && !dimensions) json_decref(json);

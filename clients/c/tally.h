@@ -19,6 +19,9 @@
  * reply. Pauses double from 0.1 s up to 5 s, with some chance in them; a longer Retry-After is
  * honoured. After `attempts`, or when `timeout_ms` is over, the last error is yours.
  *
+ * Members have the names of HTTP's fields. Where a union gives one member two names, the second is
+ * the older one.
+ *
  * Times are text: ISO 8601 such as 2026-01-01T10:20:00Z, or an epoch number in seconds or
  * milliseconds. tally_time makes one from a number. NULL means now. */
 #ifndef TALLY_H
@@ -97,11 +100,17 @@ struct tally_change {
     const char *name;
     int64_t amount;            /* increment, decrement: default 1. tally_set: the target, >= 0 */
     uint32_t duration_seconds; /* the bucket's length; 0: one for ever */
-    const char *at;            /* which bucket; default now */
-    const char *expires;       /* default never */
-    const int64_t *max;        /* increment: refuse (`limit_exceeded`) if net would pass it */
-    const char *key;           /* idempotency key, 1 to 255 printable ASCII; default random */
-    bool sync;                 /* increment, decrement: ahead of queued work */
+    union {                    /* which bucket; default now */
+        const char *timestamp;
+        const char *at;
+    };
+    union { /* default never */
+        const char *expires_at;
+        const char *expires;
+    };
+    const int64_t *max; /* increment: refuse (`limit_exceeded`) if net would pass it */
+    const char *key;    /* idempotency key, 1 to 255 printable ASCII; default random */
+    bool sync;          /* increment, decrement: ahead of queued work */
 };
 
 /* TALLY_REFUSED with code `constraint_violation`: it would fall below zero; `limit_exceeded`: it
@@ -125,10 +134,19 @@ struct tally_dimension {
 struct tally_where {
     const char *name;
     uint32_t duration_seconds;
-    const char *at;   /* tally_get; default now */
-    const char *from; /* tally_sum, tally_series: required, both ends belong to the range */
-    const char *to;   /* default now */
-    bool fill;        /* tally_series: empty buckets too */
+    union { /* tally_get; default now */
+        const char *timestamp;
+        const char *at;
+    };
+    union { /* tally_sum, tally_series: required, both ends belong to the range */
+        const char *start_time;
+        const char *from;
+    };
+    union { /* default now */
+        const char *end_time;
+        const char *to;
+    };
+    bool fill; /* tally_series: empty buckets too */
     const struct tally_dimension *dimensions;
     size_t dimensions_count;
 };
@@ -150,9 +168,15 @@ enum tally_end tally_series(struct tally *tally, const struct tally_where *where
 
 /* An event takes effect at most once, for ever, by its id. */
 struct tally_event {
-    const char *id;   /* 1 to 255 bytes; NULL: a random one, so that retries are safe */
+    union { /* 1 to 255 bytes; NULL: a random one, so that retries are safe */
+        const char *event_id;
+        const char *id;
+    };
     const char *type; /* required */
-    const char *at;   /* default: when the server gets it */
+    union {           /* default: when the server gets it */
+        const char *occurred_at;
+        const char *at;
+    };
     const struct tally_dimension *dimensions;
     size_t dimensions_count;
     const char *payload; /* JSON text of any value; default none */

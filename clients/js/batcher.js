@@ -3,6 +3,7 @@
 // Each has its own key or id, so a batch that has to be sent again counts once. A batch goes when it
 // is full, or `maxDelayMs` after its first part. One request is under way at a time.
 
+import { take } from './options.js';
 import { changeBody, eventBody, randomKey, readEvent, readValue } from './shapes.js';
 import { invalid, refusal, unknown } from './transport.js';
 
@@ -65,7 +66,8 @@ export class Batcher {
     #closed = false;
     #totals = { applied: 0, duplicates: 0, refused: 0, failed: 0 };
 
-    constructor(tally, { maxOps = 1000, maxDelayMs = 20, signal } = {}) {
+    constructor(tally, options) {
+        const { maxOps = 1000, maxDelayMs = 20, signal } = take('batcher', options);
         if (!Number.isInteger(maxOps) || maxOps < 1 || maxOps > 100000) throw invalid('maxOps must be from 1 to 100000');
         this.#tally = tally;
         this.#signal = signal;
@@ -82,16 +84,16 @@ export class Batcher {
         return { ...this.#totals };
     }
 
-    increment(name, { amount = 1, key = randomKey(), ...options } = {}) {
-        return this.#add(this.#changes, { op: 'increment', name, idempotencyKey: key, ...changeBody('increment', amount, options) });
+    increment(name, options) {
+        return this.#change('increment', name, options);
     }
 
-    decrement(name, { amount = 1, key = randomKey(), ...options } = {}) {
-        return this.#add(this.#changes, { op: 'decrement', name, idempotencyKey: key, ...changeBody('decrement', amount, options) });
+    decrement(name, options) {
+        return this.#change('decrement', name, options);
     }
 
-    set(name, value, { key = randomKey(), ...options } = {}) {
-        return this.#add(this.#changes, { op: 'set', name, idempotencyKey: key, ...changeBody('set', value, options) });
+    set(name, value, options) {
+        return this.#change('set', name, options, value);
     }
 
     event(event) {
@@ -111,6 +113,12 @@ export class Batcher {
 
     async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {
         await this.close();
+    }
+
+    #change(op, name, options, target) {
+        const { amount = 1, key = randomKey(), ...rest } = take(`batcher.${op}`, options);
+        const value = op === 'set' ? target : amount;
+        return this.#add(this.#changes, { op, name, idempotencyKey: key, ...changeBody(op, value, rest) });
     }
 
     #add(queue, line) {

@@ -1,5 +1,6 @@
 // shapes.js -- what is sent and what comes back, as JavaScript values.
 
+import { take } from './options.js';
 import { invalid } from './transport.js';
 
 const crypto = globalThis.crypto ?? (await import('node:crypto')).webcrypto;
@@ -34,18 +35,19 @@ function bucketNow(durationSeconds) {
 }
 
 /** A change as the body of its call. */
-export function changeBody(op, value, { durationSeconds = 0, at, expires, max } = {}) {
-    const body = { durationSeconds, timestamp: at === undefined ? bucketNow(durationSeconds) : time(at) };
+export function changeBody(op, value, { durationSeconds = 0, timestamp, expiresAt, max } = {}) {
+    const body = { durationSeconds, timestamp: timestamp === undefined ? bucketNow(durationSeconds) : time(timestamp) };
     body[op === 'set' ? 'targetValue' : 'amount'] = integer(value, op === 'set' ? 'the value' : 'amount');
-    if (expires !== undefined) body.expiresAt = time(expires);
+    if (expiresAt !== undefined) body.expiresAt = time(expiresAt);
     if (max !== undefined) body.max = integer(max, 'max');
     return body;
 }
 
-export function eventBody({ id = randomKey(), type, at, dimensions, payload }) {
+export function eventBody(event) {
+    const { eventId = randomKey(), type, occurredAt, dimensions, payload } = take('an event', event);
     if (typeof type !== 'string' || !type) throw invalid('an event needs a type');
-    const body = { eventId: id, type };
-    if (at !== undefined) body.occurredAt = time(at);
+    const body = { eventId, type };
+    if (occurredAt !== undefined) body.occurredAt = time(occurredAt);
     if (dimensions !== undefined) body.dimensions = dimensions;
     if (payload !== undefined) body.payload = payload;
     return body;

@@ -2,6 +2,9 @@
  * A client for tally. Writes carry an idempotency key, yours or a random one made for the call, and are
  * sent again with the same bytes and key when a connection breaks, the server is overloaded (429) or
  * cannot write (502 to 504). So whatever happened to the first reply, they count once.
+ *
+ * Options have the names of HTTP's fields. One that a call does not take is a TypeError that names it and
+ * what was probably meant; nothing is sent then.
  */
 
 /** A 64-bit integer: numbers must be safe integers. */
@@ -50,8 +53,12 @@ export interface SetOptions {
     /** The bucket's length; 0 (default): one for ever. */
     durationSeconds?: number;
     /** Which bucket (now). */
-    at?: Time;
+    timestamp?: Time;
     /** When the bucket may be removed. */
+    expiresAt?: Time;
+    /** @deprecated the older name of `timestamp` */
+    at?: Time;
+    /** @deprecated the older name of `expiresAt` */
     expires?: Time;
     /** Idempotency key, 1 to 255 printable ASCII characters (random). */
     key?: string;
@@ -78,16 +85,35 @@ export interface Where extends Cancel {
     dimensions?: Record<string, string>;
 }
 
-export interface Range extends Where {
-    from: Time;
+export interface When extends Where {
+    /** Which bucket (now). */
+    timestamp?: Time;
+    /** @deprecated the older name of `timestamp` */
+    at?: Time;
+}
+
+export interface RangeOfTime extends Where {
+    startTime: Time;
     /** Its bucket belongs to the range (now). */
+    endTime?: Time;
+}
+
+/** @deprecated RangeOfTime by its older names */
+export interface RangeFromTo extends Where {
+    from: Time;
     to?: Time;
 }
 
+export type Range = RangeOfTime | RangeFromTo;
+
 export interface TallyEvent {
     /** 1 to 255 bytes; an event takes effect at most once by it, for ever (random). */
-    id?: string;
+    eventId?: string;
     type: string;
+    occurredAt?: Time;
+    /** @deprecated the older name of `eventId` */
+    id?: string;
+    /** @deprecated the older name of `occurredAt` */
     at?: Time;
     dimensions?: Record<string, string | number | boolean | null>;
     payload?: unknown;
@@ -126,7 +152,7 @@ export class Tally {
     delete(name: string, options?: { key?: string } & Cancel): Promise<void>;
 
     /** null: nothing was ever counted there. */
-    get(name: string, options?: Where & { at?: Time }): Promise<Value | null>;
+    get(name: string, options?: When): Promise<Value | null>;
     /** Exact, past 64 bits too. */
     sum(name: string, options: Range): Promise<Value>;
     series(name: string, options: Range & { fill?: boolean; limit?: number }): Promise<Bucket[]>;

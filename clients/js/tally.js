@@ -3,6 +3,7 @@
 // See tally.d.ts for the manual and README.md for an example.
 
 import { Batcher } from './batcher.js';
+import { take } from './options.js';
 import { changeBody, eventBody, randomKey, readEvent, readValue, time, triple } from './shapes.js';
 import { invalid, refusal, TallyError, Transport } from './transport.js';
 
@@ -23,13 +24,19 @@ function tokenTenant(token) {
 /** Names like any other, but fetch resolves such parts of a path away, encoded or not. */
 const isDots = (name) => name === '.' || name === '..';
 
+function range(startTime, endTime) {
+    if (startTime === undefined) throw invalid('a range needs its startTime');
+    return { startTime: time(startTime), endTime: time(endTime) };
+}
+
 export class Tally {
     #transport;
     #tenant;
 
     constructor(options) {
-        this.#transport = new Transport(options);
-        this.#tenant = options.tenant ?? tokenTenant(options.token);
+        const taken = take('Tally', options);
+        this.#transport = new Transport(taken);
+        this.#tenant = taken.tenant ?? tokenTenant(taken.token);
     }
 
     get tenant() {
@@ -50,27 +57,29 @@ export class Tally {
 
     /** Any call of the HTTP interface, with this client's retries; resolves to the reply's body. */
     async call(method, path, options) {
-        return (await this.#transport.call(method, path, options)).body;
+        return (await this.#transport.call(method, path, take('call', options))).body;
     }
 
     // -- Direct counters --
 
-    increment(name, { amount = 1, ...options } = {}) {
-        return this.#change('increment', name, amount, options);
+    increment(name, options) {
+        return this.#change('increment', name, options);
     }
 
-    decrement(name, { amount = 1, ...options } = {}) {
-        return this.#change('decrement', name, amount, options);
+    decrement(name, options) {
+        return this.#change('decrement', name, options);
     }
 
-    set(name, value, options = {}) {
-        return this.#change('set', name, value, options);
+    set(name, value, options) {
+        return this.#change('set', name, options, value);
     }
 
-    async #change(op, name, value, { key = randomKey(), sync = false, signal, ...options }) {
+    async #change(op, name, given, target) {
+        const { amount = 1, key = randomKey(), sync = false, signal, ...options } = take(op, given);
+        const value = op === 'set' ? target : amount;
         if (isDots(name)) return this.#changeByBatch({ op, name, idempotencyKey: key, ...changeBody(op, value, options) }, signal);
         const body = JSON.stringify(changeBody(op, value, options));
-        const call = sync && op !== 'set' ? `${op}Sync` : op;
+        const call = sync ? `${op}Sync` : op;
         const reply = await this.#transport.call(op === 'set' ? 'PUT' : 'POST', this.path('counters', name, call), { body, key, signal });
         return readValue(reply.body, reply.headers.has('Idempotent-Replayed'));
     }
@@ -82,7 +91,8 @@ export class Tally {
         return readValue(result, result.replayed === true);
     }
 
-    async delete(name, { key = randomKey(), signal } = {}) {
+    async delete(name, options) {
+        const { key = randomKey(), signal } = take('delete', options);
         await this.#transport.call('DELETE', this.path('counters', name), { key, signal });
     }
 
@@ -102,30 +112,32 @@ export class Tally {
         return result;
     }
 
-    async get(name, options = {}) {
+    async get(name, options) {
+        const { timestamp, ...rest } = take('get', options);
         try {
-            return triple(await this.#read(name, 'get', options, { timestamp: time(options.at) }));
+            return triple(await this.#read(name, 'get', rest, { timestamp: time(timestamp) }));
         } catch (error) {
             if (error instanceof TallyError && error.code === 'not_found') return null;
             throw error;
         }
     }
 
-    async sum(name, { from, to, ...options } = {}) {
-        if (from === undefined) throw invalid('a range needs its beginning');
-        return triple(await this.#read(name, 'sumRange', options, { startTime: time(from), endTime: time(to) }));
+    async sum(name, options) {
+        const { startTime, endTime, ...rest } = take('sum', options);
+        return triple(await this.#read(name, 'sumRange', rest, range(startTime, endTime)));
     }
 
-    async series(name, { from, to, fill = false, limit, ...options } = {}) {
-        if (from === undefined) throw invalid('a range needs its beginning');
-        const times = { startTime: time(from), endTime: time(to) };
+    async series(name, options) {
+        const { startTime, endTime, fill = false, limit, ...rest } = take('series', options);
+        const times = range(startTime, endTime);
         if (fill) times.fill = 'zero';
         if (limit !== undefined) times.limit = limit;
-        const { buckets } = await this.#read(name, 'series', options, times);
+        const { buckets } = await this.#read(name, 'series', rest, times);
         return buckets.map((bucket) => ({ start: new Date(bucket.timeStart), ...triple(bucket) }));
     }
 
-    async *list({ prefix, signal } = {}) {
+    async *list(options) {
+        const { prefix, signal } = take('list', options);
         let after;
         do {
             const query = new URLSearchParams({ ...(prefix !== undefined && { prefix }), ...(after && { after }) });
@@ -137,7 +149,8 @@ export class Tally {
 
     // -- Events --
 
-    async event(event, { signal } = {}) {
+    async event(event, options) {
+        const { signal } = take('event', options);
         const body = JSON.stringify(eventBody(event));
         return readEvent(await this.call('POST', this.path('events'), { body, repeatable: true, signal }));
     }

@@ -40,9 +40,9 @@ for (const [where, site] of Object.entries(SITES)) {
                 const tally = new Tally({ url: location.origin, token });
                 const plain = (value) => JSON.parse(JSON.stringify(value, (_, each) => (typeof each === 'bigint' ? `${each}n` : each)));
                 const order = { amount: 5, key: 'order 17' };
-                const event = { id: 'order-17', type: 'order.paid', dimensions: { shop: 'berlin' } };
+                const event = { eventId: 'order-17', type: 'order.paid', dimensions: { shop: 'berlin' } };
                 const batcher = tally.batcher();
-                for (let i = 0; i < 3; i++) batcher.increment('views', { durationSeconds: 60, at: '2026-01-01T00:00:00Z' });
+                for (let i = 0; i < 3; i++) batcher.increment('views', { durationSeconds: 60, timestamp: '2026-01-01T00:00:00Z' });
                 return plain({
                     first: await tally.increment('sales', order),
                     again: await tally.increment('sales', order),
@@ -50,7 +50,7 @@ for (const [where, site] of Object.entries(SITES)) {
                     events: [(await tally.event(event)).duplicate, (await tally.event(event)).duplicate],
                     paid: (await tally.get('paid', { dimensions: { shop: 'berlin' } })).net,
                     batch: await batcher.flush(),
-                    series: await tally.series('views', { durationSeconds: 60, from: '2026-01-01T00:00:00Z', to: '2026-01-01T00:01:00Z' }),
+                    series: await tally.series('views', { durationSeconds: 60, startTime: '2026-01-01T00:00:00Z', endTime: '2026-01-01T00:01:00Z' }),
                     refused: await tally.decrement('none').catch(({ code, outcome }) => ({ code, outcome })),
                     missing: await tally.get('nobody'),
                 });

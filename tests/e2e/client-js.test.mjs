@@ -61,18 +61,52 @@ describe('the JavaScript client', () => {
         await fails(tally.decrement('none'), { code: 'constraint_violation', status: 409, outcome: 'refused' });
         await fails(tally.increment('sales', { max: 5 }), { code: 'limit_exceeded', outcome: 'refused' });
         await fails(tally.increment('a/b'), { status: 400 });
-        for (const wrong of [{ amount: 1.5 }, { amount: 2 ** 53 }, { amount: '1' }, { key: '' }, { key: 'a\n' }, { at: new Date(NaN) }, { at: 5 }, { durationSeconds: 1.5 }]) {
+        for (const wrong of [{ amount: 1.5 }, { amount: 2 ** 53 }, { amount: '1' }, { key: '' }, { key: 'a\n' }, { timestamp: new Date(NaN) }, { timestamp: 5 }, { durationSeconds: 1.5 }]) {
             await fails(tally.increment('a', wrong), { code: 'invalid_argument', outcome: 'invalid' });
         }
+    });
+
+    test('an option that a call does not take is a TypeError that names it and the nearest; nothing is sent', async () => {
+        const { tally } = client();
+        const batcher = tally.batcher();
+        const refused = [
+            [() => tally.increment('o', { maximum: 3 }), /increment has no option "maximum": did you mean "max"/],
+            [() => tally.increment('o', { expiresat: 0 }), /"expiresat": did you mean "expiresAt"/],
+            [() => tally.increment('o', { amout: 5 }), /"amout": did you mean "amount"/],
+            [() => tally.increment('o', { colour: 5 }), /has no option "colour"$/],
+            [() => tally.increment('o', 5), /options of increment must be an object/],
+            [() => tally.decrement('o', { max: 5 }), /decrement has no option "max"/],
+            [() => tally.set('o', 1, { amount: 5 }), /set has no option "amount"/],
+            [() => tally.get('o', { duration: 60 }), /"duration": did you mean "durationSeconds"/],
+            [() => tally.sum('o', { startTime: '0', enTime: '1' }), /"enTime": did you mean "endTime"/],
+            [() => tally.series('o', { start: '0' }), /"start": did you mean "startTime"/],
+            [() => tally.list({ prefx: 'o' }).next(), /"prefx": did you mean "prefix"/],
+            [() => tally.event({ type: 'x', eventID: 'e' }), /an event has no option "eventID": did you mean "eventId"/],
+            [() => tally.increment('o', { at: '0', timestamp: '0' }), /"at" and "timestamp" of increment are the same/],
+            [() => tally.call('GET', '/healthz', { bodi: '' }), /"bodi": did you mean "body"/],
+            [async () => batcher.increment('o', { sync: true }), /batcher.increment has no option "sync"/],
+            [async () => tally.batcher({ maxOp: 1 }), /"maxOp": did you mean "maxOps"/],
+            [async () => new Tally({ url: server.url, timeout: 5 }), /"timeout": did you mean "timeoutMs"/],
+        ];
+        for (const [call, message] of refused) await assert.rejects(call, (error) => error instanceof TypeError && message.test(error.message), message.source);
+        assert.equal(await tally.get('o'), null);
+    });
+
+    test('what options were called before still works', async () => {
+        const { tally } = client();
+        await tally.increment('old', { at: '0', expires: '2099-01-01' });
+        assert.deepEqual(await tally.get('old', { at: '0' }), value(1));
+        assert.deepEqual(await tally.sum('old', { from: '0', to: '0' }), value(1));
+        assert.equal((await tally.event({ id: 'old', type: 'order.paid', at: new Date(0) })).eventId, 'old');
     });
 
     test('A-24: names of every allowed character', async () => {
         const { t, tally } = client();
         const names = ['.', '..', '...', '~', '-', '_', 'A.b~C_d-9'];
         for (const name of names) {
-            assert.equal((await tally.increment(name, { at: '0' })).net, 1n, name);
+            assert.equal((await tally.increment(name, { timestamp: '0' })).net, 1n, name);
             assert.deepEqual(await tally.get(name), value(1), name);
-            assert.deepEqual(await tally.sum(name, { from: '0' }), value(1), name);
+            assert.deepEqual(await tally.sum(name, { startTime: '0' }), value(1), name);
         }
         await fails(tally.decrement('.', { amount: 2 }), { code: 'constraint_violation' });
         for (const name of ['.', '..']) await fails(tally.delete(name), { code: 'invalid_argument', outcome: 'invalid' });
@@ -87,20 +121,20 @@ describe('the JavaScript client', () => {
     test('reads: one bucket, a sum past 64 bits, a series', async () => {
         const { tally } = client();
         const hour = (h) => new Date(Date.UTC(2026, 0, 1, h));
-        for (const h of [0, 2]) await tally.increment('x', { durationSeconds: 3600, at: hour(h), amount: 9223372036854775807n });
-        assert.equal((await tally.get('x', { durationSeconds: 3600, at: hour(2) })).net, 9223372036854775807n);
-        assert.equal((await tally.sum('x', { durationSeconds: 3600, from: hour(0), to: hour(2) })).net, 18446744073709551614n);
-        const series = await tally.series('x', { durationSeconds: 3600, from: hour(0), to: hour(2), fill: true });
+        for (const h of [0, 2]) await tally.increment('x', { durationSeconds: 3600, timestamp: hour(h), amount: 9223372036854775807n });
+        assert.equal((await tally.get('x', { durationSeconds: 3600, timestamp: hour(2) })).net, 9223372036854775807n);
+        assert.equal((await tally.sum('x', { durationSeconds: 3600, startTime: hour(0), endTime: hour(2) })).net, 18446744073709551614n);
+        const series = await tally.series('x', { durationSeconds: 3600, startTime: hour(0), endTime: hour(2), fill: true });
         assert.deepEqual(series.map(({ start }) => start.toISOString().slice(11, 13)), ['00', '01', '02']);
         assert.deepEqual(series[1], { start: hour(1), ...value(0) });
         await fails(tally.sum('x'), { outcome: 'invalid' });
-        await fails(tally.series('x', { durationSeconds: 60, from: '0', fill: true }), { status: 400 });
+        await fails(tally.series('x', { durationSeconds: 60, startTime: '0', fill: true }), { status: 400 });
     });
 
     test('events count once, and dimensions of any text are read back', async () => {
         const { tally } = client();
         const shop = 'b&r=l/n "ü" %';
-        const event = { id: 'e1', type: 'order.paid', at: new Date(0), dimensions: { shop }, payload: { a: [1] } };
+        const event = { eventId: 'e1', type: 'order.paid', occurredAt: new Date(0), dimensions: { shop }, payload: { a: [1] } };
         const first = await tally.event(event);
         assert.deepEqual([first.duplicate, first.counters, first.eventId], [false, 1, 'e1']);
         const again = await tally.event({ ...event, payload: 2 });
@@ -108,7 +142,7 @@ describe('the JavaScript client', () => {
         assert.ok(again.firstSeenAt instanceof Date);
         assert.equal((await tally.event({ type: 'order.paid', dimensions: { shop } })).duplicate, false);
         assert.deepEqual(await tally.get('paid', { dimensions: { shop } }), value(2));
-        await fails(tally.event({ id: 'x' }), { outcome: 'invalid' });
+        await fails(tally.event({ eventId: 'x' }), { outcome: 'invalid' });
     });
 
     // Ticks between an answer and the next call: one added just as a batch ends must not be left behind.
@@ -151,9 +185,9 @@ describe('the JavaScript client', () => {
         await fails(batcher.decrement('none'), { code: 'constraint_violation', outcome: 'refused' });
         batcher.decrement('none'); // nobody waits for this one, and nothing blows up
         batcher.set('b', 7n);
-        batcher.event({ id: 'same', type: 'order.paid', dimensions: { shop: 's' } });
-        batcher.event({ id: 'same', type: 'order.paid', dimensions: { shop: 's' } });
-        await fails(batcher.event({ id: 'y'.repeat(300), type: 'order.paid' }), { status: 400 });
+        batcher.event({ eventId: 'same', type: 'order.paid', dimensions: { shop: 's' } });
+        batcher.event({ eventId: 'same', type: 'order.paid', dimensions: { shop: 's' } });
+        await fails(batcher.event({ eventId: 'y'.repeat(300), type: 'order.paid' }), { status: 400 });
         assert.deepEqual(await batcher.close(), { applied: 252, duplicates: 1, refused: 3, failed: 0 });
         assert.throws(() => batcher.increment('b'), TallyError);
         assert.deepEqual(await tally.get('b'), value(7, 250, 243));
@@ -246,8 +280,8 @@ describe('the JavaScript client', () => {
                 import { Tally, TallyError, type Value, type ChangedValue, type Bucket } from '${CLIENT}tally.js';
                 const tally = new Tally({ url: new URL('http://x'), token: 't' });
                 const changed: ChangedValue = await tally.increment('a', { amount: 1n, max: 3, sync: true, signal: AbortSignal.timeout(1) });
-                const read: Value | null = await tally.get('a', { at: new Date(), dimensions: { a: 'b' } });
-                const series: Bucket[] = await tally.series('a', { from: '0', fill: true });
+                const read: Value | null = await tally.get('a', { timestamp: new Date(), dimensions: { a: 'b' } });
+                const series: Bucket[] = await tally.series('a', { startTime: '0', fill: true });
                 for await (const { name, granularities } of tally.list({ prefix: 'a' })) granularities.concat(name.length);
                 const batcher = tally.batcher({ maxOps: 5 });
                 const applied: number = (await batcher.flush()).applied;
@@ -256,6 +290,8 @@ describe('the JavaScript client', () => {
                 const outcome: 'refused' | 'unknown' | 'invalid' = error.outcome;
                 // @ts-expect-error an amount is an integer
                 tally.increment('a', { amount: '1' });
+                // @ts-expect-error maximum is not max
+                tally.increment('a', { maximum: 3 });
                 // @ts-expect-error a sum needs its beginning
                 tally.sum('a', {});
                 // @ts-expect-error sync is for single calls

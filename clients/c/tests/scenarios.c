@@ -108,14 +108,14 @@ static void reads(struct tally *tally)
     for (int i = 0; i < 3; i++) {
         char at[TALLY_TIME_SIZE];
         tally_time(1767225600000 + i * 7200000, at);
-        hourly.at = at;
+        hourly.timestamp = at;
         CHECK(tally_increment(tally, &hourly, NULL, &error) == TALLY_OK);
     }
     struct tally_where where = {.name = "visits",
                                 .duration_seconds = 3600,
-                                .at = "2026-01-01T02:59:00Z",
-                                .from = "2026-01-01T00:00:00Z",
-                                .to = "2026-01-01T04:00:00Z"};
+                                .timestamp = "2026-01-01T02:59:00Z",
+                                .start_time = "2026-01-01T00:00:00Z",
+                                .end_time = "2026-01-01T04:00:00Z"};
     struct seen some = {0}, all = {0};
     CHECK(tally_get(tally, &where, &value, &error) == TALLY_OK && value.net == 1);
     CHECK(tally_sum(tally, &where, &value, &error) == TALLY_OK && value.net == 3);
@@ -125,7 +125,7 @@ static void reads(struct tally *tally)
     CHECK(tally_series(tally, &where, see, &all, &error) == TALLY_OK && all.count == 5);
     where.name = "nothing";
     CHECK(tally_get(tally, &where, &value, &error) == TALLY_REFUSED && code_is("not_found"));
-    where.from = NULL;
+    where.start_time = NULL;
     CHECK(tally_sum(tally, &where, &value, &error) == TALLY_INVALID);
 }
 
@@ -135,9 +135,10 @@ static void past_64_bits(struct tally *tally)
     struct tally_change huge = {.name = "huge", .amount = INT64_MAX, .duration_seconds = 60};
     huge.at = "0";
     CHECK(tally_increment(tally, &huge, NULL, &error) == TALLY_OK);
-    huge.at = "60";
+    huge.timestamp = "60";
     CHECK(tally_increment(tally, &huge, &value, &error) == TALLY_OK && value.net == INT64_MAX);
-    struct tally_where where = {.name = "huge", .duration_seconds = 60, .from = "0", .to = "60"};
+    struct tally_where where = {
+        .name = "huge", .duration_seconds = 60, .start_time = "0", .end_time = "60"};
     CHECK(tally_sum(tally, &where, &value, &error) == TALLY_REFUSED && code_is("out_of_range"));
 }
 
@@ -148,7 +149,7 @@ static void events(struct tally *tally)
     struct tally_event_result result;
     struct tally_value value;
     const struct tally_dimension page = {"page", "/a b&c=\"d\""};
-    struct tally_event viewed = {.id = "e1",
+    struct tally_event viewed = {.event_id = "e1",
                                  .type = "page.viewed",
                                  .dimensions = &page,
                                  .dimensions_count = 1,
@@ -191,7 +192,7 @@ static void batches(struct tally *tally)
     CHECK(totals.applied == 249 && totals.refused == 1 && totals.waiting == 0 && refused == 207);
     CHECK(tally_batch_set(batch, &(struct tally_change){.name = "many", .amount = 7}, &error) == 0);
     CHECK(tally_batch_flush(batch, &error) == TALLY_OK);
-    event.id = "same";
+    event.event_id = "same";
     CHECK(tally_batch_event(batch, &event, &error) == TALLY_OK);
     CHECK(tally_batch_event(batch, &event, &error) == TALLY_OK);
     CHECK(tally_batch_flush(batch, &error) == TALLY_OK && tally_batch_flush(batch, NULL) == 0);
