@@ -43,7 +43,7 @@ static unsigned distance(struct bytes a, struct bytes b)
     return row[b.size];
 }
 
-/* "expires" for expiresAt, "value" for targetValue. */
+/* "expires" for expiresAt, "value" for targetValue; the other way round, "maximum" for max. */
 static bool is_part(struct bytes name, struct bytes of)
 {
     if (name.size < PART_SIZE_MIN || name.size > of.size) return false;
@@ -60,7 +60,8 @@ static struct bytes nearest(struct bytes name, const struct known *known)
     for (unsigned i = 0; i < known->count; i++) {
         if (known->elsewhere >> i & 1 || known->names[i].size > ALIKE_SIZE_MAX) continue;
         unsigned far = distance(name, known->names[i]);
-        if (is_part(name, known->names[i])) far = least(far, 1);
+        bool part = is_part(name, known->names[i]) || is_part(known->names[i], name);
+        if (part) far = least(far, 1);
         if (far >= best) continue;
         best = far;
         found = known->names[i];

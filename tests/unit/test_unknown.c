@@ -62,6 +62,7 @@ static void an_unknown_field_is_named_with_what_was_probably_meant(void **state)
         {"{\"expires_at\":1}", "Unknown field \"expires_at\": did you mean \"expiresAt\"?"},
         {"{\"expires\":1}", "Unknown field \"expires\": did you mean \"expiresAt\"?"},
         {"{\"duration\":1}", "Unknown field \"duration\": did you mean \"durationSeconds\"?"},
+        {"{\"maximum\":1}", "Unknown field \"maximum\": did you mean \"max\"?"},
         {"{\"key\":1}", "Unknown field \"key\": did you mean \"idempotencyKey\"?"},
         {"{\"time_stamp\":null}", "Unknown field \"time_stamp\": did you mean \"timestamp\"?"},
         {"{\"colour\":1}", "Unknown field \"colour\"."},
