@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/rwlock.h"
 
 #define CACHE_SLOTS 256 /* a power of two; one entry a slot, the newest stays */
 
@@ -108,7 +109,7 @@ enum err auth_new(struct auth **auth_out, const struct config *config, char *err
     enum err e = policy_build(&policy, config, error_out, error_size);
     if (e) return e;
     struct auth *auth = must_calloc(1, sizeof *auth);
-    must(pthread_rwlock_init(&auth->lock, NULL) == 0);
+    rwlock_init(&auth->lock);
     auth->policy = policy;
     auth->generation = 1;
     *auth_out = auth;

@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@
 #include <unistd.h>
 
 #include "support/state_world.h"
+
+#define RELAY_ROUNDS 10000u
 
 /* ---- durability ---- */
 
@@ -252,6 +255,56 @@ static void readers_wait_for_a_reopen_and_see_no_error(void **state)
         pthread_join(readers[i], NULL);
 }
 
+/* Two readers that take over from each other: one leaves only once the other is inside, or does
+ * not come in. So the state is never without a reader, unless readers wait for a writer. */
+struct relay {
+    struct world *world;
+    _Atomic unsigned inside[2]; /* how often each came in */
+    _Atomic bool reopened;
+};
+
+struct runner {
+    struct relay *relay;
+    unsigned me;
+    pthread_t thread;
+};
+
+static void wait_for_the_other(struct relay *relay, unsigned other)
+{
+    unsigned seen = relay->inside[other];
+    for (unsigned i = 0; i < 200 && relay->inside[other] == seen && !relay->reopened; i++)
+        usleep(100);
+}
+
+static void *run_relay(void *context)
+{
+    struct runner *runner = context;
+    struct relay *relay = runner->relay;
+    for (unsigned round = 0; round < RELAY_ROUNDS && !relay->reopened; round++) {
+        struct state_view *view;
+        must(state_view_new(&view, relay->world->state) == ERR_OK);
+        relay->inside[runner->me]++;
+        wait_for_the_other(relay, !runner->me);
+        state_view_free(view);
+    }
+    return NULL;
+}
+
+static void a_reopen_comes_in_between_readers_that_never_pause(void **state)
+{
+    struct relay relay = {.world = *state};
+    struct runner runners[2] = {{&relay, 0, 0}, {&relay, 1, 0}};
+    for (unsigned i = 0; i < 2; i++)
+        pthread_create(&runners[i].thread, NULL, run_relay, &runners[i]);
+    while (relay.inside[0] < 2 || relay.inside[1] < 2)
+        usleep(100);
+    assert_int_equal(state_reopen(relay.world->state), ERR_OK);
+    relay.reopened = true;
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(runners[i].thread, NULL);
+    assert_true(relay.inside[0] < RELAY_ROUNDS && relay.inside[1] < RELAY_ROUNDS);
+}
+
 /* ---- a torn MANIFEST ---- */
 
 static void manifest_path(const struct world *world, char path[512])
@@ -422,6 +475,7 @@ int main(int argc, char **argv)
         TEST(more_than_an_append_is_damage_and_stays_as_it_is),
         TEST(an_identity_is_kept_and_never_shared),
         TEST(readers_wait_for_a_reopen_and_see_no_error),
+        TEST(a_reopen_comes_in_between_readers_that_never_pause),
     };
     return cmocka_run_group_tests_name("state_durable", tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "base/rwlock.h"
 #include "store/backup/tree.h"
 #include "store/embedded/block.h"
 #include "store/embedded/internal.h"
@@ -206,16 +207,6 @@ static enum err open_archive(struct embedded *embedded, char *error_out, size_t 
     return archive_open(&embedded->archive, &archive, error_out, error_size);
 }
 
-/* Writers first: readers come and go all the time, and commits wait for a writer. */
-static void lock_init(pthread_rwlock_t *lock)
-{
-    pthread_rwlockattr_t attributes;
-    pthread_rwlockattr_init(&attributes);
-    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-    pthread_rwlock_init(lock, &attributes);
-    pthread_rwlockattr_destroy(&attributes);
-}
-
 static struct embedded *embedded_new(const struct embedded_config *config)
 {
     struct embedded *embedded = must_calloc(1, sizeof *embedded);
@@ -230,9 +221,9 @@ static struct embedded *embedded_new(const struct embedded_config *config)
         cells_new(memory - memory / COUNTER_CACHE_SHARE - memory / OBJECT_CACHE_SHARE);
     embedded->tenants = tenants_new();
     embedded->sums = sums_new();
-    lock_init(&embedded->visible);
-    lock_init(&embedded->retained);
-    lock_init(&embedded->living);
+    rwlock_init(&embedded->visible);
+    rwlock_init(&embedded->retained);
+    rwlock_init(&embedded->living);
     atomic_store(&embedded->pinned, UINT64_MAX);
     pthread_mutex_init(&embedded->tending, NULL);
     pthread_mutex_init(&embedded->turn, NULL);

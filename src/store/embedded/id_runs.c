@@ -16,6 +16,7 @@
 
 #include "base/crash.h"
 #include "base/log.h"
+#include "base/rwlock.h"
 #include "store/embedded/registry_record.h"
 
 #define RUN_BESIDE "ids-run.tmp"
@@ -145,7 +146,7 @@ enum err id_runs_open(struct id_runs **runs_out, const struct id_files *files)
 {
     struct id_runs *runs = must_calloc(1, sizeof *runs);
     runs->files = *files;
-    pthread_rwlock_init(&runs->lock, NULL);
+    rwlock_init(&runs->lock);
     remove_file(runs, RUN_BESIDE);
     remove_file(runs, MERGE_BESIDE);
     enum err e = read_listing(runs);

@@ -1,8 +1,9 @@
 /* state.c -- RocksDB behind typed calls.
  *
  * Every call holds `open_lock` shared, so that state_reopen, which holds it alone, never pulls the
- * database from under a reader. Writes and flushes also exclude each other (`write_lock`): a flush
- * then has a clear before and after, which is what state_fate tells.
+ * database from under a reader. It comes before readers that wait. Writes and flushes also exclude
+ * each other (`write_lock`): a flush then has a clear before and after, which is what state_fate
+ * tells.
  *
  * (1) Nothing is durable before state_flush or state_ingest: the log is off, closing does not
  * flush. (2) A batch is durable whole or not at all, over all families (atomic flush). (3)
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/crash.h"
+#include "base/rwlock.h"
 #include "store/embedded/state_mend.h"
 #include "store/embedded/state_options.h"
 
@@ -149,7 +151,7 @@ enum err state_open(struct state **state_out, const struct state_config *config,
     struct state *state = must_calloc(1, sizeof *state);
     state->dir = must_alloc(strlen(config->dir) + 1);
     memcpy(state->dir, config->dir, strlen(config->dir) + 1);
-    pthread_rwlock_init(&state->open_lock, NULL);
+    rwlock_init(&state->open_lock);
     pthread_mutex_init(&state->write_lock, NULL);
     state->read = rocksdb_readoptions_create();
     state->write = rocksdb_writeoptions_create();

@@ -57,7 +57,9 @@ MUST_USE enum err state_get_many(struct state *state, enum state_family family,
                                  const struct bytes *keys, size_t count, state_found_fn *found,
                                  void *context);
 
-/* One snapshot of keys from <= key < to (`to` of size 0: to the end), in order. */
+/* One snapshot of keys from <= key < to (`to` of size 0: to the end), in order. `visit`, like
+ * `found`, calls nothing of a state that may be reopened meanwhile: it would wait for the
+ * reopening, which waits for it. */
 typedef bool state_visit_fn(void *context, struct bytes key, struct bytes value);
 MUST_USE enum err state_scan(struct state *state, enum state_family family, struct bytes from,
                              struct bytes to, state_visit_fn *visit, void *context);
