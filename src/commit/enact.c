@@ -167,6 +167,18 @@ static struct op text_op(struct enactment *enactment)
                           object_key(arena, OBJECT_META, META_RULES), enactment->text);
 }
 
+/* Only if nobody has given out any since the plan was made: two counters of one generation would
+ * each be taken for the other where cells are removed. */
+static struct op generation_op(struct enactment *enactment)
+{
+    struct arena *arena = &enactment->arena;
+    uint64_t stored = enactment->generation_stored;
+    return propose_object_if(arena, &enactment->store->secret,
+                             object_key(arena, OBJECT_META, META_GENERATION),
+                             stored ? object_number(arena, stored) : BYTES_NONE,
+                             object_number(arena, enactment->generation));
+}
+
 /* On the commit thread, once the time of its batch is known. */
 static void make_ops(struct job *job, int64_t time_ms)
 {
@@ -178,9 +190,7 @@ static void make_ops(struct job *job, int64_t time_ms)
     for (unsigned i = 0; i < rules->definitions_count; i++)
         add_definition(enactment, &rules->definitions[i], time_ms);
     if (enactment->generation != enactment->generation_stored)
-        add_op(enactment, propose_object(arena, &enactment->store->secret,
-                                         object_key(arena, OBJECT_META, META_GENERATION),
-                                         object_number(arena, enactment->generation)));
+        add_op(enactment, generation_op(enactment));
     /* Last: a job has at least one op. It changes nothing if the text is as it was. */
     add_op(enactment, text_op(enactment));
 }

@@ -10,7 +10,8 @@
  *     queue_push(queue, &enactment.job) ... job->done ... the rulebook has them
  *     enact_release(&enactment)
  *
- * One at a time: whoever enacts rules or swaps generations holds the same lock. */
+ * One at a time: whoever enacts rules or swaps generations holds the same lock. A plan that was
+ * overtaken all the same, by another node, is refused whole with ERR_CONFLICT. */
 #ifndef TALLY_COMMIT_ENACT_H
 #define TALLY_COMMIT_ENACT_H
 

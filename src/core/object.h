@@ -4,7 +4,7 @@
  *                                                  sets it was switched on under; absent: off
  *   'u' tenant                                     the tenant's usage row: status, since when
  *   'c' counter                                    definition of a rule counter (core/rules.h)
- *   'x' generation                                 cells of a generation that are garbage
+ *   'x' generation counter                         cells of a generation that are garbage
  *   'j' job                                        a rebuild under way or done
  *   'q' reconcile NUL tenant NUL entity            an entity to be counted anew (core/mark.h)
  *   'n' tenant                                     how many of these the tenant has

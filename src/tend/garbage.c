@@ -9,16 +9,17 @@
 #include "core/object.h"
 #include "store/damage.h"
 
-#define GRACE_MS 2000   /* no read waits longer for its thread */
-#define LOOK_MAX 20000u /* rows looked at in one step */
+#define GENERATION_END (1 + sizeof(uint32_t)) /* in a key */
+#define GRACE_MS 2000                         /* no read waits longer for its thread */
+#define LOOK_MAX 20000u                       /* rows looked at in one step */
 
 struct garbage {
     struct caretaker config;
-    struct arena arena;  /* of one step */
-    struct buf after;    /* the last key looked at */
-    bool states;         /* counters are done, states are next */
-    uint32_t generation; /* 0: none known */
-    bool waiting;        /* there is some that is too young */
+    struct arena arena; /* of one step */
+    struct buf after;   /* the last key looked at */
+    bool states;        /* counters are done, states are next */
+    struct buf key;     /* of the object that says what is garbage; empty: none known */
+    bool waiting;       /* there is some that is too young */
 
     /* One step. */
     struct op *ops;
@@ -32,21 +33,25 @@ struct garbage *garbage_new(const struct caretaker *config)
     garbage->config = *config;
     arena_init(&garbage->arena, 64u << 10);
     buf_init(&garbage->after, SIZE_MAX / 2);
+    buf_init(&garbage->key, GENERATION_END + NAME_SIZE_MAX);
     return garbage;
 }
 
 void garbage_free(struct garbage *garbage)
 {
     buf_release(&garbage->after);
+    buf_release(&garbage->key);
     arena_release(&garbage->arena);
     free(garbage);
 }
 
-struct bytes garbage_key(struct arena *arena, uint32_t generation)
+struct bytes garbage_key(struct arena *arena, struct bytes counter, uint32_t generation)
 {
-    char number[4];
-    put_ordered_u32(number, generation);
-    return object_key(arena, OBJECT_GARBAGE, bytes_of(number, sizeof number));
+    char name[sizeof generation + NAME_SIZE_MAX];
+    must(counter.size <= NAME_SIZE_MAX);
+    put_ordered_u32(name, generation);
+    if (counter.size) memcpy(name + sizeof generation, counter.data, counter.size);
+    return object_key(arena, OBJECT_GARBAGE, bytes_of(name, sizeof generation + counter.size));
 }
 
 /* Readers that began before the swap go by the old generation: it is left to them for a while. */
@@ -54,7 +59,7 @@ static bool take_generation(void *context, struct bytes key, struct bytes value)
 {
     struct garbage *garbage = context;
     uint64_t since_ms;
-    if (key.size != 1 + sizeof(uint32_t) || !object_number_decode(value, &since_ms)) {
+    if (key.size < GENERATION_END || !object_number_decode(value, &since_ms)) {
         damage_say("a generation that is garbage", key, 1);
         return true;
     }
@@ -62,20 +67,30 @@ static bool take_generation(void *context, struct bytes key, struct bytes value)
         garbage->waiting = true;
         return true;
     }
-    garbage->generation = get_ordered_u32(key.data + 1);
+    buf_add(&garbage->key, key);
     return false;
 }
 
-/* Goes on from where it was if the generation is still the same. */
+/* Generations are counted, one for each counter, but what two nodes give out at once need not be:
+ * the name decides too. A store of before this has objects without one. */
+static bool is_garbage(const struct garbage *garbage, struct bytes counter, uint32_t generation)
+{
+    struct bytes key = buf_bytes(&garbage->key);
+    struct bytes name = bytes_of(key.data + GENERATION_END, key.size - GENERATION_END);
+    return generation == get_ordered_u32(key.data + 1) &&
+           (name.size == 0 || bytes_equal(name, counter));
+}
+
+/* Goes on from where it was if it is still the same garbage. */
 static enum err choose(struct garbage *garbage)
 {
     struct store *store = garbage->config.store;
-    uint32_t before = garbage->generation;
-    garbage->generation = 0;
+    struct bytes before = arena_copy(&garbage->arena, buf_bytes(&garbage->key));
+    buf_reset(&garbage->key);
     garbage->waiting = false;
     enum err e = store->ops->objects(store, object_key(&garbage->arena, OBJECT_GARBAGE, BYTES_NONE),
                                      BYTES_NONE, take_generation, garbage);
-    if (garbage->generation != before) {
+    if (!bytes_equal(buf_bytes(&garbage->key), before)) {
         buf_reset(&garbage->after);
         garbage->states = false;
     }
@@ -97,7 +112,7 @@ static bool look_at_counter(void *context, struct bytes key, const struct counte
     uint32_t generation;
     (void)counter;
     if (rule_key_split(key, &tenant, &name, &generation, &dimensions) &&
-        generation == garbage->generation)
+        is_garbage(garbage, name, generation))
         garbage->ops[garbage->count++] =
             propose_delete(&garbage->arena, &garbage->config.store->secret, key);
     return went_past(garbage, key);
@@ -109,7 +124,7 @@ static bool look_at_state(void *context, struct bytes key, struct bytes value)
     struct bytes counter;
     uint32_t generation;
     (void)value;
-    if (object_state_split(key, &counter, &generation) && generation == garbage->generation)
+    if (object_state_split(key, &counter, &generation) && is_garbage(garbage, counter, generation))
         garbage->ops[garbage->count++] =
             propose_object(&garbage->arena, &garbage->config.store->secret,
                            arena_copy(&garbage->arena, key), BYTES_NONE);
@@ -141,8 +156,9 @@ static enum err propose_all(struct garbage *garbage)
 /* Nothing is left of it: forgets that it ever was. */
 static enum err finish(struct garbage *garbage)
 {
-    garbage->ops[0] = propose_object(&garbage->arena, &garbage->config.store->secret,
-                                     garbage_key(&garbage->arena, garbage->generation), BYTES_NONE);
+    garbage->ops[0] =
+        propose_object(&garbage->arena, &garbage->config.store->secret,
+                       arena_copy(&garbage->arena, buf_bytes(&garbage->key)), BYTES_NONE);
     garbage->count = 1;
     return propose_all(garbage);
 }
@@ -150,7 +166,7 @@ static enum err finish(struct garbage *garbage)
 static enum err step(struct garbage *garbage, bool *more_out)
 {
     enum err e = choose(garbage);
-    *more_out = e == ERR_OK && garbage->generation != 0;
+    *more_out = e == ERR_OK && garbage->key.size > 0;
     if (e == ERR_OK && !*more_out && garbage->waiting) return ERR_BUSY;
     if (!*more_out) return e;
     e = look(garbage);
@@ -168,7 +184,7 @@ enum err garbage_step(struct garbage *garbage, bool *more_out)
     arena_reset(&garbage->arena);
     enum err e = step(garbage, more_out);
     if (e != ERR_OK) {
-        garbage->generation = 0; /* begins anew: what was looked at may not have been removed */
+        buf_reset(&garbage->key); /* begins anew: what was looked at may not have been removed */
         *more_out = false;
     }
     return e;

@@ -119,7 +119,8 @@ static struct op job_op(struct step *step, const struct rebuild_job *next)
 static struct op garbage_op(struct step *step, uint32_t generation)
 {
     return propose_object(
-        &step->arena, &step->rebuilds->config.store->secret, garbage_key(&step->arena, generation),
+        &step->arena, &step->rebuilds->config.store->secret,
+        garbage_key(&step->arena, step->job.counter, generation),
         object_number(&step->arena, (uint64_t)clock_wall_ms(step->rebuilds->config.clock)));
 }
 

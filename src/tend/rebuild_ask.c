@@ -183,7 +183,7 @@ static enum err forget_locked(struct rebuilds *rebuilds, struct arena *arena,
     struct op ops[] = {
         propose_object_if(arena, secret, object_key(arena, OBJECT_DEFINITION, definition->name),
                           definition_bytes(arena, definition), BYTES_NONE),
-        propose_object(arena, secret, garbage_key(arena, definition->generation),
+        propose_object(arena, secret, garbage_key(arena, definition->name, definition->generation),
                        object_number(arena, (uint64_t)clock_wall_ms(config->clock))),
     };
     struct rules *without = rules_without(rules, definition->name);

@@ -348,6 +348,24 @@ static void a_plan_that_was_overtaken_is_refused_whole(void **state)
     rules_release(others);
 }
 
+/* The second plan was made before the first gave its generation out. */
+static void two_plans_never_give_one_generation_to_two_counters(void **state)
+{
+    (void)state;
+    struct enactment other;
+    struct rules *others = rules_of_text("counters:\n" COUNTER("b", ""), 0);
+    assert_int_equal(enact_plan(&other, heart->store, others, BYTES("x"), &why), ERR_OK);
+    enact("counters:\n" COUNTER("a", ""));
+    other.job.done = count_done;
+    assert_int_equal(queue_push(heart->queue, &other.job), ERR_OK);
+    heart_run(heart);
+    assert_int_equal(other.job.err, ERR_CONFLICT);
+    assert_int_equal(generation("a"), 1);
+    assert_int_equal(generation("b"), 0);
+    enact_release(&other);
+    rules_release(others);
+}
+
 #define ON(store, name)                                      \
     {                                                        \
 #name " (" store ")", name, setup, teardown, (store) \
@@ -367,6 +385,7 @@ int main(void)
         LAW(a_failed_sync_leaves_the_old_rules_in_force),
         LAW(events_that_new_rules_make_heavy_are_refused_not_written),
         LAW(direct_operations_are_judged_by_the_rules_of_their_batch),
+        LAW(two_plans_never_give_one_generation_to_two_counters),
         LAW(a_plan_that_was_overtaken_is_refused_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

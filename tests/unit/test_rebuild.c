@@ -2,6 +2,7 @@
  * ends (SPEC 7). */
 #include "core/cell.h"
 #include "support/rebuild_world.h"
+#include "tend/garbage.h"
 
 #define MOST "9223372036854775807"
 
@@ -377,6 +378,29 @@ static void what_waits_while_its_counter_is_forgotten_counts_directly(void **sta
     assert_int_equal(heart_net(heart, "a"), 3);
 }
 
+/* Two nodes that reload at once might give one generation to two counters. */
+static void garbage_of_one_counter_is_no_others(void **state)
+{
+    (void)state;
+    struct asks *asks = &heart->asks;
+    enact("counters:\n" COUNTER("a"));
+    event("E1", "{\"n\":5}");
+    uint32_t mine = generation("a");
+    enact("counters: []\n"); /* nothing in force protects it */
+    struct op op = ask_object(asks, "", "");
+    op.object->key = garbage_key(&asks->arena, BYTES("b"), mine);
+    op.object->print = fingerprint_of(asks->secret, op.object->key);
+    op.object->value = object_number(&asks->arena, 0);
+    assert_int_equal(heart_do(heart, op).err, ERR_OK);
+    assert_true(steps() < STEPS_MAX);
+    assert_int_equal(heart_rule_net(heart, "a", mine), 5);
+    op.object->key = garbage_key(&asks->arena, BYTES("a"), mine);
+    op.object->print = fingerprint_of(asks->secret, op.object->key);
+    assert_int_equal(heart_do(heart, op).err, ERR_OK);
+    assert_true(steps() < STEPS_MAX);
+    assert_int_equal(heart_rule_net(heart, "a", mine), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,6 +417,7 @@ int main(void)
         LAW(progress_is_the_share_of_events_counted),
         LAW(what_retention_let_go_of_cannot_be_counted_again),
         LAW(every_proposal_says_what_it_weighs),
+        LAW(garbage_of_one_counter_is_no_others),
         LAW(what_waits_while_its_counter_is_forgotten_counts_directly),
         LAW(a_chunk_is_no_heavier_than_a_batch),
         LAW(an_event_too_heavy_for_a_batch_ends_its_rebuild),
