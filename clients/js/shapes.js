@@ -3,7 +3,8 @@
 import { take } from './options.js';
 import { invalid } from './transport.js';
 
-const crypto = globalThis.crypto ?? (await import('node:crypto')).webcrypto;
+const OF_NODE_18 = 'node:crypto'; // not a literal below: bundlers for browsers would look for it
+const crypto = globalThis.crypto ?? (await import(OF_NODE_18)).webcrypto;
 
 /** A random idempotency key, of 128 bits. Not randomUUID(): browsers have that only on pages that came by https. */
 export const randomKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');

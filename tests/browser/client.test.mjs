@@ -2,9 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { describe, test } from 'node:test';
+import http from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 
-import { serverFor } from '../e2e/support/server.mjs';
+import { build } from '../../web/node_modules/esbuild/lib/main.js';
+import { Server, serverFor } from '../e2e/support/server.mjs';
 import { browserFor } from './support.mjs';
 
 const CONFIG = 'counters:\n  - counterName: paid\n    dimensions: [shop]\n    rules: [{ on: order.paid, op: increment }]\n';
@@ -107,3 +110,63 @@ for (const [where, site] of Object.entries(SITES)) {
         });
     });
 }
+
+describe('the JavaScript client in Chromium, on a page of another origin', () => {
+    // Real servers on this machine: browsers keep pages from elsewhere away from what listens here.
+    const sites = [0, 1].map(() => http.createServer(({ url }, reply) => {
+        const client = url.startsWith('/client/');
+        reply.setHeader('Content-Type', client ? 'text/javascript' : 'text/html');
+        reply.end(client ? readFileSync(new URL(url.slice('/client/'.length), FILES)) : '<!doctype html><link rel="icon" href="data:,">');
+    }));
+    const originOf = (site) => `http://127.0.0.1:${site.address().port}`;
+    const browser = browserFor();
+    let server;
+    before(async () => {
+        for (const site of sites) await new Promise((resolve) => site.listen(0, '127.0.0.1', resolve));
+        server = await new Server({ config: `cors: { origins: ["${originOf(sites[0])}"] }\n${CONFIG}` }).start();
+    });
+    after(async () => {
+        await server?.stop();
+        for (const site of sites) site.close().closeAllConnections();
+    });
+
+    /** What a page of the site comes to. */
+    async function countFrom(site) {
+        const page = await browser.context.newPage();
+        await page.goto(`${originOf(site)}/app`);
+        const said = await page.evaluate(async (options) => {
+            const { Tally } = await import('/client/tally.js');
+            const tally = new Tally({ ...options, attempts: 1 });
+            try {
+                const { replayed } = await tally.increment('sales', { key: 'order 17' });
+                const again = await tally.increment('sales', { key: 'order 17' });
+                const refused = await tally.decrement('none').catch(({ code }) => code);
+                return [replayed, again.replayed, refused, String((await tally.get('sales')).net), await tally.get('nobody')];
+            } catch ({ code }) {
+                return code;
+            }
+        }, { url: server.url, token: server.tenant().token });
+        await page.close();
+        return said;
+    }
+
+    test('clients/js: with its origin in cors.origins it works the same, and without it says that it cannot', async () => {
+        assert.deepEqual(await countFrom(sites[0]), [false, true, 'constraint_violation', '1', null]);
+        assert.equal(await countFrom(sites[1]), 'unreachable');
+    });
+});
+
+describe('the JavaScript client in a bundle', () => {
+    const browser = browserFor();
+
+    test('clients/js: bundles for browsers, with nothing of Node.js in it', async () => {
+        const { outputFiles } = await build({ entryPoints: [fileURLToPath(new URL('tally.js', FILES))], bundle: true, minify: true, write: false, format: 'esm', logLevel: 'silent' });
+        const page = await browser.context.newPage();
+        await page.route('http://shop.test/**', (route) => route.fulfill(route.request().url().endsWith('.js')
+            ? { contentType: 'text/javascript', body: outputFiles[0].text }
+            : { contentType: 'text/html', body: '<!doctype html><title>app</title>' }));
+        await page.goto('http://shop.test/app');
+        assert.match(await page.evaluate(async () => (await import('/bundle.js')).randomKey()), /^[0-9a-f]{32}$/);
+        await page.close();
+    });
+});
