@@ -11,8 +11,8 @@
 
 #define DRAW_EVERY_NS INT64_C(100000000)
 #define LINE_EVERY_NS INT64_C(10000000000)
-#define BAR_WIDTH_WIDE 24u
-#define BAR_WIDTH_NARROW 10u /* below 100 columns */
+#define BAR_WIDTH_MAX 24u
+#define BAR_WIDTH_MIN 4u /* less says less than the number behind it */
 #define LINE_SIZE 512u
 
 void progress_begin(struct progress *progress, const char *label)
@@ -59,14 +59,17 @@ static unsigned terminal_width(void)
     return 80;
 }
 
-static void add_bar(struct buf *line, double share)
+/* As wide as `room` allows, or none at all. */
+static void add_bar(struct buf *line, double share, size_t room)
 {
-    unsigned width = terminal_width() < 100 ? BAR_WIDTH_NARROW : BAR_WIDTH_WIDE;
-    unsigned full = (unsigned)(share * width);
+    const size_t brackets = strlen("[] ");
+    if (room < brackets + BAR_WIDTH_MIN) return;
+    size_t width = room - brackets < BAR_WIDTH_MAX ? room - brackets : BAR_WIDTH_MAX;
+    size_t full = (size_t)(share * (double)width);
     buf_add_char(line, '[');
-    for (unsigned i = 0; i < width; i++)
+    for (size_t i = 0; i < width; i++)
         buf_add_char(line, i < full ? '=' : i == full ? '>' : ' ');
-    buf_addf(line, "] %3.0f%%  ", share * 100);
+    buf_add(line, BYTES("] "));
 }
 
 static void add_time_left(struct buf *line, const struct progress *progress, double share,
@@ -77,6 +80,25 @@ static void add_time_left(struct buf *line, const struct progress *progress, dou
     if (done <= 0 || share >= 1) return;
     double seconds = (double)(now_ns - progress->began_ns) / 1e9;
     buf_addf(line, "%s left  ", progress_time(seconds * (1 - share) / done, text));
+}
+
+/* Of what does not fit the terminal's line the bar goes first, then the time left. */
+static void add_share(struct buf *line, const struct progress *progress, double share,
+                      int64_t now_ns, size_t said)
+{
+    struct buf left;
+    char percent[16];
+    size_t room = progress->terminal ? terminal_width() - 1 : LINE_SIZE;
+    buf_init(&left, LINE_SIZE);
+    snprintf(percent, sizeof percent, progress->terminal ? "%3.0f%%  " : "%.0f%%  ", share * 100);
+    add_time_left(&left, progress, share, now_ns);
+    size_t rest = strlen(percent) + said;
+    if (rest + left.size > room) buf_reset(&left);
+    rest += left.size;
+    if (progress->terminal) add_bar(line, share, room > rest ? room - rest : 0);
+    buf_add(line, bytes_str(percent));
+    buf_add(line, buf_bytes(&left));
+    buf_release(&left);
 }
 
 static void draw(struct progress *progress, struct buf *line)
@@ -109,9 +131,7 @@ void progress_show(struct progress *progress, double share, const char *format, 
     buf_init(&line, LINE_SIZE);
     if (share > 1) share = 1;
     if (!progress->terminal || share < 0) buf_addf(&line, "%s: ", progress->label);
-    if (share >= 0 && progress->terminal) add_bar(&line, share);
-    if (share >= 0 && !progress->terminal) buf_addf(&line, "%.0f%%  ", share * 100);
-    if (share >= 0) add_time_left(&line, progress, share, now_ns);
+    if (share >= 0) add_share(&line, progress, share, now_ns, strlen(said));
     buf_add(&line, bytes_str(said));
     if (!line.failed) draw(progress, &line);
     buf_release(&line);

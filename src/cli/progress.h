@@ -1,8 +1,9 @@
 /* progress.h -- how far long work is, on stderr.
  *
- * On a terminal one line that changes: a bar, the share, what you say, the time left. Elsewhere a
- * plain line now and then, so that a log stays short. Call progress_show as often as you like; it
- * draws at most ten times a second (a line every ten seconds elsewhere). */
+ * On a terminal one line that changes and never wraps: a bar as wide as there is room for, the
+ * share, the time left, what you say; on a narrow one without the bar, then without the time.
+ * Elsewhere a plain line now and then, so that a log stays short. Call progress_show as often as
+ * you like; it draws at most ten times a second (a line every ten seconds elsewhere). */
 #ifndef TALLY_CLI_PROGRESS_H
 #define TALLY_CLI_PROGRESS_H
 

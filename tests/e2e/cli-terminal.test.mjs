@@ -114,6 +114,20 @@ describe('in a terminal', { skip: !hasTmux && 'no tmux here' }, () => {
         assert.equal((await tally('top', '--interval', '1ms')).code, 2);
     });
 
+    for (const [columns, pattern] of [[80, /^\[=*>? *\] +\d+% {2}\d+ min \d+ s left {2}\d+ lines\/s {2}[\d,]+ applied, 0 duplicates, 0 rejected$/m], [60, /^ *\d+% {2}\d+ lines\/s {2}[\d,]+ applied, 0 duplicates, 0 rejected$/m], [30, /^ *\d+% {2}\d+ lines\/s {2}[\d,]+ a\w*[^\n]*\n\n/m]]) {
+        test(`the progress line fits ${columns} columns`, async (t) => {
+            const file = path.join(folder, `narrow-${columns}.ndjson`);
+            writeFileSync(file, '{"op":"increment","name":"c","durationSeconds":0,"timestamp":0}\n'.repeat(30000));
+            relay.delay = 20;
+            t.after(() => (relay.delay = 0));
+            const screen = await terminal(t, server.tenant().token, `clear; ${TALLY_BIN} ingest ${file} --batch 10`, { columns });
+            const shown = await screen.shows(pattern);
+            assert.equal(shown.match(/lines\/s/g).length, 1, 'one line that changes, none that wraps');
+            relay.delay = 0;
+            await screen.shows(/ended with 0/);
+        });
+    }
+
     test('ingest draws a bar with rate, counts and time left', async (t) => {
         const file = path.join(folder, 'ops.ndjson');
         const line = '{"op":"increment","name":"c","durationSeconds":0,"timestamp":0}\n';
