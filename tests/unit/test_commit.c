@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "store/memory.h"
@@ -404,6 +405,57 @@ static void SPEC_10_the_lag_grows_while_nothing_is_answered(void **state)
     assert_true(commit_sync_now(heart->commit));
 }
 
+/* -- A store whose sync says whether it is alone ----------------------------------------------- */
+
+#define ALONE_ROUNDS 20000u /* of looking about: some milliseconds */
+
+static struct store_ops alone_ops;
+static const struct store_ops *inner_ops;
+static atomic_uint syncing, most_syncing, syncs;
+
+/* Stays until somebody else comes in, or for a while. */
+static uint32_t sync_alone(struct store *store)
+{
+    unsigned now = atomic_fetch_add(&syncing, 1) + 1;
+    unsigned most = atomic_load(&most_syncing);
+    while (now > most && !atomic_compare_exchange_weak(&most_syncing, &most, now))
+        ;
+    atomic_fetch_add(&syncs, 1);
+    for (unsigned i = 0; i < ALONE_ROUNDS && atomic_load(&most_syncing) < 2; i++)
+        sched_yield();
+    uint32_t reported = inner_ops->sync(store);
+    atomic_fetch_sub(&syncing, 1);
+    return reported;
+}
+
+static void *sync_once(void *commit)
+{
+    commit_sync_now(commit);
+    return NULL;
+}
+
+/* The sync thread, the commit thread and helpers all sync; the store is promised one at a time. */
+static void one_thread_at_a_time_is_in_the_stores_sync(void **state)
+{
+    (void)state;
+    pthread_t threads[2];
+    struct sent *sent = send_one(increment(5));
+    turn();
+    inner_ops = heart->store->ops;
+    alone_ops = *inner_ops;
+    alone_ops.sync = sync_alone;
+    heart->store->ops = &alone_ops;
+    syncing = most_syncing = syncs = 0;
+    for (unsigned i = 0; i < 2; i++)
+        must(pthread_create(&threads[i], NULL, sync_once, heart->commit) == 0);
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    heart->store->ops = inner_ops;
+    assert_int_equal(syncs, 2);
+    assert_int_equal(most_syncing, 1);
+    expect_answer(sent, ERR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +476,7 @@ int main(void)
         LAW(whoever_pushed_leaves_much_or_what_others_are_at_to_the_commit_thread),
         LAW(threads_count_every_op_once),
         LAW(threads_answer_every_op_also_when_loads_and_syncs_fail),
+        LAW(one_thread_at_a_time_is_in_the_stores_sync),
         LAW(closing_waits_for_what_is_decided),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
