@@ -2,6 +2,7 @@
 #include "store/store.h"
 
 #include "core/object.h"
+#include "store/damage.h"
 
 enum err store_number(struct store *store, struct bytes name, uint64_t *number_out)
 {
@@ -11,7 +12,10 @@ enum err store_number(struct store *store, struct bytes name, uint64_t *number_o
     buf_init(&value, 64);
     *number_out = 0;
     enum err e = store->ops->object(store, object_key(&arena, OBJECT_META, name), &value);
-    if (e == ERR_OK && !object_number_decode(buf_bytes(&value), number_out)) e = ERR_CORRUPT;
+    if (e == ERR_OK && !object_number_decode(buf_bytes(&value), number_out)) {
+        damage_say("a number", name, 1);
+        e = ERR_CORRUPT;
+    }
     buf_release(&value);
     arena_release(&arena);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
