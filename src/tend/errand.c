@@ -88,25 +88,6 @@ static enum err end(struct work *work, enum err e)
 
 /* -- Backups ----------------------------------------------------------------------------------- */
 
-/* The errand was at its end when the server was: all that is missing is to say so. */
-struct made {
-    const struct errand_job *job;
-    const char *name;
-    uint64_t sequence;
-    uint64_t bytes;
-    bool found;
-};
-
-static bool is_made(void *context, const char *name, const struct manifest *manifest)
-{
-    struct made *made = context;
-    if (strcmp(name, made->name) != 0 || manifest->taken_ms != made->job->asked_ms) return true;
-    made->found = true;
-    made->sequence = manifest->sequence;
-    made->bytes = manifest_bytes(manifest);
-    return false;
-}
-
 static enum err snapshot(struct work *work, struct store_position *position_out)
 {
     struct store *store = work->errands->config.with.store;
@@ -141,23 +122,36 @@ static enum err copy_backup(struct work *work, const char *name)
     return e;
 }
 
+static enum err name_taken(struct work *work)
+{
+    buf_addf(&work->why, "that name is taken");
+    return ERR_CONFLICT;
+}
+
+/* A backup of that name is this errand's if it was asked for at the same moment: the errand was at
+ * its end when the server was, and all that is missing is to say so. */
+static enum err is_made(struct work *work, const struct manifest *manifest)
+{
+    if (manifest->taken_ms != work->job.asked_ms) return name_taken(work);
+    work->job.sequence = manifest->sequence;
+    work->job.size = manifest_bytes(manifest);
+    return ERR_OK;
+}
+
 static enum err run_backup(struct work *work)
 {
     struct errands *errands = work->errands;
     char name[NAME_SIZE_MAX + 1];
+    struct manifest manifest;
     snprintf(name, sizeof name, "%.*s", (int)work->job.name.size, work->job.name.data);
-    struct made made = {.job = &work->job, .name = name};
-    enum err e = backup_list(errands->backups, is_made, &made);
-    if (e == ERR_OK && made.found) {
-        work->job.sequence = made.sequence;
-        work->job.size = made.bytes;
-        return ERR_OK;
+    enum err e = backup_find(errands->backups, name, &manifest);
+    if (e == ERR_OK) {
+        e = is_made(work, &manifest);
+        manifest_release(&manifest);
+        return e;
     }
-    if (e == ERR_OK && backup_exists(errands->backups, name)) {
-        buf_addf(&work->why, "that name is taken");
-        return ERR_CONFLICT;
-    }
-    if (e == ERR_OK) e = copy_backup(work, name);
+    if (backup_exists(errands->backups, name)) return name_taken(work);
+    e = copy_backup(work, name);
     if (tree_remove(errands->snapshot) != ERR_OK)
         log_line(LOG_WARN, "a snapshot could not be removed");
     return e;

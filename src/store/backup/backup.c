@@ -27,6 +27,17 @@ bool backup_exists(const char *dir, const char *name)
     return tree_path(path, dir, name) == ERR_OK && access(path, F_OK) == 0;
 }
 
+enum err backup_find(const char *dir, const char *name, struct manifest *manifest_out)
+{
+    char path[TREE_PATH_MAX];
+    enum err e = tree_path(path, dir, name);
+    if (e == ERR_OK) e = manifest_read(path, manifest_out);
+    if (e != ERR_OK) return e;
+    e = tree_sync_dir(dir);
+    if (e != ERR_OK) manifest_release(manifest_out);
+    return e;
+}
+
 /* -- Listing ----------------------------------------------------------------------------------- */
 
 struct found {
@@ -304,7 +315,9 @@ void backup_tidy(const char *dir)
     char path[TREE_PATH_MAX];
     DIR *open_dir = opendir(dir);
     if (!open_dir) return;
-    for (struct dirent *entry; (entry = readdir(open_dir));) {
+    bool synced = tree_sync_dir(dir) == ERR_OK;
+    if (!synced) log_line(LOG_WARN, "backups cannot be synced; what a crash left of one stays");
+    for (struct dirent *entry; synced && (entry = readdir(open_dir));) {
         const char *name = entry->d_name;
         bool ours = strncmp(name, MAKING, strlen(MAKING)) == 0 ||
                     strncmp(name, REMOVING, strlen(REMOVING)) == 0;

@@ -34,6 +34,12 @@ struct backup_request {
 bool backup_name_valid(struct bytes name);
 bool backup_exists(const char *dir, const char *name);
 
+/* The manifest of the backup of that name, to be released after ERR_OK; the name is then durable:
+ * the process that gave it may have been killed before it synced the directory, and the backup must
+ * not be called done while a power cut can take it away. ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORAGE.
+ */
+MUST_USE enum err backup_find(const char *dir, const char *name, struct manifest *manifest_out);
+
 /* ERR_STORAGE, ERR_BUSY when told to stop; nothing is left of it then. After ERR_OK `why_out` may
  * have a warning: the backup is whole, but an earlier one was found damaged. */
 MUST_USE enum err backup_make(const struct backup_request *request, struct effort *effort,
@@ -60,7 +66,8 @@ MUST_USE enum err backup_parts_make(const char *dir);
 MUST_USE enum err backup_parts_sync(const char *dir);
 
 MUST_USE enum err backup_remove(const char *dir, const char *name);
-/* What crashes left behind. */
+/* Removes what crashes left behind, once it is sure that it stays rubbish: a backup whose new name,
+ * given to remove it, a power cut takes back must have all of its files. */
 void backup_tidy(const char *dir);
 
 /* Every whole backup, oldest moment first; what does not check is left out. Stops when `visit`
