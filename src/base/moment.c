@@ -1,0 +1,21 @@
+/* moment.c -- see the header. */
+#include "base/moment.h"
+
+int64_t moment_sure(const struct moment *moment)
+{
+    int64_t sure_ms;
+    if (moment->held_ms == HELD_ALL) return INT64_MIN;
+    return __builtin_sub_overflow(moment->now_ms, moment->held_ms, &sure_ms) ? INT64_MIN : sure_ms;
+}
+
+int64_t moment_age(const struct moment *moment, int64_t then_ms)
+{
+    int64_t age_ms;
+    int64_t until_ms = moment->now_ms;
+    if (then_ms > moment->now_ms)
+        then_ms -= moment->back_ms;
+    else if (then_ms < moment->since_ms)
+        until_ms = moment_sure(moment);
+    if (then_ms >= until_ms) return 0;
+    return __builtin_sub_overflow(until_ms, then_ms, &age_ms) ? INT64_MAX : age_ms;
+}
