@@ -17,12 +17,13 @@
 
 #include "api/api.h"
 #include "base/listen.h"
-#include "base/metrics.h"
 #include "commit/commit.h"
+#include "commit/timekeeper.h"
 #include "reconcile/ask.h"
 #include "reconcile/truth_events.h"
 #include "reconcile/truth_postgres.h"
 #include "store/embedded/embedded.h"
+#include "gauges.h"
 #include "reload.h"
 #include "store/memory.h"
 #include "tend/errand.h"
@@ -48,6 +49,8 @@ struct daemon {
     struct store *store;
     struct queue *queue;
     struct rulebook *rulebook;
+    struct timekeeper *keeper;
+    const struct clock *clock; /* the keeper's: batch time */
     struct commit *commit;
     pthread_mutex_t enacting;
     struct reloader *reloader;
@@ -97,6 +100,18 @@ static enum err open_store(struct daemon *daemon, char *error, size_t error_size
     return embedded_open(&daemon->store, &daemon->embedded, error, error_size);
 }
 
+static enum err keep_time(struct daemon *daemon, char *error, size_t error_size)
+{
+    const struct timeline_settings settings = {.tolerance_ms = daemon->config->clock_tolerance,
+                                               .settle_ms = daemon->config->clock_settle};
+    enum err e = timekeeper_new(&daemon->keeper, &clock_system, &settings, daemon->store);
+    if (e == ERR_OK)
+        daemon->clock = timekeeper_clock(daemon->keeper);
+    else
+        snprintf(error, error_size, "cannot read what was recorded of the clock.");
+    return e;
+}
+
 static void wake_wire(void *context)
 {
     struct daemon *daemon = context;
@@ -118,7 +133,7 @@ static void make_reconciler(struct daemon *daemon)
                    .enacting = &daemon->enacting,
                    .propose = propose_and_wait,
                    .context = daemon->queue},
-        .clock = &clock_system,
+        .clock = daemon->clock,
         .batch_ops = (uint32_t)daemon->config->limits_batch_ops,
         .open = open_truth,
         .open_context = daemon,
@@ -144,7 +159,7 @@ static void make_commit(struct daemon *daemon)
         .queue = daemon->queue,
         .store = daemon->store,
         .rulebook = daemon->rulebook,
-        .clock = &clock_system,
+        .clock = daemon->clock,
         .limits = {.tenant_cells = config->limits_tenant_cells,
                    .tenant_marks = config->limits_tenant_marks,
                    .granularities = (uint32_t)config->limits_counter_granularities,
@@ -161,7 +176,8 @@ static void make_commit(struct daemon *daemon)
     daemon->commit = commit_new(&commit);
     const struct tend_config tend = {.store = daemon->store,
                                      .queue = daemon->queue,
-                                     .clock = &clock_system,
+                                     .clock = daemon->clock,
+                                     .keeper = daemon->keeper,
                                      .sweep_ms = config->expiry_sweep_every,
                                      .retention_ms = config->events_retention,
                                      .sweep_ops = SWEEP_OPS};
@@ -169,7 +185,7 @@ static void make_commit(struct daemon *daemon)
     snprintf(daemon->exports, sizeof daemon->exports, "%s/exports", config->ops_dir);
     daemon->caretaker = (struct caretaker){.store = daemon->store,
                                            .rulebook = daemon->rulebook,
-                                           .clock = &clock_system,
+                                           .clock = daemon->clock,
                                            .enacting = &daemon->enacting,
                                            .batch_ops = (uint32_t)config->limits_batch_ops,
                                            .batch_weight = config_batch_weight(config),
@@ -201,39 +217,16 @@ static void make_errands(struct daemon *daemon)
     daemon->errands = errands_new(&errand);
 }
 
-static void update_store_gauges(struct daemon *daemon)
-{
-    struct store_stats stats;
-    daemon->store->ops->stats(daemon->store, &stats);
-    metric_set(METRIC_STORAGE_ERRORS, (double)stats.storage_errors);
-    metric_set(METRIC_JOURNAL_BYTES, (double)stats.journal_bytes);
-    metric_set(METRIC_JOURNAL_SEGMENTS, (double)stats.journal_segments);
-    metric_set(METRIC_JOURNAL_APPENDED, (double)stats.journal_appended_bytes);
-    metric_set(METRIC_SYNCS, (double)stats.syncs);
-    metric_set(METRIC_CHECKPOINTS, (double)stats.checkpoints);
-    metric_set(METRIC_APPLIED_SEQUENCE, (double)stats.applied_sequence);
-    metric_set(METRIC_DURABLE_SEQUENCE, (double)stats.durable_sequence);
-    metric_set(METRIC_REGISTRY_IDS, (double)stats.registry_ids);
-    metric_set(METRIC_REGISTRY_FILTER_BYTES, (double)stats.registry_filter_bytes);
-    metric_set(METRIC_CACHE_BYTES, (double)stats.cache_bytes);
-    metric_set(METRIC_CACHE_CELLS, (double)stats.cache_cells);
-    metric_set(METRIC_DIRTY_CELLS, (double)stats.dirty_cells);
-    metric_set(METRIC_DISK_FREE_BYTES, (double)stats.disk_free_bytes);
-}
-
 static void update_gauges(void *context)
 {
     struct daemon *daemon = context;
-    struct wire_stats wire;
-    wire_stats(daemon->wire, &wire);
-    update_store_gauges(daemon);
-    metric_set(METRIC_QUEUE_DEPTH, (double)queue_depth(daemon->queue));
-    metric_set(METRIC_PROJECTION_LAG, (double)commit_lag_ns(daemon->commit) * 1e-9);
-    metric_set(METRIC_CLOCK_SUSPECT, tend_clock_suspect(daemon->tend));
-    reconciler_gauges(daemon->reconciler);
-    metric_set(METRIC_CONNECTIONS, (double)wire.connections_open);
-    metric_set(METRIC_HELD_BYTES, (double)wire.bytes_held);
-    metric_set(METRIC_CONNECTIONS_TOTAL, (double)wire.connections_total);
+    const struct gauges gauges = {.store = daemon->store,
+                                  .queue = daemon->queue,
+                                  .commit = daemon->commit,
+                                  .keeper = daemon->keeper,
+                                  .reconciler = daemon->reconciler,
+                                  .wire = daemon->wire};
+    gauges_update(&gauges);
 }
 
 static void help_commit(void *context)
@@ -331,7 +324,8 @@ static enum err open_wire(struct daemon *daemon, char *error, size_t error_size)
                                                .context = daemon->errands},
                                    .help = help_commit,
                                    .help_context = daemon,
-                                   .clock = &clock_system,
+                                   .clock = daemon->clock,
+                                   .keeper = daemon->keeper,
                                    .loops = (unsigned)config->threads,
                                    .token_command = daemon->options->token_command,
                                    .wake = wake_wire,
@@ -430,7 +424,6 @@ static void wait_for_stop(struct daemon *daemon, const sigset_t *signals)
         if (sigwait(signals, &signal) != 0) continue;
         if (signal != SIGHUP) return;
         reload_on_signal(daemon->reloader);
-        tend_confirm_clock(daemon->tend); /* SIGHUP is also the operator's word that it is right */
     }
 }
 
@@ -523,7 +516,11 @@ static enum err run(struct daemon *daemon, const sigset_t *signals, struct buf *
 {
     struct committing threads;
     start_committing(daemon, &threads);
-    enum err e = reload_start(daemon->reloader, daemon->config, why);
+    enum err e = timekeeper_note_now(daemon->keeper, daemon->queue, false);
+    if (e == ERR_OK)
+        e = reload_start(daemon->reloader, daemon->config, why);
+    else
+        buf_add(why, bytes_str(err_sentence(e)));
     if (e == ERR_OK) serve(daemon, signals);
     stop_committing(daemon, &threads);
     return e;
@@ -538,6 +535,7 @@ static void release(struct daemon *daemon)
     if (daemon->rebuilds) rebuilds_free(daemon->rebuilds);
     if (daemon->tend) tend_free(daemon->tend);
     if (daemon->commit) commit_free(daemon->commit);
+    if (daemon->keeper) timekeeper_free(daemon->keeper);
     if (daemon->rulebook) rulebook_free(daemon->rulebook);
     if (daemon->queue) queue_free(daemon->queue);
     if (daemon->reloader) reloader_free(daemon->reloader);
@@ -579,6 +577,7 @@ int daemon_run(const struct config *config, const struct daemon_options *options
     must(listen_parse(bytes_str(config->listen), &daemon.listen));
 
     enum err e = open_store(&daemon, error, sizeof error);
+    if (e == ERR_OK) e = keep_time(&daemon, error, sizeof error);
     if (e == ERR_OK) {
         make_commit(&daemon);
         e = auth_new(&daemon.auth, config, error, sizeof error);

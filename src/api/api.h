@@ -53,7 +53,8 @@ struct api_config {
     struct queue *queue;
     struct store *store;
     struct rulebook *rulebook;
-    const struct clock *clock;
+    const struct clock *clock; /* its wall clock judges tokens, batch time all else */
+    struct timekeeper *keeper; /* whose it is */
     unsigned loops;
     const char *token_command;   /* makes a token for this server; NULL: what works on any */
     void (*wake)(void *context); /* posted exchanges wait: wake the wire */

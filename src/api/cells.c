@@ -43,7 +43,7 @@ struct cells_plan {
     int32_t duration;
     int64_t bucket;
     int64_t limit;
-    int64_t now_ms;
+    struct moment moment;
     bool sorted;
     bool descending;
     struct top_row after; /* json.data NULL: from the start */
@@ -100,7 +100,7 @@ static enum err read_row(struct store *store, const struct cells_plan *plan, str
                          struct top_row *row_out)
 {
     struct cell_ref ref = {key, fingerprint_of(&store->secret, key), plan->duration};
-    enum err e = present_read(store, plan->definition, &ref, plan->bucket, plan->now_ms, READ_ALL,
+    enum err e = present_read(store, plan->definition, &ref, plan->bucket, &plan->moment, READ_ALL,
                               &row_out->cell);
     if (e != ERR_OK) return e;
     row_out->net = row_out->cell.added - row_out->cell.subbed;
@@ -305,7 +305,7 @@ static enum err read_bucket(struct cells_plan *plan, const struct field_value *v
     if (!granularities_allow(definition, duration, why)) return ERR_GRANULARITY;
     if (definition->mode == MODE_WINDOWED) return ERR_OK;
     plan->duration = duration;
-    int64_t time_ms = values[TIMESTAMP].present ? values[TIMESTAMP].integer : plan->now_ms;
+    int64_t time_ms = values[TIMESTAMP].present ? values[TIMESTAMP].integer : plan->moment.now_ms;
     return params_bucket(time_ms, plan->duration, "timestamp", &plan->bucket, why);
 }
 
@@ -315,7 +315,7 @@ static struct cells_plan *new_plan(struct call *call, const struct definition *d
     struct cells_plan *plan = arena_zalloc(arena, sizeof *plan);
     plan->definition = definition;
     plan->tenant = call->tenant;
-    plan->now_ms = clock_wall_ms(call->api->config.clock);
+    plan->moment = clock_moment(call->api->config.clock);
     plan->prefix = rule_key_prefix(arena, call->tenant, definition->name, definition->generation);
     for (unsigned i = 0; i < definition->sets_count; i++)
         plan->shapes[i] = dims_shape(&definition->sets[i], arena);

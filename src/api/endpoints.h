@@ -46,6 +46,10 @@ enum request_verdict usage_health(struct call *call);
 enum request_verdict admin_tenants(struct call *call);
 enum request_verdict admin_reload(struct call *call);
 
+/* clock.c */
+enum request_verdict clock_get(struct call *call);
+enum request_verdict clock_post(struct call *call);
+
 /* events.c */
 enum request_verdict events_post(struct call *call);
 

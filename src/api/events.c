@@ -282,7 +282,7 @@ static void begin(struct reading *reading, struct call *call, enum body_form for
     call->job.lane = LANE_BATCHED;
     call->job.weighty = true;
     event_reader_init(&reading->reader, cloud ? EVENT_CLOUD : EVENT_PLAIN, call_loop(call)->parser,
-                      arena, clock_wall_ms(config->clock));
+                      arena, clock_now_ms(config->clock));
     reading->reader.call = call;
     reading->reader.generate_ids = config->config->events_generate_ids;
 }

@@ -157,12 +157,13 @@ static void run_one(struct call *call)
 static struct history_plan *new_plan(struct call *call)
 {
     const struct api_config *config = &call->api->config;
+    const struct moment moment = clock_moment(config->clock);
     struct history_plan *plan = arena_zalloc(&call->exchange->arena, sizeof *plan);
-    plan->query = (struct event_query){.tenant = call->tenant,
-                                       .upto = UINT64_MAX,
-                                       .arrived_from = clock_wall_ms(config->clock) -
-                                                       config->config->events_retention,
-                                       .budget = LOOK_BYTES_MAX};
+    plan->query =
+        (struct event_query){.tenant = call->tenant,
+                             .upto = UINT64_MAX,
+                             .arrived_from = moment_ago(&moment, config->config->events_retention),
+                             .budget = LOOK_BYTES_MAX};
     plan->body = &call->exchange->reply.body;
     call->plan = plan;
     return plan;

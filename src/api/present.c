@@ -11,9 +11,19 @@ bool present_kept(const struct definition *definition, int32_t duration)
     return false;
 }
 
+/* One from before time was set back is shown as if it had been right already. */
+static void present_window(struct cell *cell, const struct moment *moment)
+{
+    bool ahead = cell->start_ms > moment->now_ms;
+    if (window_over(cell, moment)) cell->added = cell->subbed = 0;
+    if (!ahead) return;
+    cell->start_ms -= moment->back_ms;
+    cell->expires_ms -= moment->back_ms;
+}
+
 enum err present_read(struct store *store, const struct definition *definition,
-                      const struct cell_ref *ref, int64_t bucket, int64_t now_ms, enum read_how how,
-                      struct cell *cell_out)
+                      const struct cell_ref *ref, int64_t bucket, const struct moment *moment,
+                      enum read_how how, struct cell *cell_out)
 {
     enum err e = store->ops->get(store, ref, bucket, how, cell_out);
     if (e == ERR_NOT_FOUND) {
@@ -22,9 +32,6 @@ enum err present_read(struct store *store, const struct definition *definition,
     }
     if (e != ERR_OK) return e;
     cell_out->exists = true;
-    if (definition->mode == MODE_WINDOWED && now_ms >= window_end(cell_out)) {
-        cell_out->added = 0;
-        cell_out->subbed = 0;
-    }
+    if (definition->mode == MODE_WINDOWED) present_window(cell_out, moment);
     return ERR_OK;
 }

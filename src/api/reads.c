@@ -70,7 +70,7 @@ enum err read_plan_address(struct read_plan *plan, struct call *call, struct byt
     const struct definition *definition = call_definition(call, name);
     plan->definition = definition;
     plan->arena = arena;
-    plan->now_ms = clock_wall_ms(call->api->config.clock);
+    plan->moment = clock_moment(call->api->config.clock);
     if (!definition) return address_direct(plan, call, name, dims);
     if (!has_buckets(plan) && plan->kind != READ_GET) return ERR_NOT_A_SERIES;
     if (!dims_kept(dims, definition)) return ERR_UNKNOWN_DIMENSIONS;
@@ -126,7 +126,8 @@ static enum err answer_get(struct store *store, const struct read_plan *plan, en
     struct cell cell;
     enum err e;
     if (plan->definition)
-        e = present_read(store, plan->definition, &plan->ref, plan->from, plan->now_ms, how, &cell);
+        e = present_read(store, plan->definition, &plan->ref, plan->from, &plan->moment, how,
+                         &cell);
     else
         e = store->ops->get(store, &plan->ref, plan->from, how, &cell);
     if (e != ERR_OK) return e;

@@ -16,7 +16,7 @@ enum read_kind { READ_GET, READ_SUM, READ_SERIES };
 struct read_plan {
     enum read_kind kind;
     const struct definition *definition; /* NULL: a direct counter */
-    int64_t now_ms;                      /* what a window is judged by */
+    struct moment moment;                /* what a window is judged by */
     struct cell_ref ref;
     int64_t from; /* bucket starts; `get` has only this one */
     int64_t to;

@@ -57,6 +57,8 @@ static const struct route routes[] = {
      0},
     {"tenants", HTTP_GET, "/api/admin/tenants", SCOPE_ADMIN, ROUTE_READ, admin_tenants, 0},
     {"reload", HTTP_POST, "/api/admin/reload", SCOPE_ADMIN, 0, admin_reload, 0},
+    {"clock", HTTP_GET, "/api/admin/clock", SCOPE_ADMIN, 0, clock_get, 0},
+    {"clockSet", HTTP_POST, "/api/admin/clock", SCOPE_ADMIN, 0, clock_post, 0},
     {"rebuild", HTTP_POST, "/api/admin/counters/{name}/rebuild", SCOPE_ADMIN, 0, jobs_rebuild, 0},
     {"forget", HTTP_DELETE, "/api/admin/counters/{name}", SCOPE_ADMIN, 0, jobs_forget, 0},
     {"backup", HTTP_POST, "/api/admin/backups", SCOPE_ADMIN, 0, errands_ask, API_BACKUP},

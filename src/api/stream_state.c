@@ -99,8 +99,9 @@ enum err stream_state_add(struct api *api, const struct stream_view *view,
     add_storage(body, api);
     add_activity(body, figures);
     buf_add(body, BYTES(",\"windows\":"));
-    enum err e = windows_add(api->config.store, rules, view->tenant, &view->dims,
-                             clock_wall_ms(api->config.clock), arena, body);
+    const struct moment moment = clock_moment(api->config.clock);
+    enum err e =
+        windows_add(api->config.store, rules, view->tenant, &view->dims, &moment, arena, body);
     if (e != ERR_OK) return e;
     if (view->server)
         add_server(body, api);

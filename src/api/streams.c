@@ -118,7 +118,7 @@ static void say_state(struct stream *stream, const struct activity_figures *figu
     stream->state_hash = hash;
     struct buf *body = &stream->call->exchange->reply.body;
     buf_add(body, BYTES("event: state\ndata: {\"at\":"));
-    time_format_json(body, clock_wall_ms(streams->api->config.clock));
+    time_format_json(body, clock_now_ms(streams->api->config.clock));
     buf_add_char(body, ',');
     buf_add(body, buf_bytes(text));
     buf_add(body, BYTES("}\n\n"));
@@ -343,7 +343,7 @@ static void stream_begin(struct call *call, struct dims dims)
                                         .admin = call->admin,
                                         .server = call->admin || api->config.config->metrics_public,
                                         .expires_ms = call->expires_ms};
-    int64_t now_ms = clock_wall_ms(api->config.clock);
+    int64_t now_ms = clock_now_ms(api->config.clock);
     stream->watched = activity_watch(api->activity, call->tenant, now_ms);
     call->stream = stream;
     stream_add(api->streams, stream);

@@ -30,7 +30,7 @@ struct usage_plan {
     struct buf value;
     struct usage_row row;
     bool exists;
-    int64_t now_ms;
+    struct moment moment;
     int64_t updated_ms; /* TIME_NONE: never */
     enum err err;
     unsigned count;
@@ -62,7 +62,7 @@ static void read_usage(void *context)
     plan->err = read_status(plan);
     for (unsigned i = 0; i < plan->count && plan->err == ERR_OK; i++) {
         struct figure *figure = &plan->figures[i];
-        plan->err = present_read(plan->store, figure->definition, &figure->ref, 0, plan->now_ms,
+        plan->err = present_read(plan->store, figure->definition, &figure->ref, 0, &plan->moment,
                                  READ_ALL, &figure->cell);
         if (plan->err == ERR_OK && figure->cell.exists)
             later(&plan->updated_ms, figure->cell.updated_ms);
@@ -160,7 +160,7 @@ static void add_health(struct buf *body, const struct usage_plan *plan)
 {
     enum level worst = LEVEL_OK;
     buf_add(body, BYTES(",\"queried_at\":"));
-    time_format_json(body, plan->now_ms);
+    time_format_json(body, plan->moment.now_ms);
     buf_add(body, BYTES(",\"metrics\":{"));
     for (unsigned i = 0; i < plan->count; i++) {
         if (i) buf_add_char(body, ',');
@@ -211,7 +211,7 @@ static struct usage_plan *plan_of(struct call *call, struct bytes tenant, struct
     plan->store = call->api->config.store;
     plan->tenant = tenant;
     plan->key = object_key(arena, OBJECT_USAGE, tenant);
-    plan->now_ms = clock_wall_ms(call->api->config.clock);
+    plan->moment = clock_moment(call->api->config.clock);
     plan->figures = arena_zalloc(arena, (rules->definitions_count + 1) * sizeof *plan->figures);
     for (unsigned i = 0; i < rules->definitions_count; i++) {
         const struct definition *definition = &rules->definitions[i];

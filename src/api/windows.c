@@ -24,7 +24,7 @@ struct windows_plan {
     struct store *store;
     struct dims dims;
     struct bytes json;
-    int64_t now_ms;
+    struct moment moment;
     enum read_how how;
     enum err err;
     bool trailing;
@@ -32,8 +32,8 @@ struct windows_plan {
     struct window *windows;
 };
 
-/* From the bucket that the moment one window ago lies in, also into the future: batch time may be
- * ahead of a clock that stepped back. */
+/* From the bucket that the moment one window ago lies in, also into the future: what was counted
+ * before time was set back lies there. */
 static enum err read_trailing(const struct windows_plan *plan, struct window *window)
 {
     const struct definition *definition = window->definition;
@@ -41,9 +41,9 @@ static enum err read_trailing(const struct windows_plan *plan, struct window *wi
     struct cell_ref ref = window->ref;
     ref.duration = duration;
     struct range_sum sum;
-    enum err e = plan->store->ops->sum(plan->store, &ref,
-                                       bucket_start(plan->now_ms - definition->window_ms, duration),
-                                       bucket_start(TIME_MS_MAX, duration), &sum);
+    enum err e = plan->store->ops->sum(
+        plan->store, &ref, bucket_start(plan->moment.now_ms - definition->window_ms, duration),
+        bucket_start(TIME_MS_MAX, duration), &sum);
     if (e == ERR_OK) window->trailing = sum.added - sum.subbed;
     return e;
 }
@@ -55,7 +55,7 @@ static void read_windows(void *context)
     plan->err = ERR_OK;
     for (unsigned i = 0; i < plan->count && plan->err == ERR_OK; i++) {
         struct window *window = &plan->windows[i];
-        plan->err = present_read(plan->store, window->definition, &window->ref, 0, plan->now_ms,
+        plan->err = present_read(plan->store, window->definition, &window->ref, 0, &plan->moment,
                                  plan->how, &window->cell);
         if (plan->err == ERR_OK && window->definition->trailing)
             plan->err = read_trailing(plan, window);
@@ -196,7 +196,7 @@ enum request_verdict windows_get(struct call *call)
     struct arena *arena = &call->exchange->arena;
     struct windows_plan *plan = arena_zalloc(arena, sizeof *plan);
     plan->store = call->api->config.store;
-    plan->now_ms = clock_wall_ms(call->api->config.clock);
+    plan->moment = clock_moment(call->api->config.clock);
     plan->dims = dims_from_params(&call->params, arena);
     plan->json = dims_json(&plan->dims, arena);
     plan->how = READ_MEMORY;
@@ -212,9 +212,10 @@ enum request_verdict windows_get(struct call *call)
 }
 
 enum err windows_add(struct store *store, const struct rules *rules, struct bytes tenant,
-                     const struct dims *dims, int64_t now_ms, struct arena *arena, struct buf *body)
+                     const struct dims *dims, const struct moment *moment, struct arena *arena,
+                     struct buf *body)
 {
-    struct windows_plan plan = {.store = store, .dims = *dims, .now_ms = now_ms};
+    struct windows_plan plan = {.store = store, .dims = *dims, .moment = *moment};
     plan.json = dims_json(dims, arena);
     choose_windows(&plan, rules, tenant, arena);
     read_all(&plan);

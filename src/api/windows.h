@@ -7,7 +7,7 @@
 /* Adds them as a JSON array of what GET /api/windows shows, none if no counter keeps the set. May
  * read from the disk: not for a loop's thread. After an error nothing was added. */
 MUST_USE enum err windows_add(struct store *store, const struct rules *rules, struct bytes tenant,
-                              const struct dims *dims, int64_t now_ms, struct arena *arena,
-                              struct buf *body);
+                              const struct dims *dims, const struct moment *moment,
+                              struct arena *arena, struct buf *body);
 
 #endif

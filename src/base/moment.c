@@ -19,3 +19,9 @@ int64_t moment_age(const struct moment *moment, int64_t then_ms)
     if (then_ms >= until_ms) return 0;
     return __builtin_sub_overflow(until_ms, then_ms, &age_ms) ? INT64_MAX : age_ms;
 }
+
+int64_t moment_ago(const struct moment *moment, int64_t age_ms)
+{
+    int64_t ago_ms;
+    return __builtin_sub_overflow(moment_sure(moment), age_ms, &ago_ms) ? INT64_MIN : ago_ms;
+}

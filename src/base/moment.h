@@ -35,6 +35,9 @@ int64_t moment_sure(const struct moment *moment);
 /* How long ago `then_ms`, which tally wrote, surely is; never below 0. */
 int64_t moment_age(const struct moment *moment, int64_t then_ms);
 
+/* What was written before this is surely older than `age_ms`, which is not negative. */
+int64_t moment_ago(const struct moment *moment, int64_t age_ms);
+
 /* Whether `at_ms`, which may come from anywhere, has surely come. */
 static inline bool moment_due(const struct moment *moment, int64_t at_ms)
 {

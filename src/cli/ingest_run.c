@@ -198,11 +198,11 @@ static struct slot *oldest_done(struct ingest *ingest, bool wait)
     if (ingest->harvested < ingest->filled) slot = slot_at(ingest, ingest->harvested);
     while (wait && slot && slot->state != SLOT_DONE) {
         struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
+        clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += LOOK_MS * 1000000L;
         until.tv_sec += until.tv_nsec / 1000000000L;
         until.tv_nsec %= 1000000000L;
-        pthread_cond_timedwait(&ingest->changed, &ingest->lock, &until);
+        pthread_cond_clockwait(&ingest->changed, &ingest->lock, CLOCK_MONOTONIC, &until);
         pthread_mutex_unlock(&ingest->lock);
         show(ingest, slot->share);
         pthread_mutex_lock(&ingest->lock);

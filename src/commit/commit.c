@@ -12,7 +12,8 @@
  * (2) A batch is committed whole or not at all.
  * (3) Numbers and time go on from store->position, which a failed sync winds back, so sequence
  *     numbers grow by one with no gap across failures and restarts.
- * (4) Batch time never runs back: max(wall clock, the batch before).
+ * (4) Batch time is what the clock says (commit/timekeeper.h), and never before the batch before
+ *     but in a job that sets it back.
  *
  * Handing a batch to another thread costs two wake-ups, some ten microseconds where every core is
  * busy. A few operations are decided in less, so deciding them early gains nothing: as long as
@@ -41,6 +42,7 @@ struct batch {
     struct apply apply;
     struct rules *rules; /* held */
     int64_t started_ns;
+    bool set_back; /* its time is before that of the batch before */
     struct batch *next;
 };
 
@@ -259,19 +261,21 @@ static void batch_submit(struct commit *commit, struct batch *batch)
 static void batch_begin(struct commit *commit, struct batch *batch, uint32_t slices_count)
 {
     const struct store_position *position = &commit->config.store->position;
-    int64_t now_ms = clock_wall_ms(commit->config.clock);
+    struct job *first = batch->slices[0].job;
+    batch->set_back = first->retime && first->retime(first);
+    struct moment moment = clock_moment(commit->config.clock);
+    if (!batch->set_back && moment.now_ms < position->time_ms) moment.now_ms = position->time_ms;
     if (commit->config.rulebook) batch->rules = rulebook_next(commit->config.rulebook);
-    batch->apply =
-        (struct apply){.arena = &batch->arena,
-                       .limits = &commit->config.limits,
-                       .slices = batch->slices,
-                       .slices_count = slices_count,
-                       .rules = batch->rules,
-                       .secret = &commit->config.store->secret,
-                       .parser = commit->parser,
-                       .time_ms = now_ms > position->time_ms ? now_ms : position->time_ms,
-                       .sequence = position->last_sequence,
-                       .next_series = position->next_series};
+    batch->apply = (struct apply){.arena = &batch->arena,
+                                  .limits = &commit->config.limits,
+                                  .slices = batch->slices,
+                                  .slices_count = slices_count,
+                                  .rules = batch->rules,
+                                  .secret = &commit->config.store->secret,
+                                  .parser = commit->parser,
+                                  .moment = moment,
+                                  .sequence = position->last_sequence,
+                                  .next_series = position->next_series};
 }
 
 /* Both steps of core/apply.h; most batches have nothing to look up in the first. */
@@ -292,6 +296,7 @@ static void batch_decide(struct commit *commit, struct batch *batch)
 {
     const struct damage *damage = &batch->apply.damage;
     apply_decide(&batch->apply);
+    batch->apply.writes.set_back = batch->set_back;
     if (damage->count) damage_say(damage->what, damage->key, damage->count);
     crash_point("commit.decided");
     for (uint32_t s = 0; s < batch->apply.slices_count; s++) {
@@ -321,7 +326,7 @@ static void batch_prepare(struct batch *batch)
 {
     struct job *job = batch->slices[0].job;
     if (!job->prepare) return;
-    job->prepare(job, batch->apply.time_ms);
+    job->prepare(job, batch->apply.moment.now_ms);
     batch->slices[0].count = job->count;
 }
 

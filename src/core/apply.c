@@ -106,7 +106,8 @@ static enum err decide_delete(struct apply *apply, struct op *op, bool *changed_
 static enum err decide_expire(struct apply *apply, struct op *op, bool *changed_out)
 {
     struct cell cell = cell_now(apply, op->cell_index);
-    if (!cell.exists || cell.expires_ms == TIME_NONE || cell.expires_ms > apply->time_ms)
+    if (!cell.exists || cell.expires_ms == TIME_NONE ||
+        !moment_due(&apply->moment, cell.expires_ms))
         return ERR_NOT_FOUND;
     change_tenant(apply, apply->reads.counters[op->counter_index].tenant_index)->cells--;
     change_cell(apply, op->cell_index)->value = cell_absent();
@@ -132,7 +133,7 @@ static bool is_wrongly_retained(const struct apply *apply, const struct object_c
     if (change->key.data[0] != OBJECT_META || !bytes_equal(name, META_RETAINED)) return false;
     if (now.size > 0 && !object_number_decode(now, &before)) return true;
     if (!object_number_decode(change->value, &after)) return true;
-    return after < before || (int64_t)after > apply->time_ms;
+    return after < before || (int64_t)after > apply->moment.now_ms;
 }
 
 /* A proposal made on what its maker had read: nothing happens if that is no longer so. */
@@ -182,7 +183,8 @@ static void decide_import_id(struct apply *apply, struct op *op)
 
 static bool key_remembered(const struct apply *apply, const struct key_record *record)
 {
-    return record->exists && apply->time_ms - record->first_seen_ms < apply->limits->key_keep_ms;
+    int64_t keep_ms = apply->limits->key_keep_ms;
+    return record->exists && moment_age(&apply->moment, record->first_seen_ms) < keep_ms;
 }
 
 #define OP_OUTCOME_SIZE_MAX 32
@@ -341,7 +343,8 @@ void apply_decide(struct apply *apply)
     apply->causes_max = apply->ops_count + apply->slices_count;
     apply->writes = (struct write_set){
         .first_sequence = apply->sequence + 1,
-        .time_ms = apply->time_ms,
+        .time_ms = apply->moment.now_ms,
+        .sure_ms = moment_sure(&apply->moment),
         .reads = &apply->reads,
         .causes = arena_alloc(apply->arena, apply->causes_max * sizeof(struct op *)),
         .arena = apply->arena,

@@ -15,6 +15,7 @@
 #define TALLY_CORE_APPLY_H
 
 #include "base/json.h"
+#include "base/moment.h"
 #include "core/rules.h"
 #include "core/sets.h"
 
@@ -54,7 +55,7 @@ struct apply {
     const struct rules *rules;        /* in force for this batch; NULL: none */
     const struct hash_secret *secret; /* the store's */
     struct json_parser *parser;       /* for events that came by other rules; may be NULL without */
-    int64_t time_ms;                  /* batch time */
+    struct moment moment;             /* batch time */
     uint64_t sequence;                /* the last one given out; advanced */
     uint64_t next_series;             /* the next free id; advanced */
 

@@ -6,7 +6,8 @@
  *     cannot be made (overflow, no room for a cell), nothing is: the event is refused whole (A-10).
  * (3) A transition-safe counter changes only when its entity's state does, and goes down under the
  *     dimensions it went up under.
- * (4) Windows go by batch time, which never runs back: a clock that does cannot shrink one. */
+ * (4) Windows go by batch time, and end no earlier than what of it is sure (base/moment.h): a clock
+ *     that steps can neither shrink one nor keep it open. */
 #include "core/apply_event.h"
 
 #include "core/apply_mark.h"
@@ -18,7 +19,14 @@
 
 int64_t event_time(const struct apply *apply, const struct op *op)
 {
-    return op->kind == OP_REPLAY ? op->event->arrived_ms : apply->time_ms;
+    return op->kind == OP_REPLAY ? op->event->arrived_ms : apply->moment.now_ms;
+}
+
+/* What is retained happened when it arrived, and nobody doubts that any more. */
+static struct moment event_moment(const struct apply *apply, const struct op *op)
+{
+    if (op->kind != OP_REPLAY) return apply->moment;
+    return (struct moment){.now_ms = event_time(apply, op), .back_ms = apply->moment.back_ms};
 }
 
 int32_t event_cell(const struct definition *definition, unsigned index, const struct event *event,
@@ -43,7 +51,8 @@ bool event_id_known(const struct apply *apply, const struct op *op)
 {
     const struct key_record *record = &apply->reads.keys[op->key_index].value;
     int64_t keep_ms = apply->limits->id_keep_ms;
-    return record->exists && (keep_ms == 0 || apply->time_ms - record->first_seen_ms < keep_ms);
+    return record->exists &&
+           (keep_ms == 0 || moment_age(&apply->moment, record->first_seen_ms) < keep_ms);
 }
 
 void event_project_again(struct apply *apply, struct op *op)
@@ -162,17 +171,17 @@ struct step {
     struct apply *apply;
     const struct op *op;
     struct change *change;
-    int64_t now_ms;
+    struct moment moment;
     int64_t amount; /* what is left to add or take away */
 };
 
 /* The window that is open now, which may be a new one. */
 static struct cell window_open(const struct step *step, const struct cell *before)
 {
-    if (before->exists && step->now_ms < window_end(before)) return *before;
+    if (before->exists && !window_over(before, &step->moment)) return *before;
     struct cell window = cell_absent();
-    window.start_ms = step->now_ms;
-    window.expires_ms = step->now_ms + step->change->definition->window_ms + WINDOW_IDLE_MS;
+    window.start_ms = step->moment.now_ms;
+    window.expires_ms = window.start_ms + step->change->definition->window_ms + WINDOW_IDLE_MS;
     return window;
 }
 
@@ -283,7 +292,7 @@ static void tell_former(const struct entity_state *entity)
 static enum err apply_change(struct apply *apply, const struct op *op, struct change *change)
 {
     struct step step = {
-        .apply = apply, .op = op, .change = change, .now_ms = event_time(apply, op)};
+        .apply = apply, .op = op, .change = change, .moment = event_moment(apply, op)};
     const struct target *targets;
     uint32_t count;
     enum err e = find_targets(apply, change, &targets, &count);
@@ -326,7 +335,7 @@ static void keep_row(struct apply *apply, const struct event *event)
     bool first = event->projection->usage_changed && !exists;
     if (!change->status.size && !first) return;
     struct usage_row row = {.status = change->status.size ? change->status : BYTES("active"),
-                            .updated_ms = apply->time_ms};
+                            .updated_ms = apply->moment.now_ms};
     change_object(apply, change->index)->value = usage_row_encode(apply->arena, &row);
 }
 
@@ -367,7 +376,7 @@ static void remember_event(struct apply *apply, struct op *op)
     key_remember(apply, op->key_index, &record);
     event->result = EVENT_APPLIED;
     event->first_sequence = op->sequence;
-    event->first_seen_ms = apply->time_ms;
+    event->first_seen_ms = apply->moment.now_ms;
 }
 
 void decide_event(struct apply *apply, struct op *op)

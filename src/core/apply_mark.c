@@ -84,10 +84,10 @@ enum err mark_touch(struct apply *apply, const struct mark_place *place)
         if (e != ERR_OK) return e;
     }
     must(mark.version < version);
-    if (!mark.pending) mark.marked_ms = apply->time_ms;
+    if (!mark.pending) mark.marked_ms = apply->moment.now_ms;
     mark.pending = true;
     mark.version = version;
-    mark.cause_ms = apply->time_ms;
+    mark.cause_ms = apply->moment.now_ms;
     row_put(apply, place, &mark);
     return ERR_OK;
 }
@@ -155,7 +155,7 @@ static enum err adjust(struct apply *apply, struct mark_change *change, bool sam
 /* Each pass has a time of its own, so that it can be told from any before it. */
 static int64_t pass_time(const struct apply *apply, const struct mark *mark)
 {
-    return apply->time_ms > mark->updated_ms ? apply->time_ms : mark->updated_ms + 1;
+    return apply->moment.now_ms > mark->updated_ms ? apply->moment.now_ms : mark->updated_ms + 1;
 }
 
 static enum err decide_pass(struct apply *apply, struct mark_change *change)
@@ -179,7 +179,7 @@ static enum err decide_pass(struct apply *apply, struct mark_change *change)
         /* Counted without having been marked: the row only remembers when. */
         if (count_move(apply, &change->place, true) != ERR_OK) return ERR_OK;
         mark.version = apply->sequence + 1;
-        mark.marked_ms = mark.cause_ms = apply->time_ms;
+        mark.marked_ms = mark.cause_ms = apply->moment.now_ms;
     }
     if (same) mark.pending = false;
     mark.updated_ms = pass_time(apply, &mark);
@@ -196,7 +196,7 @@ static enum err decide_fail(struct apply *apply, const struct mark_change *chang
     struct mark mark = row_now(apply, &change->place);
     if (mark.version == 0) return ERR_NOT_FOUND;
     mark.failures++;
-    mark.retry_ms = apply->time_ms + change->retry_ms;
+    mark.retry_ms = apply->moment.now_ms + change->retry_ms;
     row_put(apply, &change->place, &mark);
     return ERR_OK;
 }

@@ -82,6 +82,28 @@ bool usage_row_decode(struct bytes value, struct usage_row *row_out)
     return true;
 }
 
+#define CLOCK_RECORD_SIZE (4 * sizeof(uint64_t))
+
+struct bytes clock_record_encode(struct arena *arena, const struct clock_record *record)
+{
+    char *value = arena_alloc(arena, CLOCK_RECORD_SIZE);
+    put_u64(value, record->resets);
+    put_u64(value + 8, (uint64_t)record->moment.held_ms);
+    put_u64(value + 16, (uint64_t)record->moment.since_ms);
+    put_u64(value + 24, (uint64_t)record->moment.back_ms);
+    return bytes_of(value, CLOCK_RECORD_SIZE);
+}
+
+bool clock_record_decode(struct bytes value, struct clock_record *record_out)
+{
+    if (value.size != CLOCK_RECORD_SIZE) return false;
+    record_out->resets = get_u64(value.data);
+    record_out->moment = (struct moment){.held_ms = (int64_t)get_u64(value.data + 8),
+                                         .since_ms = (int64_t)get_u64(value.data + 16),
+                                         .back_ms = (int64_t)get_u64(value.data + 24)};
+    return record_out->moment.held_ms >= 0 && record_out->moment.back_ms >= 0;
+}
+
 struct bytes object_number(struct arena *arena, uint64_t number)
 {
     char *value = arena_alloc(arena, sizeof number);

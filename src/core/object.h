@@ -17,6 +17,7 @@
 
 #include "base/arena.h"
 #include "base/codec.h"
+#include "base/moment.h"
 #include "core/op.h"
 #include "core/rules.h"
 
@@ -33,6 +34,7 @@
 #define META_RULES BYTES("rules")           /* text: the rules in force, as the config has them */
 #define META_RETAINED BYTES("retained")     /* number: events that arrived before this are gone */
 #define META_JOBS BYTES("jobs")             /* number: the last one given out */
+#define META_CLOCK BYTES("clock")           /* clock_record: what a time does not say itself */
 
 /* Each key is made in `arena`. */
 struct bytes object_key(struct arena *arena, char kind, struct bytes name);
@@ -55,6 +57,14 @@ struct usage_row {
 };
 struct bytes usage_row_encode(struct arena *arena, const struct usage_row *row);
 MUST_USE bool usage_row_decode(struct bytes value, struct usage_row *row_out);
+
+/* What the next life has to know of the time of the last batch (base/moment.h). */
+struct clock_record {
+    uint64_t resets;      /* how often time was set back: no two records of that are the same */
+    struct moment moment; /* `now_ms` is not stored */
+};
+struct bytes clock_record_encode(struct arena *arena, const struct clock_record *record);
+MUST_USE bool clock_record_decode(struct bytes value, struct clock_record *record_out);
 
 /* A number as an object's value: the meta objects. */
 struct bytes object_number(struct arena *arena, uint64_t number);

@@ -153,6 +153,9 @@ struct job {
      * with one op, called by whoever has the turn, alone in it, once every earlier batch is
      * durable; it sets `ops` and `count`. `time_ms` is the batch time it will be decided at. */
     void (*prepare)(struct job *job, int64_t time_ms);
+    /* Of such a job, called before its time is taken. True: it set the clock back, and the batch's
+     * time may be before that of the batch before. */
+    bool (*retime)(struct job *job);
     void *owner;
     struct job *next; /* the holder's list */
 };

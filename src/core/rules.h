@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/codec.h"
+#include "base/moment.h"
 #include "core/op.h"
 
 #define RULES_COUNTERS_MAX 1000
@@ -22,10 +23,17 @@
 #define WINDOW_IDLE_MS (7 * 24 * 3600 * INT64_C(1000)) /* a window is removed so long after it */
 #define WINDOW_DURATION INT32_MAX                      /* the series in which windows are kept */
 
-/* When the window in this cell is over. */
+/* When the window in this cell ends. */
 static inline int64_t window_end(const struct cell *cell)
 {
     return cell->expires_ms - WINDOW_IDLE_MS;
+}
+
+/* Whether it surely is over: as long as it lasts has passed since it began. */
+static inline bool window_over(const struct cell *cell, const struct moment *moment)
+{
+    if (cell->start_ms == TIME_NONE) return moment_due(moment, window_end(cell)); /* imported so */
+    return moment_age(moment, cell->start_ms) >= window_end(cell) - cell->start_ms;
 }
 
 enum counter_mode { MODE_PERSISTENT, MODE_WINDOWED, MODE_SERIES };

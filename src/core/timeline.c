@@ -4,9 +4,10 @@
 #include "base/must.h"
 
 #define HOUR_MS (3600 * INT64_C(1000))
-#define LEAD_MS_MAX 1000                    /* of a settling clock; more than that is set back */
-#define VOUCHED_GAP_MS (60 * INT64_C(1000)) /* nobody looked for longer: the kernel's word is old \
-                                             */
+#define LEAD_MS_MAX 1000 /* of a settling clock; more than that is set back */
+#define VOUCHED_GAP_MS                                                         \
+    (60 * INT64_C(1000)) /* nobody looked for longer: the kernel's word is old \
+                          */
 
 static void timeline_check(const struct timeline *timeline)
 {
@@ -98,14 +99,14 @@ static void believe_anew(struct timeline *timeline)
     believe(timeline);
 }
 
-static void take(struct timeline *timeline, const struct reading *reading)
+static void take(struct timeline *timeline, const struct clock_reading *reading)
 {
     if (reading->boot_ms > timeline->boot_ms) timeline->boot_ms = reading->boot_ms;
     timeline->wall_ms = reading->wall_ms;
 }
 
 void timeline_start(struct timeline *timeline, const struct timeline_settings *settings,
-                    const struct reading *reading, const struct moment *last)
+                    const struct clock_reading *reading, const struct moment *last)
 {
     bool first = last->now_ms == TIMELINE_NEVER;
     *timeline = (struct timeline){.settings = *settings,
@@ -118,6 +119,7 @@ void timeline_start(struct timeline *timeline, const struct timeline_settings *s
                                   .vouched_boot_ms = -1};
     timeline->sure_none = first || moment_sure(last) == INT64_MIN;
     if (!timeline->sure_none) timeline->sure_offset_ms = moment_sure(last) - reading->boot_ms;
+    bool gap = first || reading->wall_ms > last->now_ms + settings->tolerance_ms;
     timeline->since_ms = last->held_ms ? last->since_ms : last->now_ms;
     band_reset(timeline);
     timeline->suspect = !first && reading->wall_ms < last->now_ms - settings->tolerance_ms;
@@ -126,13 +128,14 @@ void timeline_start(struct timeline *timeline, const struct timeline_settings *s
         band_add(timeline);
     } else {
         believe(timeline);
-        if (reading->wall_ms > last->now_ms) timeline->since_ms = reading->wall_ms;
+        if (gap || !last->held_ms) timeline->since_ms = timeline->wall_ms;
     }
     timeline_look(timeline, reading);
 }
 
 /* Law (3): without a break, and counted from when the clock became suspect. */
-static bool is_vouched_for(struct timeline *timeline, const struct reading *reading, int64_t gap_ms)
+static bool is_vouched_for(struct timeline *timeline, const struct clock_reading *reading,
+                           int64_t gap_ms)
 {
     if (!reading->synchronised) {
         timeline->vouched_boot_ms = -1;
@@ -149,7 +152,7 @@ static bool has_led(const struct timeline *timeline)
     return timeline->settling && timeline->wall_ms < timeline->boot_ms + timeline->offset_ms;
 }
 
-static void judge(struct timeline *timeline, const struct reading *reading, int64_t gap_ms)
+static void judge(struct timeline *timeline, const struct clock_reading *reading, int64_t gap_ms)
 {
     if (band_fits(timeline, timeline->wall_ms - timeline->boot_ms)) {
         believe(timeline);
@@ -162,7 +165,7 @@ static void judge(struct timeline *timeline, const struct reading *reading, int6
     be_certain(timeline);
 }
 
-void timeline_look(struct timeline *timeline, const struct reading *reading)
+void timeline_look(struct timeline *timeline, const struct clock_reading *reading)
 {
     timeline_check(timeline);
     int64_t gap_ms = reading->boot_ms - timeline->boot_ms;
@@ -183,7 +186,7 @@ bool timeline_wants_back(const struct timeline *timeline)
            timeline->wall_ms < timeline->now_ms - LEAD_MS_MAX;
 }
 
-void timeline_accept(struct timeline *timeline, const struct reading *reading)
+void timeline_accept(struct timeline *timeline, const struct clock_reading *reading)
 {
     take(timeline, reading);
     believe_anew(timeline);
@@ -201,7 +204,8 @@ static void go_back(struct timeline *timeline, int64_t to_ms)
     band_add(timeline);
 }
 
-void timeline_set_back(struct timeline *timeline, const struct reading *reading, bool operator_says)
+void timeline_set_back(struct timeline *timeline, const struct clock_reading *reading,
+                       bool operator_says)
 {
     timeline_check(timeline);
     if (operator_says) timeline_accept(timeline, reading);

@@ -15,7 +15,9 @@
  *     everything is as sure as an operator can make it.
  * (4) At a start a wall clock that is not before the last batch is believed, but what passed since
  *     the last batch is not sure (base/moment.h) for `settle_ms`. One before it is suspect. Within
- *     the tolerance it is not before it: time stands still, as by (6).
+ *     the tolerance it is not before it: time stands still, as by (6). A life that begins within
+ *     the tolerance after one that was not sure itself goes on with what that one knew: what was
+ *     written then has the age that it has.
  * (5) Until it has settled, a believed clock that steps back was wrong at the start: time is to be
  *     set back (timeline_wants_back). Not before what is sure: a clock that says so is suspect.
  * (6) Otherwise time never runs back: after a lead it stands still until the lead is gone. Only
@@ -31,7 +33,7 @@ struct timeline_settings {
     int64_t settle_ms;
 };
 
-struct reading {
+struct clock_reading {
     int64_t wall_ms;
     int64_t boot_ms;
     bool synchronised; /* looked at only while the clock is suspect */
@@ -66,10 +68,10 @@ struct timeline {
 
 /* `last` is what was recorded of the life before: batch time and what was not sure of it. */
 void timeline_start(struct timeline *timeline, const struct timeline_settings *settings,
-                    const struct reading *reading, const struct moment *last);
+                    const struct clock_reading *reading, const struct moment *last);
 
 /* The clocks say this now. */
-void timeline_look(struct timeline *timeline, const struct reading *reading);
+void timeline_look(struct timeline *timeline, const struct clock_reading *reading);
 
 /* As of the last look. */
 struct moment timeline_moment(const struct timeline *timeline);
@@ -79,10 +81,10 @@ bool timeline_wants_back(const struct timeline *timeline);
 
 /* Sets time to what the wall clock says; if that is not back, it is no more than accepted. By the
  * rules of law (5), or as the operator says: then nothing is left unsure. */
-void timeline_set_back(struct timeline *timeline, const struct reading *reading,
+void timeline_set_back(struct timeline *timeline, const struct clock_reading *reading,
                        bool operator_says);
 
 /* The operator says that the wall clock is right. */
-void timeline_accept(struct timeline *timeline, const struct reading *reading);
+void timeline_accept(struct timeline *timeline, const struct clock_reading *reading);
 
 #endif

@@ -218,7 +218,7 @@ enum err cell_put(struct apply *apply, uint32_t cell_index, const struct cell *b
         series = count_new_cell(apply, place);
     }
     struct read_cell *cell = change_cell(apply, cell_index);
-    after.updated_ms = apply->time_ms;
+    after.updated_ms = apply->moment.now_ms;
     cell->value = after;
     cell->series = series;
     return ERR_OK;
@@ -234,6 +234,6 @@ void key_remember(struct apply *apply, uint32_t index, const struct key_record *
 {
     struct read_key *key = change_key(apply, index);
     key->value = *record;
-    key->value.first_seen_ms = apply->time_ms;
+    key->value.first_seen_ms = apply->moment.now_ms;
     key->value.exists = true;
 }

@@ -260,7 +260,7 @@ static enum err merge_one(struct merging *merging, const struct port_record *rec
     if (stored.size && definition.adjusted) return ERR_OK;
     if (!stored.size) {
         definition.generation = (uint32_t)++merging->generation;
-        definition.since = (uint64_t)clock_wall_ms(config->clock);
+        definition.since = (uint64_t)clock_now_ms(config->clock);
     }
     definition.adjusted = true;
     merging->ops[merging->count++] =

@@ -66,7 +66,7 @@ static bool asking_entity(struct asking *asking, struct bytes entity_json, struc
 static bool seize(struct reconciler *reconciler, struct bytes key)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += WAIT_SECONDS;
     int result = 0;
     bool seized = false;
@@ -74,7 +74,8 @@ static bool seize(struct reconciler *reconciler, struct bytes key)
     while (!reconciler->stopped && result == 0 &&
            !(seized =
                  flights_seize(&reconciler->flights, key, clock_mono_ns(reconciler->config.clock))))
-        result = pthread_cond_timedwait(&reconciler->changed, &reconciler->lock, &until);
+        result = pthread_cond_clockwait(&reconciler->changed, &reconciler->lock, CLOCK_MONOTONIC,
+                                        &until);
     pthread_mutex_unlock(&reconciler->lock);
     return seized;
 }

@@ -235,7 +235,7 @@ static void scan_entry(struct reconciler *reconciler, struct entry *entry, struc
     arena_init(&arena, SCAN_CHUNK);
     struct scan scan = {.arena = &arena,
                         .reconcile = reconcile,
-                        .now_ms = clock_wall_ms(reconciler->config.clock),
+                        .now_ms = clock_now_ms(reconciler->config.clock),
                         .after_tenant = bytes_of(entry->tenant, entry->tenant_size)};
     enum err e = scan_run(&scan, reconciler->config.entity.store);
     crash_point("reconcile.scanned");
@@ -275,9 +275,9 @@ static void drop_useless(struct reconciler *reconciler, const struct rules *rule
         reconciler->config.batch_ops < USELESS_OPS ? reconciler->config.batch_ops : USELESS_OPS;
     struct mark_change *changes = arena_alloc(&arena, most * sizeof *changes);
     struct bytes *tenants = arena_alloc(&arena, most * sizeof *tenants);
-    enum err e = scan_useless(reconciler->config.entity.store, rules,
-                              clock_wall_ms(reconciler->config.clock), &arena, changes, tenants,
-                              most, &count);
+    enum err e =
+        scan_useless(reconciler->config.entity.store, rules, clock_now_ms(reconciler->config.clock),
+                     &arena, changes, tenants, most, &count);
     if (e == ERR_OK && count) e = propose_marks(reconciler, changes, tenants, count);
     bool more = e == ERR_OK && count == most;
     reconciler->useless_at_ns = now + (more ? 0 : USELESS_NS);
@@ -404,14 +404,15 @@ static int64_t pause_ns(const struct reconciler *reconciler)
 static bool pause_scans(struct reconciler *reconciler)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     pthread_mutex_lock(&reconciler->lock);
     int64_t ns = until.tv_nsec + pause_ns(reconciler);
     until.tv_sec += ns / SECOND;
     until.tv_nsec = ns % SECOND;
     int result = 0;
     while (!reconciler->stopped && result == 0)
-        result = pthread_cond_timedwait(&reconciler->changed, &reconciler->lock, &until);
+        result = pthread_cond_clockwait(&reconciler->changed, &reconciler->lock, CLOCK_MONOTONIC,
+                                        &until);
     bool stopped = reconciler->stopped;
     pthread_mutex_unlock(&reconciler->lock);
     return stopped;
@@ -437,7 +438,7 @@ void reconciler_stop(struct reconciler *reconciler)
 void reconciler_gauges(struct reconciler *reconciler)
 {
     uint64_t pending = 0;
-    int64_t oldest_ms = INT64_MAX, now_ms = clock_wall_ms(reconciler->config.clock);
+    int64_t oldest_ms = INT64_MAX, now_ms = clock_now_ms(reconciler->config.clock);
     pthread_mutex_lock(&reconciler->lock);
     for (const struct entry *entry = reconciler->entries; entry; entry = entry->next) {
         pending += entry->pending;

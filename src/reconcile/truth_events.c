@@ -159,7 +159,7 @@ static enum err replay(struct recount *recount)
                           .slices_count = 1,
                           .rules = recount->query->rules,
                           .secret = &scratch->secret,
-                          .time_ms = scratch->position.time_ms,
+                          .moment = {.now_ms = scratch->position.time_ms},
                           .sequence = scratch->position.last_sequence,
                           .next_series = scratch->position.next_series};
     apply_identify(&apply);

@@ -77,7 +77,7 @@ static enum err move(struct work *work)
 static enum err end(struct work *work, enum err e)
 {
     work->job.state = e == ERR_OK ? ERRAND_DONE : ERRAND_FAILED;
-    work->job.ended_ms = clock_wall_ms(work->errands->config.with.clock);
+    work->job.ended_ms = clock_now_ms(work->errands->config.with.clock);
     if (e != ERR_OK && work->why.size == 0) buf_add(&work->why, bytes_str(err_sentence(e)));
     work->job.why = buf_bytes(&work->why);
     if (e != ERR_OK)
@@ -329,7 +329,7 @@ static bool step(struct errands *errands, bool *failed_out)
 static bool pause_work(struct errands *errands, bool failed)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += RETRY_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000L;
     until.tv_nsec %= 1000000000L;
@@ -337,7 +337,7 @@ static bool pause_work(struct errands *errands, bool failed)
     while (!errands->asked && !errands->stopped && !failed)
         pthread_cond_wait(&errands->changed, &errands->lock);
     if (failed && !errands->stopped)
-        pthread_cond_timedwait(&errands->changed, &errands->lock, &until);
+        pthread_cond_clockwait(&errands->changed, &errands->lock, CLOCK_MONOTONIC, &until);
     errands->asked = false;
     bool stopped = errands->stopped;
     pthread_mutex_unlock(&errands->lock);

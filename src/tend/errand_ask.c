@@ -132,7 +132,7 @@ static enum err ask_once(struct errands *errands, struct arena *arena, const str
                          struct errand_job *job, bool *again_out, struct buf *why)
 {
     *again_out = false;
-    int64_t now_ms = clock_wall_ms(errands->config.with.clock);
+    int64_t now_ms = clock_now_ms(errands->config.with.clock);
     struct bytes name =
         ask->name.size || ask->kind == ERRAND_IMPORT ? ask->name : name_of_now(arena, now_ms);
     struct census census = {.name = name, .kind = ask->kind};

@@ -63,7 +63,8 @@ static bool take_generation(void *context, struct bytes key, struct bytes value)
         damage_say("a generation that is garbage", key, 1);
         return true;
     }
-    if (clock_wall_ms(garbage->config.clock) < (int64_t)since_ms + GRACE_MS) {
+    const struct moment moment = clock_moment(garbage->config.clock);
+    if (moment_age(&moment, (int64_t)since_ms) < GRACE_MS) {
         garbage->waiting = true;
         return true;
     }

@@ -121,7 +121,7 @@ static struct op garbage_op(struct step *step, uint32_t generation)
     return propose_object(
         &step->arena, &step->rebuilds->config.store->secret,
         garbage_key(&step->arena, step->job.counter, generation),
-        object_number(&step->arena, (uint64_t)clock_wall_ms(step->rebuilds->config.clock)));
+        object_number(&step->arena, (uint64_t)clock_now_ms(step->rebuilds->config.clock)));
 }
 
 static enum err propose_ops(struct step *step, struct op *ops, uint32_t count)
@@ -143,7 +143,7 @@ static enum err fail_job(struct step *step, const char *why)
     struct op ops[2];
     uint32_t count = 1;
     next.state = REBUILD_FAILED;
-    next.ended_ms = clock_wall_ms(step->rebuilds->config.clock);
+    next.ended_ms = clock_now_ms(step->rebuilds->config.clock);
     next.why = bytes_str(why);
     ops[0] = job_op(step, &next);
     if (step->job.generation) ops[count++] = garbage_op(step, step->job.generation);
@@ -535,7 +535,7 @@ void rebuild_wake(struct rebuilds *rebuilds)
 static bool pause_steps(struct rebuilds *rebuilds, bool more)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += RETRY_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000L;
     until.tv_nsec %= 1000000000L;
@@ -543,7 +543,7 @@ static bool pause_steps(struct rebuilds *rebuilds, bool more)
     while (rebuilds->idle && !rebuilds->stopped)
         pthread_cond_wait(&rebuilds->changed, &rebuilds->lock);
     if (!more && !rebuilds->stopped)
-        pthread_cond_timedwait(&rebuilds->changed, &rebuilds->lock, &until);
+        pthread_cond_clockwait(&rebuilds->changed, &rebuilds->lock, CLOCK_MONOTONIC, &until);
     bool stopped = rebuilds->stopped;
     pthread_mutex_unlock(&rebuilds->lock);
     return stopped;

@@ -101,7 +101,7 @@ static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena,
                                     .counter = wish->counter,
                                     .force = wish->force,
                                     .from = wish->from,
-                                    .asked_ms = clock_wall_ms(config->clock)};
+                                    .asked_ms = clock_now_ms(config->clock)};
     struct op ops[] = {
         rebuild_count_on(rebuilds, arena, META_JOBS, last),
         propose_object(arena, &config->store->secret, rebuild_job_key(arena, *id_out),
@@ -184,7 +184,7 @@ static enum err forget_locked(struct rebuilds *rebuilds, struct arena *arena,
         propose_object_if(arena, secret, object_key(arena, OBJECT_DEFINITION, definition->name),
                           definition_bytes(arena, definition), BYTES_NONE),
         propose_object(arena, secret, garbage_key(arena, definition->name, definition->generation),
-                       object_number(arena, (uint64_t)clock_wall_ms(config->clock))),
+                       object_number(arena, (uint64_t)clock_now_ms(config->clock))),
     };
     struct rules *without = rules_without(rules, definition->name);
     struct job job = {.ops = ops,

@@ -67,18 +67,16 @@ static bool resume(struct retain *retain)
     return true;
 }
 
-void retain_step(struct retain *retain, int64_t now_ms)
+void retain_step(struct retain *retain, int64_t before_ms)
 {
     struct store *store = retain->config.store;
     struct store_stats stats;
     if (retain->busy) return;
     if (!retain->resumed && !(retain->resumed = resume(retain))) return;
     carry_out(retain);
-    int64_t before_ms = now_ms - retain->config.retention_ms;
     store->ops->stats(store, &stats);
     if (stats.oldest_event_ms == 0 || stats.oldest_event_ms >= before_ms) return;
-    if (before_ms <= retain->before_ms)
-        return; /* the clock stepped back; what is gone stays gone */
+    if (before_ms <= retain->before_ms) return; /* time was set back; what is gone stays gone */
     arena_reset(&retain->arena);
     retain->decided_ms = retain->before_ms;
     retain->before_ms = before_ms;

@@ -12,8 +12,9 @@ struct retain;
 struct retain *retain_new(const struct tend_config *config);
 void retain_free(struct retain *retain); /* its last proposal must have been answered */
 
-/* Proposes, or carries out what was decided since the last call. */
-void retain_step(struct retain *retain, int64_t now_ms);
+/* Proposes that what arrived before `before_ms` is let go of, or carries out what was decided since
+ * the last call. */
+void retain_step(struct retain *retain, int64_t before_ms);
 bool retain_busy(const struct retain *retain);
 
 #endif

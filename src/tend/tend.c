@@ -1,18 +1,20 @@
-/* tend.c -- the loop around the caretakers. */
+/* tend.c -- the loop around the caretakers.
+ *
+ * What they let go of cannot be had back, so they go by what of the time is sure (base/moment.h).
+ */
 #include "tend/tend.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/log.h"
 #include "tend/expire.h"
 #include "tend/retain.h"
 
 #define ROUND_MS 20 /* between two rounds while nothing presses */
 #define RETAIN_MS_MIN 200
 #define RETAIN_MS_MAX (600 * 1000)
-#define JUMP_MS (3600 * 1000) /* of the wall clock against the monotonic one */
 
 struct tend {
     struct tend_config config;
@@ -20,17 +22,12 @@ struct tend {
     struct retain *retain;
     int64_t retain_at_ns;
     int64_t sweep_at_ns;
-    int64_t drift_ms; /* wall minus monotonic, as last believed */
-    bool clock_suspect;
+    struct timekeeper_note note;
+    atomic_bool noting; /* the note is under way */
     pthread_mutex_t lock;
     pthread_cond_t stopping;
     bool stopped;
 };
-
-static int64_t drift_now(const struct tend *tend)
-{
-    return clock_wall_ms(tend->config.clock) - clock_mono_ns(tend->config.clock) / 1000000;
-}
 
 struct tend *tend_new(const struct tend_config *config)
 {
@@ -38,7 +35,6 @@ struct tend *tend_new(const struct tend_config *config)
     tend->config = *config;
     tend->sweep = sweep_new(config);
     tend->retain = retain_new(config);
-    tend->drift_ms = drift_now(tend);
     tend->sweep_at_ns = clock_mono_ns(config->clock) + config->sweep_ms * 1000000;
     pthread_mutex_init(&tend->lock, NULL);
     pthread_cond_init(&tend->stopping, NULL);
@@ -47,6 +43,7 @@ struct tend *tend_new(const struct tend_config *config)
 
 void tend_free(struct tend *tend)
 {
+    must(!tend->noting);
     sweep_free(tend->sweep);
     retain_free(tend->retain);
     pthread_cond_destroy(&tend->stopping);
@@ -54,45 +51,35 @@ void tend_free(struct tend *tend)
     free(tend);
 }
 
-bool tend_clock_suspect(struct tend *tend)
+static void note_done(struct job *job)
 {
-    pthread_mutex_lock(&tend->lock);
-    bool suspect = tend->clock_suspect;
-    pthread_mutex_unlock(&tend->lock);
-    return suspect;
+    struct tend *tend = job->owner;
+    timekeeper_noted(&tend->note);
+    tend->noting = false;
 }
 
-void tend_confirm_clock(struct tend *tend)
-{
-    pthread_mutex_lock(&tend->lock);
-    tend->clock_suspect = false;
-    tend->drift_ms = drift_now(tend);
-    pthread_mutex_unlock(&tend->lock);
-}
-
-/* A wall clock set far ahead by mistake would expire everything: it is not believed until an
- * operator confirms it. Small steps, as of NTP, are followed. */
+/* Asking for the time also is what makes somebody look at the clocks while nothing else happens. */
 static void watch_clock(struct tend *tend)
 {
-    int64_t drift = drift_now(tend);
-    pthread_mutex_lock(&tend->lock);
-    int64_t jump = drift - tend->drift_ms;
-    bool jumped = !tend->clock_suspect && (jump > JUMP_MS || jump < -JUMP_MS);
-    if (jumped)
-        tend->clock_suspect = true;
-    else if (!tend->clock_suspect)
-        tend->drift_ms = drift;
-    pthread_mutex_unlock(&tend->lock);
-    if (jumped)
-        log_line(LOG_WARN, "the wall clock jumped; nothing expires until SIGHUP confirms it",
-                 LOG_KV("jumpSeconds", (long long)(jump / 1000)));
+    struct timekeeper *keeper = tend->config.keeper;
+    if (!keeper) return;
+    clock_moment(tend->config.clock);
+    if (tend->noting || !timekeeper_wants_note(keeper)) return;
+    timekeeper_note(keeper, &tend->note, false);
+    tend->note.job.done = note_done;
+    tend->note.job.owner = tend;
+    tend->noting = true;
+    if (queue_push(tend->config.queue, &tend->note.job) == ERR_OK) return;
+    timekeeper_noted(&tend->note);
+    tend->noting = false;
 }
 
 static void sweep_if_due(struct tend *tend)
 {
     int64_t now_ns = clock_mono_ns(tend->config.clock);
-    if (now_ns < tend->sweep_at_ns || tend_clock_suspect(tend)) return;
-    bool more = sweep_step(tend->sweep, clock_wall_ms(tend->config.clock));
+    if (now_ns < tend->sweep_at_ns) return;
+    const struct moment moment = clock_moment(tend->config.clock);
+    bool more = sweep_step(tend->sweep, moment_sure(&moment));
     if (!more) tend->sweep_at_ns = now_ns + tend->config.sweep_ms * 1000000;
 }
 
@@ -107,8 +94,9 @@ static int64_t retain_pause_ms(const struct tend *tend)
 static void retain_if_due(struct tend *tend)
 {
     int64_t now_ns = clock_mono_ns(tend->config.clock);
-    if (now_ns < tend->retain_at_ns || tend_clock_suspect(tend)) return;
-    retain_step(tend->retain, clock_wall_ms(tend->config.clock));
+    if (now_ns < tend->retain_at_ns) return;
+    const struct moment moment = clock_moment(tend->config.clock);
+    retain_step(tend->retain, moment_ago(&moment, tend->config.retention_ms));
     tend->retain_at_ns = now_ns + retain_pause_ms(tend) * 1000000;
 }
 
@@ -129,12 +117,13 @@ void tend_round(struct tend *tend)
 static bool pause_round(struct tend *tend, bool pressing)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (pressing ? 1 : ROUND_MS) * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000L;
     until.tv_nsec %= 1000000000L;
     pthread_mutex_lock(&tend->lock);
-    if (!tend->stopped) pthread_cond_timedwait(&tend->stopping, &tend->lock, &until);
+    if (!tend->stopped)
+        pthread_cond_clockwait(&tend->stopping, &tend->lock, CLOCK_MONOTONIC, &until);
     bool stopped = tend->stopped;
     pthread_mutex_unlock(&tend->lock);
     return stopped;
@@ -144,7 +133,7 @@ void tend_run(struct tend *tend)
 {
     while (!pause_round(tend, round_once(tend)))
         ;
-    while (sweep_busy(tend->sweep) || retain_busy(tend->retain))
+    while (sweep_busy(tend->sweep) || retain_busy(tend->retain) || tend->noting)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "commit/queue.h"
+#include "commit/timekeeper.h"
 #include "store/store.h"
 
 struct tend;
@@ -16,9 +17,10 @@ struct tend_config {
     struct store *store;
     struct queue *queue;
     const struct clock *clock;
-    int64_t sweep_ms;     /* between two looks for expired cells */
-    int64_t retention_ms; /* of events */
-    uint32_t sweep_ops;   /* proposed at once */
+    struct timekeeper *keeper; /* whose clock it is; NULL: there is none to look after */
+    int64_t sweep_ms;          /* between two looks for expired cells */
+    int64_t retention_ms;      /* of events */
+    uint32_t sweep_ops;        /* proposed at once */
 };
 
 struct tend *tend_new(const struct tend_config *config);
@@ -31,10 +33,5 @@ void tend_stop(struct tend *tend);
 /* One round of everything that is due, without waiting: for a driver with one thread. Proposals
  * are pushed into the queue; the driver runs the commit thread's part. */
 void tend_round(struct tend *tend);
-
-/* The wall clock jumped by more than an hour against the monotonic one: nothing is swept until an
- * operator says that the time is right (tend_confirm_clock). */
-bool tend_clock_suspect(struct tend *tend);
-void tend_confirm_clock(struct tend *tend);
 
 #endif

@@ -60,6 +60,7 @@ const SETTINGS = {
     'checkpoint.every': '200ms',
     'checkpoint.journalBytes': 1048576,
     'store.cacheBytes': 1048576,
+    'clock.settle': '0s',
     'expiry.sweepEvery': '100ms',
 };
 

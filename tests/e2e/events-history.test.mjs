@@ -205,7 +205,7 @@ describe('a journal that keeps nothing', () => {
 });
 
 describe('retention', () => {
-    const server = serverFor({ config: RULES, settings: { 'events.retention': '2s' } });
+    const server = serverFor({ config: RULES, settings: { 'clock.settle': '0s', 'events.retention': '2s' } });
 
     test('S1-02, S1-14, S1-58: old events go, counters and ids stay', async () => {
         const t = server.tenant();

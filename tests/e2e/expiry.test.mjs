@@ -14,7 +14,7 @@ import { serverFor, TOTAL } from './support/server.mjs';
 const inSeconds = (seconds) => new Date(Date.now() + seconds * 1000).toISOString();
 const PAST = '2024-04-15T10:30:00Z';
 
-const SETTINGS = { 'expiry.sweepEvery': '200ms' };
+const SETTINGS = { 'clock.settle': '0s', 'expiry.sweepEvery': '200ms' };
 
 const gone = (t, name, query) => eventually(`${name} to be swept`, async () => (await t.get(name, query)).status === 404, { every: 100 });
 

@@ -27,6 +27,7 @@ describe('dimensions of 12 KB', () => {
         config: `counters:${SERIES}${TOTALS}`,
         settings: {
             'journal.segmentBytes': '1MiB', 'limits.counterGranularities': 4, 'limits.batchOps': 100, 'limits.atomicOps': 100,
+            'clock.settle': '0s',
             'expiry.sweepEvery': '100ms',
         },
     });

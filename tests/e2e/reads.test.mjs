@@ -102,7 +102,7 @@ describe('series', () => {
 });
 
 describe('long sums', () => {
-    const server = serverFor({ settings: { 'checkpoint.every': '200ms', 'expiry.sweepEvery': '200ms' } });
+    const server = serverFor({ settings: { 'clock.settle': '0s', 'checkpoint.every': '200ms', 'expiry.sweepEvery': '200ms' } });
     const FIRST = Math.floor(Date.parse('1969-07-01T00:00:00Z') / 1000 / MINUTE); // over 1970
     const COUNT = process.env.TALLY_SLOW ? 12000 : 525600; // past where sums are kept, in either
     const PAST = '2024-04-15T10:30:00Z';

@@ -193,7 +193,7 @@ describe('rebuilds and retention', { concurrency: true }, () => {
         const OLD = counter('old') + counter('series', '\n    mode: series\n    granularities: [60]') +
             counter('totals', '\n    mode: series\n    granularities: [0, 60]') +
             counter('window', '\n    mode: windowed\n    window: 1h');
-        const { server, tenant, admin } = rulesServer(config(OLD), { settings: { 'events.retention': '1s' } });
+        const { server, tenant, admin } = rulesServer(config(OLD), { settings: { 'clock.settle': '0s', 'events.retention': '1s' } });
         const reload = reloader(server, admin);
         const refused = (name) => eventually('history to be incomplete', async () => {
             const reply = await ask(admin(), name);
@@ -251,7 +251,7 @@ describe('rebuilds and retention', { concurrency: true }, () => {
     rollups: [[]]
     transition: { entity: [account] }
     rules: [{ on: up, op: increment }, { on: down, op: decrement }]`;
-        const { server, tenant, admin } = rulesServer(config(RULES), { settings: { ...SLOW, 'events.retention': '16s' } });
+        const { server, tenant, admin } = rulesServer(config(RULES), { settings: { 'clock.settle': '0s', ...SLOW, 'events.retention': '16s' } });
 
         test('S4-31: events of many tenants in several files and the journal are counted in their order', async () => {
             const tenants = Array.from({ length: 5 }, () => tenant());
@@ -271,7 +271,7 @@ describe('rebuilds and retention', { concurrency: true }, () => {
     });
 
     describe('a rebuild while events go', { concurrency: 1 }, () => {
-        const { server, tenant, admin } = rulesServer(config(counter('total')), { settings: { ...SLOW, 'events.retention': '2s' } });
+        const { server, tenant, admin } = rulesServer(config(counter('total')), { settings: { 'clock.settle': '0s', ...SLOW, 'events.retention': '2s' } });
         const reload = reloader(server, admin);
 
         test('X-09: history that a rebuild filled in is not lost by the next one', async () => {

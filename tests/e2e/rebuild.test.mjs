@@ -271,7 +271,7 @@ describe('rebuilds and limits', () => {
     const USED = counter('used', '\n    group: usage');
     const EXPIRING = counter('expiring', '\n    mode: series\n    granularities: [0, 60]\n    keep: 1s');
     const { server, tenant, admin } = rulesServer(config(SETS, SUM(1), USED, EXPIRING), {
-        settings: { 'limits.tenantCells': 1000, 'expiry.sweepEvery': '50ms' },
+        settings: { 'clock.settle': '0s', 'limits.tenantCells': 1000, 'expiry.sweepEvery': '50ms' },
     });
     const reload = reloader(server, admin);
     const sets = (from, to) => Array.from({ length: to - from }, (_, i) => ({ type: 'up', dimensions: { k: `k${from + i}` } }));

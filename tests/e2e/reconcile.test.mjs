@@ -434,7 +434,7 @@ reconcile:
     });
 
     test('S1-50: once retention has dropped events, nothing is repaired from the rest', async () => {
-        const server = new Server({ config: EVENTS, settings: { 'events.retention': '1s', 'checkpoint.every': '200ms' } });
+        const server = new Server({ config: EVENTS, settings: { 'clock.settle': '0s', 'events.retention': '1s', 'checkpoint.every': '200ms' } });
         await server.start();
         try {
             const app = new App(server, 'app');

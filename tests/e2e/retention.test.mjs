@@ -43,7 +43,7 @@ counters:
 
 const one = (eventId, more = {}) => ({ eventId, type: 'up', dimensions: { k: 'a', who: eventId }, ...more });
 
-const FORGETFUL = { 'events.retention': '1s', 'checkpoint.every': '100ms', 'expiry.sweepEvery': '100ms' };
+const FORGETFUL = { 'clock.settle': '0s', 'events.retention': '1s', 'checkpoint.every': '100ms', 'expiry.sweepEvery': '100ms' };
 const gone = (t) => eventually('the events to go', async () => (await allEvents(t)).length === 0);
 const total = (t) => t.net('total');
 
@@ -185,7 +185,7 @@ describe('what goes with time', { concurrency: true }, () => {
     });
 
     describe('cells that go', { concurrency: 1 }, () => {
-        const { server, tenant } = rulesServer(CONFIG, { settings: { 'expiry.sweepEvery': '50ms', 'checkpoint.every': '100ms' } });
+        const { server, tenant } = rulesServer(CONFIG, { settings: { 'clock.settle': '0s', 'expiry.sweepEvery': '50ms', 'checkpoint.every': '100ms' } });
         const bucket = (t, name, durationSeconds, timestamp) => t.get(name, { durationSeconds, timestamp });
 
         test('S0-39 S0-40: a window that is over is not swept before seven days have passed', async () => {

@@ -83,7 +83,8 @@ static enum err follow_replay(struct care *care, const struct op *op)
     check_rules(care, rebuild);
     check_left_out(care, rebuild->counter, rebuild->position, past->sequence);
     rebuild->position = past->sequence;
-    return model_replay(care->model, &care->sim->plan.limits, care->apply->time_ms, rebuild, past);
+    return model_replay(care->model, &care->sim->plan.limits, care->apply->moment.now_ms, rebuild,
+                        past);
 }
 
 /* ---- jobs ---- */
@@ -223,7 +224,7 @@ static void follow_retained(struct care *care, const struct object_change *chang
 {
     const struct sim *sim = care->sim;
     int64_t before_ms = (int64_t)number_of(care, change);
-    if (before_ms <= care->model->retained_ms || before_ms > care->apply->time_ms ||
+    if (before_ms <= care->model->retained_ms || before_ms > care->apply->moment.now_ms ||
         before_ms > sim->wall_most_ms - sim->plan.retention_ms)
         sim_fail(care->sim, "events before %lld are let go of at %lld, retention is %lld",
                  (long long)before_ms, (long long)sim->wall_most_ms,
@@ -331,7 +332,7 @@ static void follow_delete(struct care *care, const struct op *op)
                                                                         : ERR_OK;
     check_removal(care, op, asked->generation, expected);
     if (expected == ERR_OK)
-        model_decide(care->model, &care->sim->plan.limits, care->apply->time_ms, &job, 0, 1);
+        model_decide(care->model, &care->sim->plan.limits, care->apply->moment.now_ms, &job, 0, 1);
 }
 
 /* Of an entity's state: its key ends with {"e":"n"}. */
@@ -413,7 +414,7 @@ static void follow_ops(struct care *care, const struct slice *slice)
         causes += is_cause(care->apply, op);
     }
     care->model->sequence = before + causes;
-    if (causes) care->model->time_ms = care->apply->time_ms;
+    if (causes) care->model->time_ms = care->apply->moment.now_ms;
 }
 
 /* Nothing of it happens, and there must be a reason. */
@@ -445,7 +446,7 @@ void care_decided(struct sim *sim, struct model *model, const struct apply *appl
         return;
     }
     if (care.errand && care.errand->kind == ERRAND_RELOAD)
-        reload_decided(sim, model, apply->time_ms);
+        reload_decided(sim, model, apply->moment.now_ms);
     enum err e = follow_replays(&care, slice);
     if (e != ERR_OK) sim_fail(sim, "a rebuild goes on in spite of %s", err_code(e));
     follow_ops(&care, slice);

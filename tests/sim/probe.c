@@ -43,12 +43,12 @@ static void decide_slice(struct sim *sim, struct model *model, const struct appl
 {
     struct flight *flight = traffic_flight(slice->job);
     if (flight)
-        decide_flight(sim, model, apply->time_ms, flight, slice);
+        decide_flight(sim, model, apply->moment.now_ms, flight, slice);
     else if (slice->job->ops[slice->first].kind != OP_EXPIRE)
         care_decided(sim, model, apply, slice);
     else
         for (uint32_t i = 0; i < slice->count; i++)
-            decide_swept(sim, model, apply->time_ms, &slice->job->ops[slice->first + i]);
+            decide_swept(sim, model, apply->moment.now_ms, &slice->job->ops[slice->first + i]);
 }
 
 static void decide_batch(struct sim *sim, const struct apply *apply)

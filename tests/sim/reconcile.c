@@ -297,14 +297,14 @@ void reconcile_decided(struct sim *sim, struct model *model, const struct apply 
     switch (change->step) {
     case MARK_REQUEST:
         expected = is_wanted(sim, code)
-                       ? model_touch(model, &sim->plan.limits, apply->time_ms, tenant, code)
+                       ? model_touch(model, &sim->plan.limits, apply->moment.now_ms, tenant, code)
                        : ERR_NOT_FOUND;
         break;
     case MARK_PASS:
-        expected = follow_pass(sim, model, apply->time_ms, change);
+        expected = follow_pass(sim, model, apply->moment.now_ms, change);
         break;
     case MARK_FAIL:
-        expected = model_hold_back(mark, apply->time_ms + change->retry_ms);
+        expected = model_hold_back(mark, apply->moment.now_ms + change->retry_ms);
         break;
     case MARK_FORGET:
         expected = follow_forget(sim, mark, code, change->version);

@@ -88,7 +88,7 @@ void sim_run(struct sim *sim, const char *dir)
     sim->wall_ms = 1700000000000 + dice_between(&sim->dice, 0, 1000000000);
     sim->wall_most_ms = sim->wall_ms;
     sim->mono_ns = dice_between(&sim->dice, 0, 1000000000);
-    sim->clock = (struct clock){wall_ms, mono_ns, sim};
+    sim->clock = (struct clock){.wall_ms = wall_ms, .mono_ns = mono_ns, .context = sim};
     plan_make(sim);
     life_begin(sim, dir);
     steps_run(sim);

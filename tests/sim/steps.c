@@ -88,7 +88,6 @@ static void step_clock(struct sim *sim)
         wait_for_a_moment(sim);
     else
         step_wait(sim, dice_between(dice, 0, DICE_PICK(dice, steps_ms)));
-    if (dice_chance(dice, 30)) tend_confirm_clock(sim->tend);
     sim_say(sim, "the clock goes to %lld", (long long)sim->wall_ms);
 }
 
@@ -321,7 +320,6 @@ static void one_step(struct sim *sim)
 static void sweep_all(struct sim *sim)
 {
     sim->doing = "the last sweep";
-    tend_confirm_clock(sim->tend);
     for (unsigned i = 0; i < 2000; i++) {
         if (!model_has_due(&sim->chain.shown, sim->wall_ms)) return;
         step_wait(sim, sim->plan.sweep_ms + 1);

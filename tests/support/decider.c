@@ -11,7 +11,7 @@ static void ignore_durable(void *context, void *batch, enum err e)
 
 void decider_init(struct decider *decider)
 {
-    *decider = (struct decider){.now_ms = 1000000};
+    *decider = (struct decider){.moment = {.now_ms = 1000000}};
     decider->limits =
         (struct apply_limits){.tenant_cells = 1000000, .granularities = 16, .key_keep_ms = 60000};
     enum err e = memory_open(&decider->store);
@@ -65,7 +65,7 @@ void decider_decide(struct decider *decider)
                             .rules = decider->rules,
                             .secret = &store->secret,
                             .parser = decider->parser,
-                            .time_ms = decider->now_ms,
+                            .moment = decider->moment,
                             .sequence = store->position.last_sequence,
                             .next_series = store->position.next_series};
     enum err e = store->ops->begin(store);

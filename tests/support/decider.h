@@ -18,8 +18,8 @@ struct decider {
     struct asks asks;
     struct arena arena; /* of the batch */
     struct apply_limits limits;
-    int64_t now_ms;      /* batch time; a test moves it */
-    struct rules *rules; /* in force for the next batch; a test sets and keeps them; NULL: none */
+    struct moment moment; /* batch time; a test moves it */
+    struct rules *rules;  /* in force for the next batch; a test sets and keeps them; NULL: none */
     struct json_parser *parser;
     struct apply apply;
     struct job jobs[DECIDER_JOBS_MAX];

@@ -22,8 +22,23 @@ static int64_t heart_mono(void *context)
     return ((struct heart_time *)context)->mono_ns;
 }
 
+static int64_t heart_boot(void *context)
+{
+    return heart_mono(context) / 1000000;
+}
+
+static bool heart_synchronised(void *context)
+{
+    (void)context;
+    return false;
+}
+
 /* Outlives the heart, as RocksDB's threads do; there is one heart at a time. */
-static struct heart_time heart_time = {.clock = {heart_wall, heart_mono, &heart_time}};
+static struct heart_time heart_time = {.clock = {.wall_ms = heart_wall,
+                                                 .mono_ns = heart_mono,
+                                                 .boot_ms = heart_boot,
+                                                 .synchronised = heart_synchronised,
+                                                 .context = &heart_time}};
 
 static void heart_answered(void *context)
 {
@@ -85,10 +100,17 @@ static void start(struct heart *heart)
     heart->store = wrapped ? fault_new(heart->inner, break_sync, heart) : heart->inner;
     heart->asks.secret = &heart->store->secret;
     heart->queue = queue_new(&heart->config.queue);
+    heart->clock = &heart->time->clock;
+    if (heart->config.keeps_time) {
+        enum err e = timekeeper_new(&heart->keeper, &heart->time->clock, &heart->config.timeline,
+                                    heart->store);
+        must(e == ERR_OK);
+        heart->clock = timekeeper_clock(heart->keeper);
+    }
     const struct commit_config commit = {.queue = heart->queue,
                                          .store = heart->store,
                                          .rulebook = heart->rulebook,
-                                         .clock = &heart->time->clock,
+                                         .clock = heart->clock,
                                          .limits = heart->config.limits,
                                          .batch_ops_max = heart->config.batch_ops,
                                          .batches_max = heart->config.batches,
@@ -109,6 +131,8 @@ enum err heart_open(struct heart *heart)
 static void stop(struct heart *heart)
 {
     commit_free(heart->commit);
+    if (heart->keeper) timekeeper_free(heart->keeper);
+    heart->keeper = NULL;
     queue_free(heart->queue);
     heart->store->ops->close(heart->store);
     heart->store = heart->inner = NULL;

@@ -12,6 +12,7 @@
 #define TALLY_TESTS_SUPPORT_HEART_H
 
 #include "commit/commit.h"
+#include "commit/timekeeper.h"
 #include "store/fault.h"
 #include "support/asks.h"
 #include "support/disk.h"
@@ -32,6 +33,8 @@ struct heart_config {
     uint32_t inline_ops; /* 0: commit_turn leaves the sync to the test */
     struct queue_limits queue;
     struct apply_limits limits;
+    bool keeps_time; /* by a timekeeper of `timeline`; else batch time is the wall clock's */
+    struct timeline_settings timeline;
 };
 
 /* A job that was sent. Lives until heart_free. */
@@ -54,6 +57,8 @@ struct heart {
     struct store *inner; /* the wrapped one; else the same */
     struct queue *queue;
     struct rulebook *rulebook; /* empty at first; what it holds outlives a crash of the heart */
+    struct timekeeper *keeper; /* NULL: it keeps no time */
+    const struct clock *clock; /* whoever decides goes by this one */
     struct commit *commit;
     struct heart_time *time; /* a test moves it */
     struct asks asks;

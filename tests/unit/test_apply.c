@@ -179,7 +179,7 @@ static void changes_are_numbered_without_gaps_and_refusals_name_the_last(void **
 static void a_changed_cell_has_the_batch_time(void **state)
 {
     decider_do(&decider, make(OP_SET, "n", 5));
-    decider.now_ms += 500;
+    decider.moment.now_ms += 500;
     decider_do(&decider, make(OP_SET, "n", 5)); /* changes nothing */
     assert_int_equal(stored("n", 0, 0).updated_ms, 1000000);
     decider_do(&decider, make(OP_SET, "n", 6));
@@ -381,16 +381,16 @@ static enum err propose(const char *name, int64_t bucket)
 
 static void only_a_cell_that_is_due_now_expires_S3_77(void **state)
 {
-    make_expiring("n", 0, decider.now_ms + 1);
+    make_expiring("n", 0, decider.moment.now_ms + 1);
     assert_int_equal(propose("n", 0), ERR_NOT_FOUND);
-    decider.now_ms++;
-    make_expiring("n", 0, decider.now_ms + 100); /* extended since the proposal */
+    decider.moment.now_ms++;
+    make_expiring("n", 0, decider.moment.now_ms + 100); /* extended since the proposal */
     assert_int_equal(propose("n", 0), ERR_NOT_FOUND);
     decider_do(&decider, make_at(OP_INCREMENT, "n", 1, 60, 60)); /* never expires */
     assert_int_equal(propose("n", 60), ERR_NOT_FOUND);
     assert_int_equal(propose("n", 120), ERR_NOT_FOUND); /* not there */
     assert_int_equal(propose("m", 0), ERR_NOT_FOUND);
-    decider.now_ms += 100;
+    decider.moment.now_ms += 100;
     assert_int_equal(propose("n", 0), ERR_OK);
     assert_int_equal(propose("n", 0), ERR_NOT_FOUND);
     assert_false(stored("n", 60, 0).exists);

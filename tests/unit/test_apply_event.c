@@ -9,12 +9,12 @@ static void S1_10_an_id_takes_effect_once(void **state)
     const struct event *first = sent("E1", "connected", "account=m1");
     assert_int_equal(first->result, EVENT_APPLIED);
     assert_int_equal(first->counters, 2); /* the one and the rollup; an amount of 0 is no change */
-    assert_int_equal(first->first_seen_ms, decider.now_ms);
-    decider.now_ms += 10;
+    assert_int_equal(first->first_seen_ms, decider.moment.now_ms);
+    decider.moment.now_ms += 10;
     const struct event *again = sent("E1", "connected", "account=m1");
     assert_int_equal(again->result, EVENT_DUPLICATE);
     assert_int_equal(again->first_sequence, first->first_sequence);
-    assert_int_equal(again->first_seen_ms, decider.now_ms - 10);
+    assert_int_equal(again->first_seen_ms, decider.moment.now_ms - 10);
     assert_false(again->conflict);
     assert_int_equal(again->counters, 0);
     assert_int_equal(net("connections", "{\"account\":\"m1\"}"), 1);
@@ -94,9 +94,9 @@ static void an_id_past_its_keep_applies_again(void **state)
     use(CONNECTIONS(""));
     decider.limits.id_keep_ms = 1000;
     sent("E1", "connected", "account=m1");
-    decider.now_ms += 999;
+    decider.moment.now_ms += 999;
     assert_int_equal(sent("E1", "connected", "account=m1")->result, EVENT_DUPLICATE);
-    decider.now_ms += 1;
+    decider.moment.now_ms += 1;
     assert_int_equal(sent("E1", "connected", "account=m1")->result, EVENT_APPLIED);
     assert_int_equal(net("connections", "{}"), 2);
 }
@@ -232,10 +232,10 @@ static void expect_status(const char *status, int64_t updated_ms)
 static void a_status_comes_with_its_event(void **state)
 {
     use(USAGE);
-    int64_t start_ms = decider.now_ms;
+    int64_t start_ms = decider.moment.now_ms;
     sent("E1", "Provisioned", "");
     expect_status("active", start_ms);
-    decider.now_ms += 5;
+    decider.moment.now_ms += 5;
     sent("E2", "Created", ""); /* the row is there already */
     expect_status("active", start_ms);
     sent("E3", "Gone", "");
@@ -252,7 +252,7 @@ static void S4_28_what_changes_nothing_makes_no_row(void **state)
     assert_int_equal(object(OBJECT_USAGE, "acme").size, 0);
     assert_int_equal(net("entry_count", "{}"), ABSENT);
     sent("E2", "Created", "");
-    expect_status("active", decider.now_ms);
+    expect_status("active", decider.moment.now_ms);
     sent("E3", "Deleted", "");
     sent("E4", "Deleted", ""); /* S4-21 */
     assert_int_equal(net("entry_count", "{}"), 0);

@@ -256,13 +256,13 @@ static void a_key_is_forgotten_after_its_time(void **state)
 {
     struct op op = keyed(make(OP_INCREMENT, "n", 5), "k", 1);
     decider_do(&decider, op);
-    decider.now_ms += decider.limits.key_keep_ms - 1;
+    decider.moment.now_ms += decider.limits.key_keep_ms - 1;
     assert_true(decider_do(&decider, op).replayed);
-    decider.now_ms += 1;
+    decider.moment.now_ms += 1;
     struct op anew = decider_do(&decider, op);
     assert_false(anew.replayed);
     assert_int_equal(anew.after.net, 10);
-    decider.now_ms += decider.limits.key_keep_ms - 1; /* and remembered anew */
+    decider.moment.now_ms += decider.limits.key_keep_ms - 1; /* and remembered anew */
     assert_true(decider_do(&decider, op).replayed);
 }
 
@@ -353,10 +353,10 @@ static enum err retain_from(int64_t ms)
 /* Proposed by a clock that has gone back since: events to come would be older than what is gone. */
 static void events_to_come_are_never_older_than_what_is_retained(void **state)
 {
-    assert_int_equal(retain_from(decider.now_ms + 1), ERR_CONFLICT);
-    assert_int_equal(retain_from(decider.now_ms), ERR_OK);
-    assert_int_equal(retain_from(decider.now_ms - 1), ERR_CONFLICT);
-    assert_int_equal(retain_from(decider.now_ms), ERR_OK);
+    assert_int_equal(retain_from(decider.moment.now_ms + 1), ERR_CONFLICT);
+    assert_int_equal(retain_from(decider.moment.now_ms), ERR_OK);
+    assert_int_equal(retain_from(decider.moment.now_ms - 1), ERR_CONFLICT);
+    assert_int_equal(retain_from(decider.moment.now_ms), ERR_OK);
 }
 
 /* It was once taken for another request's. */
@@ -364,7 +364,7 @@ static void a_damaged_outcome_is_no_conflict(void **state)
 {
     const struct key_record damaged = {.exists = true,
                                        .check = 1,
-                                       .first_seen_ms = decider.now_ms,
+                                       .first_seen_ms = decider.moment.now_ms,
                                        .outcome = BYTES("\x77no outcome")};
     const struct op op = keyed(make(OP_INCREMENT, "a", 5), "job", 1);
     struct op known = {.kind = OP_IMPORT_ID, .key = op.key, .imported_id = &damaged};
@@ -435,7 +435,7 @@ static struct op random_op(void)
     if (dice(40) == 0) op.amount = INT64_MAX - 5;
     if (kind == OP_SET) op.amount = (int64_t)dice(30);
     if (kind == OP_INCREMENT && dice(4) == 0) op.max = (int64_t)dice(60);
-    if (dice(4) == 0) op.expires_ms = decider.now_ms - 50 + (int64_t)dice(100);
+    if (dice(4) == 0) op.expires_ms = decider.moment.now_ms - 50 + (int64_t)dice(100);
     if (dice(10) == 0) op.err = ERR_INVALID;
     return op;
 }
@@ -460,7 +460,7 @@ static void the_same_batches_give_the_same_bytes(void **state)
                 buf_addf(&bodies[round], "%d %lld %llu ", done[k].err, (long long)done[k].after.net,
                          (unsigned long long)done[k].sequence);
             decider_keep(&decider);
-            decider.now_ms += 10;
+            decider.moment.now_ms += 10;
         }
     }
     assert_int_equal(bodies[0].size, bodies[1].size);
@@ -506,7 +506,7 @@ static enum err model_judge(struct model *model, const struct op *op)
         memset(model->cells[name], 0, sizeof model->cells[name]);
         return ERR_OK;
     case OP_EXPIRE:
-        if (!cell->exists || cell->expires_ms == 0 || cell->expires_ms > decider.now_ms)
+        if (!cell->exists || cell->expires_ms == 0 || cell->expires_ms > decider.moment.now_ms)
             return ERR_NOT_FOUND;
         *cell = (struct cell){0};
         return ERR_OK;
@@ -574,7 +574,7 @@ static void random_batches_agree_with_plain_integers(void **state)
         if (!(atomic && e)) model = tried;
         decider_keep(&decider);
         check_model(&model);
-        decider.now_ms += 3;
+        decider.moment.now_ms += 3;
     }
 }
 

@@ -184,15 +184,47 @@ static void expect_window(int64_t value, int64_t start_ms)
 static void S0_20_to_S0_23_a_window_starts_grows_and_restarts(void **state)
 {
     use(WINDOW(""));
-    int64_t start_ms = decider.now_ms;
+    int64_t start_ms = decider.moment.now_ms;
     sent("E1", "up", "");
     expect_window(1, start_ms);
-    decider.now_ms = start_ms + HOUR - 1;
+    decider.moment.now_ms = start_ms + HOUR - 1;
     sent("E2", "up", "");
     expect_window(2, start_ms);
-    decider.now_ms = start_ms + HOUR; /* S0-23: not in the old one any more */
+    decider.moment.now_ms = start_ms + HOUR; /* S0-23: not in the old one any more */
     sent("E3", "up", "");
     expect_window(1, start_ms + HOUR);
+}
+
+/* SPEC 10, "Clocks": a restart of a window cannot be undone. */
+static void a_window_restarts_only_when_it_is_surely_over(void **state)
+{
+    use(WINDOW(""));
+    int64_t start_ms = decider.moment.now_ms;
+    sent("E1", "up", "");
+    decider.moment = (struct moment){
+        .now_ms = start_ms + 2 * HOUR, .held_ms = 2 * HOUR, .since_ms = start_ms + 2 * HOUR};
+    sent("E2", "up", "");
+    expect_window(2, start_ms);
+    decider.moment.now_ms += HOUR;
+    sent("E3", "up", "");
+    expect_window(1, start_ms + 3 * HOUR);
+    decider.moment.now_ms += HOUR; /* begun when all was known that passed since */
+    sent("E4", "up", "");
+    expect_window(1, start_ms + 4 * HOUR);
+}
+
+static void a_window_of_before_time_was_set_back_goes_on_and_ends(void **state)
+{
+    use(WINDOW(""));
+    int64_t start_ms = decider.moment.now_ms;
+    sent("E1", "up", "");
+    decider.moment.back_ms = 744 * HOUR;
+    decider.moment.now_ms += HOUR - 1 - 744 * HOUR;
+    sent("E2", "up", "");
+    expect_window(2, start_ms);
+    decider.moment.now_ms += 1;
+    sent("E3", "up", "");
+    expect_window(1, start_ms + HOUR - 744 * HOUR);
 }
 
 /* S0-26: one of them restarts it, the others add. */
@@ -201,21 +233,21 @@ static void S0_26_a_batch_on_an_expired_window_is_counted_whole(void **state)
     use(WINDOW(""));
     sent("E1", "up", "");
     sent("E2", "up", "");
-    decider.now_ms += 3 * HOUR;
+    decider.moment.now_ms += 3 * HOUR;
     const struct op ops[] = {event("E3", "up", ""), event("E4", "up", ""), event("E5", "up", "")};
     decider_job(&decider, (struct job){0}, ops, 3);
     decider_decide(&decider);
     decider_keep(&decider);
-    expect_window(3, decider.now_ms);
+    expect_window(3, decider.moment.now_ms);
 }
 
 /* S0-35: the stored record stays as it is; whoever reads sees that it is over. */
 static void S0_35_a_duplicate_does_not_restart_a_window(void **state)
 {
     use(WINDOW(""));
-    int64_t start_ms = decider.now_ms;
+    int64_t start_ms = decider.moment.now_ms;
     sent("E1", "up", "");
-    decider.now_ms += 2 * HOUR;
+    decider.moment.now_ms += 2 * HOUR;
     sent("E1", "up", "");
     expect_window(1, start_ms);
 }
@@ -228,19 +260,19 @@ static void S0_44_an_events_own_time_moves_no_window(void **state)
     sent("E1", "up", "");
     decider.asks.occurred_ms = 100 * HOUR;
     sent("E2", "up", "");
-    expect_window(2, decider.now_ms);
+    expect_window(2, decider.moment.now_ms);
 }
 
 static void a_window_has_its_floor(void **state)
 {
     use(WINDOW("  floorAtZero: true\n  trailing: true\n"));
-    int64_t bucket = decider.now_ms / MINUTE * 60;
+    int64_t bucket = decider.moment.now_ms / MINUTE * 60;
     sent("E1", "down", "");
     assert_int_equal(net_at("w", "{}", WINDOW_DURATION, 0), ABSENT);
     assert_int_equal(net_at("w", "{}", 60, bucket), ABSENT);
     sent("E2", "up", "");
     sent("E3", "down", "");
-    expect_window(0, decider.now_ms);
+    expect_window(0, decider.moment.now_ms);
     assert_int_equal(net_at("w", "{}", 60, bucket), 0); /* it follows its window */
 }
 
@@ -249,9 +281,9 @@ static void a_window_has_its_floor(void **state)
 static void the_floor_is_the_windows_not_each_minutes(void **state)
 {
     use(WINDOW("  floorAtZero: true\n  trailing: true\n"));
-    decider.now_ms = 10 * HOUR;
+    decider.moment.now_ms = 10 * HOUR;
     sent("E1", "up", "");
-    decider.now_ms += MINUTE;
+    decider.moment.now_ms += MINUTE;
     sent("E2", "down", "");
     expect_window(0, 10 * HOUR);
     assert_int_equal(net_at("w", "{}", 60, 36000), 1);
@@ -262,13 +294,13 @@ static void trailing_counts_by_the_minute_and_may_pass_below_zero(void **state)
 {
     struct cell cell;
     use(WINDOW("  trailing: true\n"));
-    decider.now_ms = 10 * HOUR;
+    decider.moment.now_ms = 10 * HOUR;
     sent("E1", "up", "");
     sent("E2", "up", "");
-    decider.now_ms += MINUTE - 1;
+    decider.moment.now_ms += MINUTE - 1;
     sent("E3", "up", "");
     assert_int_equal(net_at("w", "{}", 60, 36000), 3);
-    decider.now_ms += 1;
+    decider.moment.now_ms += 1;
     sent("E4", "down", "");
     assert_int_equal(net_at("w", "{}", 60, 36060), -2);
     expect_window(1, 10 * HOUR);
@@ -389,6 +421,8 @@ int main(void)
         EVENT(an_event_that_new_rules_make_too_large_is_refused),
         EVENT(S0_20_to_S0_23_a_window_starts_grows_and_restarts),
         EVENT(S0_26_a_batch_on_an_expired_window_is_counted_whole),
+        EVENT(a_window_restarts_only_when_it_is_surely_over),
+        EVENT(a_window_of_before_time_was_set_back_goes_on_and_ends),
         EVENT(S0_35_a_duplicate_does_not_restart_a_window),
         EVENT(S0_44_an_events_own_time_moves_no_window),
         EVENT(a_window_has_its_floor),

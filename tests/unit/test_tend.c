@@ -1,5 +1,4 @@
-/* test_tend.c -- the sweep proposes, the commit thread decides, and a clock that jumps is not
- * believed (SPEC 5, DESIGN law 8). */
+/* test_tend.c -- the sweep proposes, the commit thread decides (SPEC 5, DESIGN law 8). */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -196,54 +195,6 @@ static void a_full_queue_is_tried_again(void **state)
     assert_int_equal(left(), 0);
 }
 
-/* ---- the clock ---- */
-
-static void a_clock_set_far_ahead_expires_nothing_until_it_is_confirmed(void **state)
-{
-    add("a", HEART_START_MS + 1800 * 1000);
-    heart->time->wall_ms += 3602 * 1000; /* the monotonic one did not move */
-    heart->time->mono_ns += SWEEP_MS * 1000000ll;
-    round_and_run();
-    assert_true(tend_clock_suspect(tend));
-    assert_int_equal(left(), 1);
-    heart_wait_ms(heart, 100 * SWEEP_MS);
-    round_and_run();
-    assert_int_equal(left(), 1); /* it does not get used to it */
-    tend_confirm_clock(tend);
-    assert_false(tend_clock_suspect(tend));
-    round_and_run();
-    assert_false(tend_clock_suspect(tend));
-    assert_int_equal(left(), 0);
-}
-
-static void a_clock_set_far_back_is_not_believed_either(void **state)
-{
-    heart->time->wall_ms -= 3601 * 1000;
-    round_and_run();
-    assert_true(tend_clock_suspect(tend));
-}
-
-static void small_steps_are_followed_however_many(void **state)
-{
-    for (unsigned i = 0; i < 10; i++) {
-        heart->time->wall_ms += 3599 * 1000;
-        round_and_run();
-        assert_false(tend_clock_suspect(tend));
-    }
-    for (unsigned i = 0; i < 10; i++) {
-        heart->time->wall_ms -= 3599 * 1000;
-        round_and_run();
-        assert_false(tend_clock_suspect(tend));
-    }
-}
-
-static void passing_time_is_no_jump(void **state)
-{
-    heart_wait_ms(heart, 100ll * 24 * 3600 * 1000);
-    round_and_run();
-    assert_false(tend_clock_suspect(tend));
-}
-
 /* ---- its thread ---- */
 
 static void *tend_main(void *context)
@@ -275,10 +226,6 @@ int main(void)
         CARE(a_store_that_cannot_say_is_asked_again_later),
         CARE(a_sweep_that_did_not_become_durable_is_proposed_again),
         CARE(a_full_queue_is_tried_again),
-        CARE(a_clock_set_far_ahead_expires_nothing_until_it_is_confirmed),
-        CARE(a_clock_set_far_back_is_not_believed_either),
-        CARE(small_steps_are_followed_however_many),
-        CARE(passing_time_is_no_jump),
         CARE(it_stops_when_told_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

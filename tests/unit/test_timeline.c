@@ -15,7 +15,7 @@
 
 struct clocks {
     struct timeline timeline;
-    struct reading reading;
+    struct clock_reading reading;
     struct moment recorded;
 };
 
@@ -331,6 +331,18 @@ static void a_restart_amid_what_is_not_sure_does_not_make_it_sure(void **state)
     assert_false(moment_due(&moment, NOW + 3 * MINUTE));
 }
 
+static void a_quick_restart_of_a_new_store_keeps_its_ages(void **state)
+{
+    struct clocks clocks = clocks_at(TIMELINE_NEVER, NOW);
+    int64_t opened_ms = now_of(&clocks);
+    clocks.recorded = after(&clocks, MINUTE, 0);
+    clocks.reading.wall_ms += SECOND;
+    timeline_start(&clocks.timeline, &settings, &clocks.reading, &clocks.recorded);
+    struct moment moment = after(&clocks, MINUTE, 0);
+    assert_int_equal(moment_age(&moment, opened_ms), 2 * MINUTE + SECOND);
+    assert_false(moment_due(&moment, opened_ms));
+}
+
 static void a_restart_amid_suspicion_goes_on_from_the_last_batch(void **state)
 {
     struct clocks clocks = steady();
@@ -382,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_step_back_after_it_has_settled_is_not_wanted),
         cmocka_unit_test(a_start_with_a_wall_clock_before_the_last_batch_is_suspect),
         cmocka_unit_test(a_restart_amid_what_is_not_sure_does_not_make_it_sure),
+        cmocka_unit_test(a_quick_restart_of_a_new_store_keeps_its_ages),
         cmocka_unit_test(a_restart_amid_suspicion_goes_on_from_the_last_batch),
         cmocka_unit_test(ages_far_apart_do_not_overflow),
     };

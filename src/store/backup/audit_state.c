@@ -5,6 +5,7 @@
  * (expiry) are not compared, but each cell that expires must have its row. */
 #include <stdio.h>
 
+#include "core/object.h"
 #include "store/backup/audit_internal.h"
 #include "store/embedded/id_runs.h"
 #include "store/embedded/records.h"
@@ -247,13 +248,32 @@ static void say_unread(const struct comparison *comparison, const char *since)
               why);
 }
 
+/* Keys are forgotten by batch time, which may have been as much later as it was set back since. */
+static enum err find_keys_before(struct comparison *comparison)
+{
+    struct arena arena;
+    struct store_position position = {0};
+    struct clock_record record = {0};
+    struct buf *value = &comparison->value;
+    arena_init(&arena, 1024);
+    struct bytes key = object_key(&arena, OBJECT_META, META_CLOCK);
+    enum err e = state_get(comparison->now, STATE_META, META_APPLIED, value);
+    if (e == ERR_OK) e = position_record_decode(buf_bytes(value), &position);
+    if (e == ERR_OK) e = state_get(comparison->now, STATE_OBJECTS, key, value);
+    if (e == ERR_OK && !clock_record_decode(buf_bytes(value), &record)) e = ERR_CORRUPT;
+    comparison->keys_before =
+        position.time_ms + record.moment.back_ms - comparison->audit->config->key_keep_ms;
+    arena_release(&arena);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
 enum err audit_compare(struct audit *audit, const char *now, const char *then, const char *since)
 {
     struct comparison comparison = {.audit = audit};
-    comparison.keys_before = clock_wall_ms(audit->config->clock) - audit->config->key_keep_ms;
     buf_init(&comparison.value, 1u << 30);
     enum err e = open_state(audit, now, &comparison.now);
     if (e == ERR_OK) e = open_state(audit, then, &comparison.then);
+    if (e == ERR_OK) e = find_keys_before(&comparison);
     if (e == ERR_OK) e = compare_all(&comparison, now, then, since);
     if (e != ERR_OK && e != ERR_BUSY && comparison.then) say_unread(&comparison, since);
     state_close(comparison.now);

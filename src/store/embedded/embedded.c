@@ -60,10 +60,12 @@ static enum err remove_snapshot(const char *dir, char *error_out, size_t error_s
     return e;
 }
 
+/* A compaction forgets no earlier than a decision: by batch time, as far as that is sure. */
 static int64_t ids_expired_before(void *context)
 {
-    const struct embedded *embedded = context;
-    return clock_wall_ms(embedded->config.clock) - embedded->config.key_keep_ms;
+    struct embedded *embedded = context;
+    int64_t sure_ms = atomic_load(&embedded->sure_ms);
+    return sure_ms == INT64_MIN ? INT64_MIN : sure_ms - embedded->config.key_keep_ms;
 }
 
 static enum err open_state(struct embedded *embedded, char *error_out, size_t error_size)
@@ -210,6 +212,7 @@ static enum err open_archive(struct embedded *embedded, char *error_out, size_t 
 static struct embedded *embedded_new(const struct embedded_config *config)
 {
     struct embedded *embedded = must_calloc(1, sizeof *embedded);
+    embedded->sure_ms = INT64_MIN;
     size_t memory = config->cache_bytes - config->cache_bytes / STATE_CACHE_SHARE;
     embedded->store.ops = &embedded_ops;
     embedded->config = *config;

@@ -83,6 +83,7 @@ struct embedded {
     uint64_t applied_bytes; /* journal bytes appended when the last checkpoint began */
     struct store_position applied;
 
+    atomic_int_fast64_t sure_ms; /* of the last durable batch; INT64_MIN: there was none yet */
     atomic_uint_fast64_t durable_sequence; /* copies for stats */
     atomic_uint_fast64_t applied_sequence;
     atomic_uint_fast64_t archived; /* the journal was looked through for events up to here */

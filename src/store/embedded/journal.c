@@ -31,7 +31,6 @@
 static void journal_check(const struct journal *journal)
 {
     must(journal->durable.sequence <= journal->last.sequence);
-    must(journal->durable.time_ms <= journal->last.time_ms);
     must(journal->offset % IO_ALIGN == 0);
     must(journal->stage_size % IO_ALIGN == 0);
     must(journal->offset + journal->stage_size <= journal->size);
@@ -306,7 +305,7 @@ enum err journal_append(struct journal *journal, const struct journal_block *blo
     journal_check(journal);
     must(block->count > 0);
     must(block->first_sequence == journal->last.sequence + 1);
-    must(block->time_ms >= journal->last.time_ms);
+    must(block->set_back || block->time_ms >= journal->last.time_ms);
     must(block->body.size <= journal_body_max(journal));
     if (journal->failed) return ERR_STORAGE;
 

@@ -42,7 +42,8 @@ struct journal_config {
 struct journal_block {
     uint64_t first_sequence; /* of its first cause; the next block's is first_sequence + count */
     uint32_t count;          /* at least 1 */
-    int64_t time_ms;         /* never below the block's before it */
+    int64_t time_ms;         /* never below the block's before it, but where it was set back */
+    bool set_back;           /* as appended: it may be below. Not on disk */
     uint64_t next_series;
     struct bytes body; /* fits a segment, see journal_body_max */
 };

@@ -28,6 +28,7 @@ static enum err make_durable(struct embedded *embedded, const struct write_set *
         struct journal_block block = {.first_sequence = writes->first_sequence,
                                       .count = writes->count,
                                       .time_ms = writes->time_ms,
+                                      .set_back = writes->set_back,
                                       .next_series = writes->next_series,
                                       .body = buf_bytes(&pending->body)};
         enum err e = journal_append(embedded->journal, &block);
@@ -67,6 +68,7 @@ static void publish(struct embedded *embedded, struct write_set *writes)
     struct store_position durable = {writes->first_sequence + writes->count - 1,
                                      writes->next_series, writes->time_ms};
     registry_publish(embedded->registry, durable.last_sequence);
+    atomic_store(&embedded->sure_ms, writes->sure_ms);
     pthread_mutex_lock(&embedded->pipeline);
     embedded->durable = durable;
     pthread_mutex_unlock(&embedded->pipeline);

@@ -1,0 +1,71 @@
+/* clock.c -- what time the server goes by, and the operator's word about the wall clock. */
+#include "api/call.h"
+#include "api/endpoints.h"
+#include "commit/timekeeper.h"
+#include "core/timefmt.h"
+
+enum { ACCEPT, RESET };
+
+static void add_flag(struct buf *body, const char *label, bool value)
+{
+    buf_addf(body, "\"%s\":%s,", label, value ? "true" : "false");
+}
+
+static void add_time(struct buf *body, const char *label, int64_t time_ms)
+{
+    buf_addf(body, "\"%s\":", label);
+    time_format_json(body, time_ms);
+}
+
+static void answer_state(struct call *call)
+{
+    struct timekeeper_state state;
+    struct reply *reply = &call->exchange->reply;
+    struct buf *body = &reply->body;
+    timekeeper_state(call->api->config.keeper, &state);
+    reply->status = 200;
+    buf_add_char(body, '{');
+    add_flag(body, "suspect", state.suspect);
+    add_flag(body, "settling", state.settling);
+    add_flag(body, "synchronised", state.synchronised);
+    add_time(body, "time", state.moment.now_ms);
+    buf_add_char(body, ',');
+    add_time(body, "wall", state.wall_ms);
+    buf_add(body, BYTES(",\"sure\":"));
+    if (moment_sure(&state.moment) == INT64_MIN)
+        buf_add(body, BYTES("null"));
+    else
+        time_format_json(body, moment_sure(&state.moment));
+    buf_add_char(body, '}');
+}
+
+enum request_verdict clock_get(struct call *call)
+{
+    answer_state(call);
+    return REQUEST_ANSWERED;
+}
+
+static void run_reset(struct call *call)
+{
+    const struct api_config *config = &call->api->config;
+    enum err e = timekeeper_note_now(config->keeper, config->queue, true);
+    if (e == ERR_OK)
+        answer_state(call);
+    else
+        exchange_error(call->exchange, e, NULL);
+}
+
+enum request_verdict clock_post(struct call *call)
+{
+    static const char *const actions[] = {[ACCEPT] = "accept", [RESET] = "reset", NULL};
+    static const struct field field = {BYTES("action"), FIELD_CHOICE, .required = true,
+                                       .choices = actions};
+    struct field_value action;
+    struct sentence why;
+    enum err e = call_fields(call, &field, 1, &action, &why);
+    if (e != ERR_OK) return call_refuse(call, e, why.text);
+    if (!action.present) return call_refuse(call, ERR_INVALID, "action is required.");
+    if (action.integer == RESET) return call_read(call, run_reset);
+    timekeeper_accept(call->api->config.keeper);
+    return clock_get(call);
+}

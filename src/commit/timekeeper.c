@@ -1,0 +1,241 @@
+/* timekeeper.c -- see the header.
+ *
+ * (1) The line of time is changed under the lock, and the record only in a job that is alone in its
+ *     batch with nothing else under way.
+ * (2) A setting back that did not become durable did not happen: the line goes back to what it was.
+ *     Meanwhile batches stay at the time of the last durable one (commit.c). */
+#include "commit/timekeeper.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/table.h"
+#include "core/object.h"
+
+#define ASK_MS 1000 /* between two questions to the kernel, while the clock is suspect */
+
+struct timekeeper {
+    const struct clock *base;
+    struct clock clock;
+    struct store *store;
+    pthread_mutex_t lock;
+    struct timeline timeline;
+    struct clock_record recorded;
+    int64_t asked_boot_ms;
+    bool synchronised;
+};
+
+/* -- The record -------------------------------------------------------------------------------- */
+
+static enum err record_read(struct timekeeper *keeper)
+{
+    struct buf value;
+    struct arena arena;
+    arena_init(&arena, 1024);
+    buf_init(&value, SIZE_MAX / 2);
+    struct bytes key = object_key(&arena, OBJECT_META, META_CLOCK);
+    enum err e = keeper->store->ops->object(keeper->store, key, &value);
+    if (e == ERR_OK && !clock_record_decode(buf_bytes(&value), &keeper->recorded)) e = ERR_CORRUPT;
+    if (e == ERR_NOT_FOUND) e = ERR_OK;
+    buf_release(&value);
+    arena_release(&arena);
+    return e;
+}
+
+/* What was not watched for as long as the tolerance is, is no more than a step that is followed. */
+static struct moment worth_recording(const struct timekeeper *keeper)
+{
+    struct moment moment = timeline_moment(&keeper->timeline);
+    if (moment.held_ms > keeper->timeline.settings.tolerance_ms) return moment;
+    moment.held_ms = moment.since_ms = 0;
+    return moment;
+}
+
+/* -- Looking ----------------------------------------------------------------------------------- */
+
+static void say_trust(bool suspect, const struct timeline *timeline)
+{
+    if (suspect)
+        log_line(LOG_WARN,
+                 "the wall clock stepped; time goes on without it until it is right again "
+                 "or `tally clock accept` says that it is",
+                 LOG_KV("stepSeconds", (long long)(timeline->wall_ms - timeline->now_ms) / 1000));
+    else
+        log_line(LOG_INFO, "the wall clock is believed again");
+}
+
+/* Under the lock. */
+static struct clock_reading look_at_clocks(struct timekeeper *keeper)
+{
+    const struct clock *base = keeper->base;
+    struct clock_reading reading = {.boot_ms = clock_boot_ms(base), .wall_ms = clock_wall_ms(base)};
+    if (!keeper->timeline.suspect) {
+        keeper->synchronised = false;
+    } else if (!keeper->synchronised || reading.boot_ms - keeper->asked_boot_ms >= ASK_MS) {
+        keeper->synchronised = clock_synchronised(base);
+        keeper->asked_boot_ms = reading.boot_ms;
+    }
+    reading.synchronised = keeper->synchronised;
+    return reading;
+}
+
+static struct moment keeper_moment(void *context)
+{
+    struct timekeeper *keeper = context;
+    pthread_mutex_lock(&keeper->lock);
+    bool suspect = keeper->timeline.suspect;
+    const struct clock_reading reading = look_at_clocks(keeper);
+    timeline_look(&keeper->timeline, &reading);
+    const struct timeline seen = keeper->timeline;
+    pthread_mutex_unlock(&keeper->lock);
+    if (seen.suspect != suspect) say_trust(seen.suspect, &seen);
+    return timeline_moment(&seen);
+}
+
+static int64_t keeper_wall(void *context)
+{
+    return clock_wall_ms(((struct timekeeper *)context)->base);
+}
+
+static int64_t keeper_mono(void *context)
+{
+    return clock_mono_ns(((struct timekeeper *)context)->base);
+}
+
+enum err timekeeper_new(struct timekeeper **keeper_out, const struct clock *clock,
+                        const struct timeline_settings *settings, struct store *store)
+{
+    struct timekeeper *keeper = must_calloc(1, sizeof *keeper);
+    keeper->base = clock;
+    keeper->store = store;
+    enum err e = record_read(keeper);
+    if (e != ERR_OK) {
+        free(keeper);
+        return e;
+    }
+    keeper->clock = (struct clock){
+        .wall_ms = keeper_wall, .mono_ns = keeper_mono, .moment = keeper_moment, .context = keeper};
+    pthread_mutex_init(&keeper->lock, NULL);
+    struct moment last = keeper->recorded.moment;
+    last.now_ms = store->position.time_ms;
+    const struct clock_reading reading = look_at_clocks(keeper);
+    timeline_start(&keeper->timeline, settings, &reading, &last);
+    if (keeper->timeline.suspect) say_trust(true, &keeper->timeline);
+    *keeper_out = keeper;
+    return ERR_OK;
+}
+
+void timekeeper_free(struct timekeeper *keeper)
+{
+    pthread_mutex_destroy(&keeper->lock);
+    free(keeper);
+}
+
+const struct clock *timekeeper_clock(struct timekeeper *keeper)
+{
+    return &keeper->clock;
+}
+
+void timekeeper_state(struct timekeeper *keeper, struct timekeeper_state *state_out)
+{
+    keeper_moment(keeper);
+    pthread_mutex_lock(&keeper->lock);
+    *state_out = (struct timekeeper_state){.moment = timeline_moment(&keeper->timeline),
+                                           .wall_ms = keeper->timeline.wall_ms,
+                                           .suspect = keeper->timeline.suspect,
+                                           .settling = keeper->timeline.settling};
+    pthread_mutex_unlock(&keeper->lock);
+    state_out->synchronised = clock_synchronised(keeper->base);
+}
+
+void timekeeper_accept(struct timekeeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    const struct clock_reading reading = look_at_clocks(keeper);
+    timeline_accept(&keeper->timeline, &reading);
+    pthread_mutex_unlock(&keeper->lock);
+    log_line(LOG_INFO, "an operator says that the wall clock is right");
+}
+
+/* -- Noting ------------------------------------------------------------------------------------ */
+
+bool timekeeper_wants_note(struct timekeeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    struct moment moment = worth_recording(keeper);
+    bool wanted = timeline_wants_back(&keeper->timeline) ||
+                  (moment.held_ms > 0) != (keeper->recorded.moment.held_ms > 0) ||
+                  moment.since_ms != keeper->recorded.moment.since_ms;
+    pthread_mutex_unlock(&keeper->lock);
+    return wanted;
+}
+
+/* Before the batch's time is taken. */
+static bool note_apply(struct job *job)
+{
+    struct timekeeper_note *note = CONTAINER_OF(job, struct timekeeper_note, job);
+    struct timekeeper *keeper = note->keeper;
+    pthread_mutex_lock(&keeper->lock);
+    note->before = keeper->timeline;
+    const struct clock_reading reading = look_at_clocks(keeper);
+    timeline_look(&keeper->timeline, &reading);
+    int64_t from_ms = keeper->timeline.now_ms;
+    timeline_set_back(&keeper->timeline, &reading, note->operator_says);
+    bool back = keeper->timeline.now_ms < from_ms;
+    note->record.resets = keeper->recorded.resets + back;
+    note->record.moment = worth_recording(keeper);
+    note->applied = true;
+    pthread_mutex_unlock(&keeper->lock);
+    return back;
+}
+
+static void note_prepare(struct job *job, int64_t time_ms)
+{
+    struct timekeeper_note *note = CONTAINER_OF(job, struct timekeeper_note, job);
+    (void)time_ms;
+    note->op = propose_object(&note->arena, &note->keeper->store->secret,
+                              object_key(&note->arena, OBJECT_META, META_CLOCK),
+                              clock_record_encode(&note->arena, &note->record));
+}
+
+void timekeeper_note(struct timekeeper *keeper, struct timekeeper_note *note, bool operator_says)
+{
+    *note = (struct timekeeper_note){.keeper = keeper, .operator_says = operator_says};
+    arena_init(&note->arena, 1024);
+    note->op.kind = OP_OBJECT;
+    note->job = (struct job){.ops = &note->op,
+                             .count = 1,
+                             .lane = LANE_SYNC,
+                             .weighty = true,
+                             .retime = note_apply,
+                             .prepare = note_prepare};
+}
+
+void timekeeper_noted(struct timekeeper_note *note)
+{
+    struct timekeeper *keeper = note->keeper;
+    bool durable = note->applied && note->job.err == ERR_OK && note->op.err == ERR_OK;
+    pthread_mutex_lock(&keeper->lock);
+    bool back = durable && note->record.resets != keeper->recorded.resets;
+    if (durable) {
+        keeper->recorded = note->record;
+    } else if (note->applied) {
+        keeper->timeline = note->before;
+    }
+    pthread_mutex_unlock(&keeper->lock);
+    if (back)
+        log_line(LOG_WARN, "time was set back",
+                 LOG_KV("bySeconds", (long long)note->record.moment.back_ms / 1000));
+    arena_release(&note->arena);
+}
+
+enum err timekeeper_note_now(struct timekeeper *keeper, struct queue *queue, bool operator_says)
+{
+    struct timekeeper_note note;
+    if (!operator_says && !timekeeper_wants_note(keeper)) return ERR_OK;
+    timekeeper_note(keeper, &note, operator_says);
+    enum err e = propose_and_wait(queue, &note.job);
+    timekeeper_noted(&note);
+    return e;
+}
