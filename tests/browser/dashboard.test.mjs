@@ -242,7 +242,11 @@ describe('dashboard', () => {
         await d.signIn('');
         await d.text(error, 'Paste a token first.');
         await d.signIn(tokenFor(t.id, {}, { key: 'another secret, of 32 bytes at least' }));
-        await d.text(error, /did not accept this token/);
+        await d.text(error, /^This server did not sign this token/);
+        await d.signIn(tokenFor(t.id, { nbf: nowSeconds() + 3600 }));
+        await d.text(error, 'This token is not valid yet.');
+        await d.signIn(tokenFor(t.id, { exp: nowSeconds() - 60 }));
+        await d.text(error, /^This token expired at/);
         await d.signIn(t.token, 'somebody-else');
         await d.text(error, 'This token may not see the tenant somebody-else.');
         await d.page.fill('#tenant', '');

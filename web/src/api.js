@@ -6,6 +6,13 @@ export class ApiError extends Error {
         this.status = status;
         this.code = code;
     }
+
+    /** What a reply that is not 200 says; of a token, in the header, also what is wrong with it. */
+    static async of(reply) {
+        const error = new ApiError(reply.status, await reply.json().catch(() => ({})));
+        error.flaw = /error_description="([^"]*)"/.exec(reply.headers.get('WWW-Authenticate'))?.[1];
+        return error;
+    }
 }
 
 /** Names like any other, but browsers resolve such parts of a path away, encoded or not. */
@@ -39,9 +46,8 @@ export class Api {
     }
 
     async #body(reply) {
-        const body = await reply.json().catch(() => ({}));
-        if (!reply.ok) throw new ApiError(reply.status, body);
-        return body;
+        if (!reply.ok) throw await ApiError.of(reply);
+        return reply.json();
     }
 
     #counter(name, action) {

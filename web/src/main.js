@@ -20,11 +20,18 @@ function status(kind, text, state) {
     if (state?.admin && page['tenant-form'].hidden) offerTenants();
 }
 
-/** Words for what the server thinks of the token. */
+const FLAWS = {
+    signature: 'This server did not sign this token: it is from another one, or not complete.',
+    'wrong issuer': 'This token is from another issuer.',
+    'not yet valid': 'This token is not valid yet.',
+    'wrong audience': 'This token is for another service.',
+    revoked: 'This token has been revoked.',
+};
+
+/** Words for what the server thinks of the token. Whether it has expired goes by the server's clock. */
 function reasonOf(error) {
-    const expired = session.expiresAt !== null && session.expiresAt <= Date.now();
-    if (error.status === 401 && expired) return `This token expired at ${moment(session.expiresAt)}. Paste a new one.`;
-    if (error.status === 401) return 'The server did not accept this token. Is it complete, and from this server?';
+    if (error.flaw === 'expired') return `This token expired${session.expiresAt ? ` at ${moment(session.expiresAt)}` : ''}. Paste a new one.`;
+    if (error.status === 401) return FLAWS[error.flaw] ?? 'The server did not accept this token. Is it complete?';
     if (error.status === 403) return 'This token has no read scope: it may not look at anything.';
     if (error.status === 404) return `This token may not see the tenant ${session.tenant}.`;
     return error.message;

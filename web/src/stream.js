@@ -84,7 +84,7 @@ export class Stream {
         try {
             const path = `/api/stream/${encodeURIComponent(this.api.tenant)}`;
             const reply = await this.api.request(path, this.query, { signal: abort.signal });
-            if (!reply.ok) return this.#refused(new ApiError(reply.status, await reply.json().catch(() => ({}))));
+            if (!reply.ok) return this.#refused(await ApiError.of(reply));
             this.on.open();
             await readEvents(reply.body, (event, data) => this.#take(event, data), alive);
             this.#heard = Date.now(); // it was told that this is the end
