@@ -89,9 +89,13 @@ install: all ## into PREFIX (/usr/local), SYSCONFDIR (/etc), below DESTDIR
 	@if [ -e $(DESTDIR)$(SYSCONFDIR)/tally.yaml ]; then \
 	    echo "kept $(DESTDIR)$(SYSCONFDIR)/tally.yaml"; \
 	else install -v -D -m 640 etc/tally.yaml $(DESTDIR)$(SYSCONFDIR)/tally.yaml; fi
-	install -d $(DESTDIR)$(PREFIX)/share/doc/tally
-	install -m 644 README.md ARCHITECTURE.md CHANGELOG.md LICENSE etc/tally.yaml \
-	    $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/tally
+	install -d $(DESTDIR)$(PREFIX)/share/doc/tally/examples $(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -m 644 README.md ARCHITECTURE.md CHANGELOG.md LICENSE $(wildcard docs/*.md) \
+	    $(DESTDIR)$(PREFIX)/share/doc/tally
+	cp -r etc/tally.yaml etc/examples/. etc/nginx etc/prometheus etc/grafana \
+	    $(DESTDIR)$(PREFIX)/share/doc/tally/examples/
+	sed 's|/usr/|$(PREFIX)/|g; s|/etc/tally/|$(SYSCONFDIR)/|g' packaging/tally.service \
+	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/tally.service
 deb: all ## Debian packages of it, into build/deb
 	@scripts/deps deb
 	@scripts/deb

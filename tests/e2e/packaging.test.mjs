@@ -72,6 +72,21 @@ describe('the Debian packages', () => {
         assert.match(readFileSync(path.join(folder, 'etc/tally/tally.yaml'), 'utf8'), /^data: "\/var\/lib\/tally\/data"/m);
     });
 
+    test('`make install` and the packages install the same files', async () => {
+        const installed = newDirectory('install');
+        const packaged = newDirectory('packaged');
+        await output('make', ['-s', 'install', `DESTDIR=${installed}`, 'PREFIX=/usr', 'SYSCONFDIR=/etc/tally']);
+        for (const name of readdirSync(at('build/deb')).filter((one) => one.endsWith('.deb'))) await output('dpkg-deb', ['-x', at(`build/deb/${name}`), packaged]);
+        const files = (root) => readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory()).map((entry) => path.relative(root, path.join(entry.path, entry.name)));
+        // What Debian wants in places of its own: long texts compressed, the license and the changes under other names.
+        const known = (name) => name.replace(/\.gz$/, '').replace(/^lib\/systemd/, 'usr/lib/systemd').replace(/(doc\/tally)\/copyright$/, '$1/LICENSE').replace(/(doc\/tally)\/changelog$/, '$1/CHANGELOG.md');
+        const ofPackages = files(packaged).map(known).filter((name) => !/^usr\/share\/(doc\/libtally|lintian)|changelog\.Debian$/.test(name));
+        assert.deepEqual(ofPackages.sort(), files(installed).sort());
+        assert.equal(readFileSync(path.join(installed, 'usr/lib/systemd/system/tally.service'), 'utf8'), readFileSync(at('packaging/tally.service'), 'utf8'));
+        removeDirectory(installed);
+        removeDirectory(packaged);
+    });
+
     test('the packaged binary serves with the packaged config, and refuses to without a secret', async () => {
         const binary = path.join(folder, 'usr/bin/tally');
         const config = path.join(folder, 'etc/tally/tally.yaml');
