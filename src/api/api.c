@@ -132,6 +132,8 @@ static enum request_verdict api_request(void *context, struct exchange *exchange
     enum request_verdict verdict;
     bool asks = exchange->request.query.size && !(call->route->flags & ROUTE_ANY_QUERY);
     if (asks && !call_params(call, &verdict)) return verdict;
+    bool says = exchange->request.body.size && !known_body(route_index(call->route));
+    if (says && !call_bare(call, &verdict)) return verdict;
     return call->route->handle(call);
 }
 

@@ -54,6 +54,18 @@ bool call_params(struct call *call, enum request_verdict *verdict_out)
     return false;
 }
 
+bool call_bare(struct call *call, enum request_verdict *verdict_out)
+{
+    struct json_value body;
+    struct sentence why;
+    struct known none = {0};
+    if (!json_parse(call_loop(call)->parser, call->exchange->request.body, &body)) return true;
+    enum err e = call_unknown(call, &body, &none, &why);
+    if (e == ERR_OK) return true;
+    *verdict_out = call_refuse(call, e, why.text);
+    return false;
+}
+
 enum err call_fields(struct call *call, const struct field *fields, unsigned count,
                      struct field_value *values_out, struct sentence *why)
 {

@@ -88,6 +88,9 @@ bool call_name(struct call *call, enum request_verdict *verdict_out);
 /* Fills `params` from the query, or false after refusing what is malformed or unknown. */
 bool call_params(struct call *call, enum request_verdict *verdict_out);
 
+/* False after refusing a body in which something is asked of a call that takes none. */
+bool call_bare(struct call *call, enum request_verdict *verdict_out);
+
 /* For an object in which picking the known fields left others over: ERR_OK, if these are such as
  * are ignored or the config lets them pass with a warning, or ERR_UNKNOWN_FIELD. */
 MUST_USE enum err call_unknown(struct call *call, const struct json_value *object,

@@ -29,4 +29,7 @@ bool unknown_param(const struct params *params, const struct known *known, struc
 /* The parameters that a route takes in its query, from openapi.def. */
 const struct known *known_params(unsigned route_index);
 
+/* Whether it takes a body. In that of another every field is unknown. */
+bool known_body(unsigned route_index);
+
 #endif

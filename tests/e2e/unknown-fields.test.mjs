@@ -127,6 +127,15 @@ describe('a name that the call does not know', () => {
         assert.equal((await server.call('GET', '/?utm=1')).status, 200);
     });
 
+    test('is refused in the body of a call that takes none', async () => {
+        const t = server.tenant();
+        await t.increment('hits', TOTAL);
+        expectUnknown(await server.call('POST', '/api/admin/reload', { token: admin, body: { dryRun: true } }), 'dryRun');
+        expectUnknown(await t.call('DELETE', t.path('hits'), { body: { bucket: 0 } }), 'bucket');
+        assert.equal((await server.call('POST', '/api/admin/reload', { token: admin, body: {} })).status, 200);
+        assert.equal((await t.call('DELETE', t.path('hits'), { body: 'not JSON' })).status, 200);
+    });
+
     test('is refused in what operators ask', async () => {
         const ask = (method, path, body) => server.call(method, path, { token: admin, body });
         expectUnknown(await ask('POST', '/api/admin/backups', { nam: 'x' }), 'nam', 'name');
