@@ -279,6 +279,10 @@ describe('dashboard', () => {
         await d.text(d.tile('Now', 'Applied').locator('.foot'), '0 in all');
         await other.increment('watched', TOTAL);
         await d.text(d.tile('Now', 'Applied').locator('.foot'), '1 in all');
+        await d.page.getByLabel('Tenant', { exact: true }).fill('no tenant');
+        await d.page.locator('#tenant-form button').click();
+        await other.increment('watched', TOTAL);
+        await d.text(d.tile('Now', 'Applied').locator('.foot'), '2 in all'); // a slip does not sign out
         await d.close();
     });
 
