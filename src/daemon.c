@@ -497,6 +497,7 @@ static void serve(struct daemon *daemon, const sigset_t *signals)
     wait_for_stop(daemon, signals);
     log_line(LOG_INFO, "stopping");
     api_set_ready(daemon->api, false);
+    api_stop_reads(daemon->api, daemon->config->timeouts_shutdown);
     wire_stop(daemon->wire, daemon->config->timeouts_shutdown);
     reconciler_stop(daemon->reconciler); /* queries that requests wait for come back, too */
     for (unsigned i = 0; i < count; i++)

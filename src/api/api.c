@@ -23,6 +23,7 @@
 
 #define READS_ABOUT_NS 100000000 /* since the last one */
 #define FEW_OPS 2u
+#define MS INT64_C(1000000)
 #define FIT_BYTES (64u << 10) /* replies that may be larger are cut to what they are */
 
 static bool decode_segment(struct call *call, struct bytes raw, struct bytes *out)
@@ -134,7 +135,11 @@ static enum request_verdict api_request(void *context, struct exchange *exchange
     if (asks && !call_params(call, &verdict)) return verdict;
     bool says = exchange->request.body.size && !known_body(route_index(call->route));
     if (says && !call_bare(call, &verdict)) return verdict;
-    return call->route->handle(call);
+    verdict = call->route->handle(call);
+    /* What a refused one was read into goes now, not with the reply: a turn may refuse many. */
+    if (verdict == REQUEST_ANSWERED && exchange->reply.status >= 400)
+        arena_back(&exchange->arena, call->mark);
+    return verdict;
 }
 
 static void api_complete(void *context, struct exchange *exchange)
@@ -251,6 +256,18 @@ struct api *api_new(const struct api_config *config)
     api->streams = streams_new(api);
     metrics_routes(route_names(), route_count() + 1);
     return api;
+}
+
+void api_stop_reads(struct api *api, int64_t grace_ms)
+{
+    int64_t now_ns = clock_mono_ns(api->config.clock);
+    atomic_store(&api->over_ns, now_ns + grace_ms * MS / 2);
+}
+
+bool api_is_over(struct api *api)
+{
+    int64_t over_ns = atomic_load_explicit(&api->over_ns, memory_order_relaxed);
+    return over_ns && clock_mono_ns(api->config.clock) >= over_ns;
 }
 
 void api_stop(struct api *api)

@@ -91,6 +91,10 @@ struct api_config {
 
 struct api *api_new(const struct api_config *config);
 
+/* The server is going to stop: reads may take half of `grace_ms` more, later they are answered 503
+ * and their connections closed, so that the replies are out before the wire stops. Any thread. */
+void api_stop_reads(struct api *api, int64_t grace_ms);
+
 /* Stops the readers after what they have. No exchange may be kept any more. */
 /* Once no loop runs any more, and while commits still do: ends what readers are at, which may wait
  * for a commit. */

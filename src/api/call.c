@@ -9,12 +9,11 @@
 #include "core/name.h"
 
 #define COLLECTED_OPS_MAX 256u
+#define TURN_NS 10000000 /* of a read, then other tenants' have theirs; and one more part */
 
-/* What it was read into goes at once, not with the reply: a turn may refuse many large ones. */
 enum request_verdict call_refuse(struct call *call, enum err e, const char *sentence)
 {
     exchange_error(call->exchange, e, sentence);
-    arena_back(&call->exchange->arena, call->mark);
     return REQUEST_ANSWERED;
 }
 
@@ -180,26 +179,48 @@ static size_t reply_bytes_max(const struct call *call)
     return (size_t)call->api->config.config->limits_reply_bytes;
 }
 
-/* What a reader made is held until its client has taken it; without room for that it is dropped. */
-static void settle_reply(struct call *call)
+/* What makes an end of a read after a part of it. What was made so far is held, and charged; in the
+ * end until the client has taken it. */
+static enum err check_part(struct call *call)
 {
     struct exchange *exchange = call->exchange;
-    struct buf *body = &exchange->reply.body;
-    bool too_large = body->failed;
-    buf_fit(body);
-    if (!too_large && exchange_reserve(exchange, 0)) return;
-    buf_release(body);
-    exchange_error(exchange, too_large ? ERR_REPLY_SIZE : ERR_BUSY, NULL);
+    if (exchange->reply.body.failed) return ERR_REPLY_SIZE;
+    if (call->cells > (uint64_t)call->api->config.config->limits_query_cells)
+        return ERR_TOO_MANY_CELLS;
+    if (!call->more) buf_fit(&exchange->reply.body);
+    return exchange_reserve(exchange, 0) ? ERR_OK : ERR_BUSY;
 }
 
-static void read_run(void *context)
+/* True: there is another part. */
+static bool read_part(struct call *call)
+{
+    struct exchange *exchange = call->exchange;
+    bool over = api_is_over(call->api);
+    call->more = false;
+    if (!over) call->read(call);
+    enum err e = over ? ERR_BUSY : check_part(call);
+    if (e == ERR_OK) return call->more;
+    buf_release(&exchange->reply.body);
+    exchange_error(exchange, e, over ? "The server is stopping. Please retry later." : NULL);
+    if (over) exchange->reply.close = true;
+    return false;
+}
+
+static bool read_run(void *context)
 {
     struct call *call = context;
     struct api *api = call->api; /* the call may be gone once it is posted */
-    call->read(call);
-    settle_reply(call);
+    const struct clock *clock = api->config.clock;
+    int64_t until_ns = clock_mono_ns(clock) + TURN_NS;
+    bool more;
+    do {
+        more = read_part(call);
+    } while (more && clock_mono_ns(clock) < until_ns);
+    if (more) return true;
+    if (call->read_done) call->read_done(call);
     exchange_post(call->exchange);
     api->config.wake(api->config.wake_context);
+    return false;
 }
 
 static enum request_verdict read_on(struct call *call, struct readers *readers,

@@ -26,7 +26,7 @@ struct api {
     struct activity *activity;
     struct streams *streams;
     _Atomic bool ready;
-    _Atomic bool sorting; /* somebody's top-N is being looked for */
+    _Atomic int64_t over_ns; /* from then on reads make an end; 0: nobody has said so */
 };
 
 struct loop_state {
@@ -61,7 +61,10 @@ struct call {
     bool errors_only;                  /* ?results=errors */
     size_t reply_bytes;                /* what the reply to a change may take beside the change */
     void (*finish)(struct call *call); /* fills the reply once the job is answered */
-    void (*read)(struct call *call);   /* runs on a reader and fills the reply */
+    void (*read)(struct call *call);   /* runs on a reader and fills the reply, in parts: */
+    bool more;                         /* set by a part: there is another one */
+    uint64_t cells;                    /* visited so far; limits.queryCells bounds it */
+    void (*read_done)(struct call *);  /* after the last part, whatever came of it; may be NULL */
     void *plan;                        /* the endpoint's own */
     struct stream *stream;             /* of the route `stream`, once it is one */
     struct wire_share *held;           /* its tenant's, if the connection is another's */
@@ -78,8 +81,7 @@ static inline struct loop_state *call_loop(const struct call *call)
     return &call->api->loops[call->exchange->loop_index];
 }
 
-/* Fills the reply with an error and says so. `sentence` NULL: the table's. What the endpoint had in
- * the exchange's arena is gone. */
+/* Fills the reply with an error and says so. `sentence` NULL: the table's. */
 enum request_verdict call_refuse(struct call *call, enum err e, const char *sentence);
 
 /* The name in the path, or false after refusing. */
@@ -119,7 +121,11 @@ size_t call_bytes_max(const struct call *call);
 /* Only fills in the rest of call->job, for a reader that pushes it into the queue itself. */
 void call_prepare(struct call *call, void (*finish)(struct call *call));
 
-/* Lets `read` run on a reader thread. */
+/* The server stops, and it is time for reads that are under way or wait to end. */
+bool api_is_over(struct api *api);
+
+/* Lets `read` run on a reader thread: once, or for as long as it leaves `more` set, between which
+ * other reads have their turn and what was made is charged. A part is some milliseconds of work. */
 enum request_verdict call_read(struct call *call, void (*read)(struct call *call));
 
 /* The same on a thread that may ask somebody else's database. */

@@ -34,6 +34,22 @@ static const struct field cells_fields[FIELDS] = {
     [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = false},
 };
 
+/* Rows looked through at once: a part of the work. */
+struct chunk {
+    struct arena arena;
+    struct bytes keys[CHUNK_ROWS];
+    unsigned count;
+    unsigned scanned;
+    struct bytes last; /* scanned */
+};
+
+/* A page being written. */
+struct page {
+    int64_t count;
+    struct buf last; /* dimensions of the last row shown or looked at: where the next page begins */
+    bool more;
+};
+
 struct cells_plan {
     const struct definition *definition;
     struct bytes tenant;
@@ -47,15 +63,11 @@ struct cells_plan {
     bool sorted;
     bool descending;
     struct top_row after; /* json.data NULL: from the start */
-};
-
-struct chunk {
-    const struct cells_plan *plan;
-    struct arena arena;
-    struct bytes keys[CHUNK_ROWS];
-    unsigned count;
+    /* Between parts; made with the first one. */
+    struct chunk *chunk;
+    struct page page;
+    struct top top;
     unsigned scanned;
-    struct bytes last; /* scanned */
 };
 
 static struct bytes key_json(const struct cells_plan *plan, struct bytes key)
@@ -72,10 +84,11 @@ static bool is_kept(const struct cells_plan *plan, struct bytes json)
 
 static bool note_row(void *context, struct bytes key, const struct counter *counter)
 {
-    struct chunk *chunk = context;
+    const struct cells_plan *plan = context;
+    struct chunk *chunk = plan->chunk;
     (void)counter;
-    struct bytes json = key_json(chunk->plan, key);
-    bool wanted = is_kept(chunk->plan, json) && dims_match(json, &chunk->plan->filter);
+    struct bytes json = key_json(plan, key);
+    bool wanted = is_kept(plan, json) && dims_match(json, &plan->filter);
     chunk->scanned++;
     if (wanted || chunk->scanned == CHUNK_ROWS) chunk->last = arena_copy(&chunk->arena, key);
     if (wanted) chunk->keys[chunk->count++] = chunk->last;
@@ -83,15 +96,16 @@ static bool note_row(void *context, struct bytes key, const struct counter *coun
 }
 
 /* The next rows after `after`, which may be a key of the chunk itself. */
-static enum err read_chunk(struct store *store, struct chunk *chunk, struct bytes after)
+static enum err read_chunk(struct store *store, struct cells_plan *plan, struct bytes after)
 {
+    struct chunk *chunk = plan->chunk;
     char *copy = must_calloc(1, after.size + 1);
     if (after.size) memcpy(copy, after.data, after.size);
     arena_reset(&chunk->arena);
     chunk->count = 0;
     chunk->scanned = 0;
-    enum err e =
-        store->ops->list(store, chunk->plan->prefix, bytes_of(copy, after.size), note_row, chunk);
+    enum err e = store->ops->list(store, plan->prefix, bytes_of(copy, after.size), note_row, plan);
+    plan->scanned += chunk->scanned;
     free(copy);
     return e;
 }
@@ -138,144 +152,138 @@ static void add_next(struct buf *body, char kind, const struct top_row *row)
     buf_release(&raw);
 }
 
-/* A page being written. */
-struct page {
-    struct buf *body;
-    int64_t count;
-    struct buf last; /* dimensions of the last row shown or looked at: where the next page begins */
-    bool more;
-};
-
 static void page_last(struct page *page, struct bytes json)
 {
     buf_reset(&page->last);
     buf_add(&page->last, json);
 }
 
-static enum err page_chunk(struct store *store, const struct chunk *chunk, struct page *page)
+static enum err page_chunk(struct call *call, struct cells_plan *plan)
 {
+    struct page *page = &plan->page;
+    struct buf *body = &call->exchange->reply.body;
     struct top_row row;
-    for (unsigned i = 0; i < chunk->count; i++) {
-        enum err e = read_row(store, chunk->plan, chunk->keys[i], &row);
+    for (unsigned i = 0; i < plan->chunk->count; i++) {
+        enum err e = read_row(call->api->config.store, plan, plan->chunk->keys[i], &row);
         if (e != ERR_OK) return e;
         if (!row.cell.exists) continue;
-        page->more = page->count == chunk->plan->limit;
+        page->more = page->count == plan->limit;
         if (page->more) return ERR_OK;
-        if (page->count++) buf_add_char(page->body, ',');
-        add_row(page->body, &row);
+        if (page->count++) buf_add_char(body, ',');
+        add_row(body, &row);
         page_last(page, row.json);
     }
     return ERR_OK;
 }
 
-static enum err page_rows(struct store *store, struct chunk *chunk, struct page *page,
-                          struct bytes after)
+static struct bytes page_after(struct call *call, const struct cells_plan *plan)
 {
-    for (unsigned scanned = 0;;) {
-        enum err e = read_chunk(store, chunk, after);
-        if (e == ERR_OK) e = page_chunk(store, chunk, page);
-        if (e != ERR_OK || page->more || chunk->scanned < CHUNK_ROWS) return e;
-        after = chunk->last;
-        scanned += chunk->scanned;
-        if (scanned < PAGE_ROWS_MAX) continue;
-        page->more = true;
-        page_last(page, key_json(chunk->plan, chunk->last));
-        return ERR_OK;
-    }
+    if (plan->scanned) return plan->chunk->last;
+    if (!plan->after.json.data) return BYTES_NONE;
+    return rule_key(&call->exchange->arena, plan->tenant, plan->definition->name,
+                    plan->definition->generation, plan->after.json);
 }
 
-static enum err answer_page(struct call *call, struct chunk *chunk)
+static void end_page(struct buf *body, const struct page *page)
 {
-    const struct cells_plan *plan = call->plan;
-    struct page page = {.body = &call->exchange->reply.body};
-    struct bytes after = BYTES_NONE;
-    if (plan->after.json.data)
-        after = rule_key(&call->exchange->arena, plan->tenant, plan->definition->name,
-                         plan->definition->generation, plan->after.json);
-    buf_init(&page.last, 8 * EVENT_SIZE_MAX);
-    enum err e = page_rows(call->api->config.store, chunk, &page, after);
-    buf_add(page.body, BYTES("],\"next\":"));
-    if (page.more)
-        add_next(page.body, CURSOR_KEY, &(struct top_row){.json = buf_bytes(&page.last)});
+    buf_add(body, BYTES("],\"next\":"));
+    must(!page->more || page->last.data); /* there is a row to go on after */
+    if (page->more)
+        add_next(body, CURSOR_KEY, &(struct top_row){.json = buf_bytes(&page->last)});
     else
-        buf_add(page.body, BYTES("null"));
-    buf_release(&page.last);
+        buf_add(body, BYTES("null"));
+}
+
+static enum err answer_page(struct call *call, struct cells_plan *plan)
+{
+    struct page *page = &plan->page;
+    enum err e = read_chunk(call->api->config.store, plan, page_after(call, plan));
+    if (e == ERR_OK) e = page_chunk(call, plan);
+    call->more = e == ERR_OK && !page->more && plan->chunk->scanned == CHUNK_ROWS;
+    if (call->more && plan->scanned >= PAGE_ROWS_MAX) {
+        call->more = false;
+        page->more = true;
+        page_last(page, key_json(plan, plan->chunk->last));
+    }
+    if (e == ERR_OK && !call->more) end_page(&call->exchange->reply.body, page);
     return e;
 }
 
-static enum err offer_chunk(struct store *store, const struct chunk *chunk, struct top *top)
+static enum err offer_chunk(struct store *store, struct cells_plan *plan)
 {
-    const struct cells_plan *plan = chunk->plan;
     struct top_row row;
-    for (unsigned i = 0; i < chunk->count; i++) {
-        enum err e = read_row(store, plan, chunk->keys[i], &row);
+    for (unsigned i = 0; i < plan->chunk->count; i++) {
+        enum err e = read_row(store, plan, plan->chunk->keys[i], &row);
         if (e != ERR_OK) return e;
         if (!row.cell.exists) continue;
-        if (plan->after.json.data && !top_before(top, &plan->after, &row)) continue;
-        top_offer(top, &row);
+        if (plan->after.json.data && !top_before(&plan->top, &plan->after, &row)) continue;
+        top_offer(&plan->top, &row);
     }
     return ERR_OK;
 }
 
-static enum err offer_rows(struct store *store, struct chunk *chunk, struct top *top)
+static void end_top(struct buf *body, struct top *top)
 {
-    struct bytes after = BYTES_NONE;
-    for (unsigned scanned = 0;;) {
-        enum err e = read_chunk(store, chunk, after);
-        if (e == ERR_OK) e = offer_chunk(store, chunk, top);
-        if (e != ERR_OK || chunk->scanned < CHUNK_ROWS) return e;
-        after = chunk->last;
-        scanned += chunk->scanned;
-        if (scanned > SORT_ROWS_MAX) return ERR_INVALID;
-    }
-}
-
-static enum err answer_top(struct call *call, struct chunk *chunk)
-{
-    const struct cells_plan *plan = call->plan;
-    struct buf *body = &call->exchange->reply.body;
-    struct top top;
-    top_init(&top, (size_t)plan->limit, plan->descending);
-    enum err e = offer_rows(call->api->config.store, chunk, &top);
-    top_sort(&top);
-    for (size_t i = 0; i < top.count; i++) {
+    top_sort(top);
+    for (size_t i = 0; i < top->count; i++) {
         if (i) buf_add_char(body, ',');
-        add_row(body, &top.rows[i]);
+        add_row(body, &top->rows[i]);
     }
     buf_add(body, BYTES("],\"next\":"));
-    if (top.offered > top.count)
-        add_next(body, CURSOR_NET, &top.rows[top.count - 1]);
+    if (top->offered > top->count)
+        add_next(body, CURSOR_NET, &top->rows[top->count - 1]);
     else
         buf_add(body, BYTES("null"));
-    top_release(&top);
-    return e;
 }
 
-/* One at a time: it may take seconds, and other reads need the other threads. */
-static enum err answer_sorted(struct call *call, struct chunk *chunk)
+static enum err answer_top(struct call *call, struct cells_plan *plan)
 {
-    if (atomic_exchange(&call->api->sorting, true)) return ERR_BUSY;
-    enum err e = answer_top(call, chunk);
-    atomic_store(&call->api->sorting, false);
-    return e;
+    struct store *store = call->api->config.store;
+    struct bytes after = plan->scanned ? plan->chunk->last : BYTES_NONE;
+    enum err e = read_chunk(store, plan, after);
+    if (e == ERR_OK) e = offer_chunk(store, plan);
+    if (e != ERR_OK) return e;
+    call->more = plan->chunk->scanned == CHUNK_ROWS;
+    if (call->more && plan->scanned > SORT_ROWS_MAX) {
+        call->more = false;
+        return ERR_INVALID;
+    }
+    if (!call->more) end_top(&call->exchange->reply.body, &plan->top);
+    return ERR_OK;
 }
 
+static void begin_cells(struct call *call, struct cells_plan *plan)
+{
+    plan->chunk = must_calloc(1, sizeof *plan->chunk);
+    arena_init(&plan->chunk->arena, 64u << 10);
+    buf_init(&plan->page.last, 8 * EVENT_SIZE_MAX);
+    top_init(&plan->top, (size_t)plan->limit, plan->descending);
+    call->exchange->reply.status = 200;
+    buf_add(&call->exchange->reply.body, BYTES("{\"cells\":["));
+}
+
+static void end_cells(struct call *call)
+{
+    struct cells_plan *plan = call->plan;
+    if (!plan->chunk) return;
+    top_release(&plan->top);
+    buf_release(&plan->page.last);
+    arena_release(&plan->chunk->arena);
+    free(plan->chunk);
+}
+
+/* One chunk of rows. */
 static void run_cells(struct call *call)
 {
-    const struct cells_plan *plan = call->plan;
-    struct reply *reply = &call->exchange->reply;
-    struct chunk *chunk = must_calloc(1, sizeof *chunk);
-    chunk->plan = plan;
-    arena_init(&chunk->arena, 64u << 10);
-    reply->status = 200;
-    buf_add(&reply->body, BYTES("{\"cells\":["));
-    enum err e = plan->sorted ? answer_sorted(call, chunk) : answer_page(call, chunk);
-    buf_add_char(&reply->body, '}');
+    struct cells_plan *plan = call->plan;
+    if (!plan->chunk) begin_cells(call, plan);
+    enum err e = plan->sorted ? answer_top(call, plan) : answer_page(call, plan);
+    call->cells += plan->chunk->count;
+    if (call->more) return;
+    buf_add_char(&call->exchange->reply.body, '}');
     if (e != ERR_OK)
         exchange_error(call->exchange, e,
                        e == ERR_INVALID ? "The counter has too many rows to be sorted." : NULL);
-    arena_release(&chunk->arena);
-    free(chunk);
 }
 
 /* False: not a cursor of this listing in this order. */
@@ -356,5 +364,6 @@ enum request_verdict cells_page(struct call *call)
     e = read_bucket(plan, values, &why);
     if (e != ERR_OK) return refuse_bucket(call, definition, e, &why);
     call->plan = plan;
+    call->read_done = end_cells;
     return call_read(call, run_cells);
 }

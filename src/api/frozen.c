@@ -113,13 +113,14 @@ static bool send_deletes(struct call *call)
     return e == ERR_OK;
 }
 
-static void run_frozen(void *context)
+static bool run_frozen(void *context)
 {
     struct call *call = context;
     struct api *api = call->api; /* the call may be gone once it is sent or posted */
-    if (send_deletes(call)) return;
+    if (send_deletes(call)) return false;
     exchange_post(call->exchange);
     api->config.wake(api->config.wake_context);
+    return false;
 }
 
 enum request_verdict frozen_delete(struct call *call, const struct definition *definition)

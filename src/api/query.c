@@ -19,6 +19,9 @@ struct query_plan {
     struct query *first;
     struct query **end;
     uint32_t count;
+    struct query *at; /* whose answer is being made */
+    size_t start;     /* of it, in the body */
+    bool begun;
 };
 
 enum { NAME, DIMENSIONS, ADDRESS_FIELDS };
@@ -103,34 +106,46 @@ static void add_failure(struct buf *body, const struct query *query, enum err e,
     read_show_kept(&query->plan, e, sentence, body);
 }
 
-static void add_answer(struct store *store, struct buf *body, struct query *query)
+static void begin_answer(struct query_plan *plan, struct buf *body)
 {
-    size_t start = body->size;
+    if (plan->at != plan->first) buf_add_char(body, ',');
+    plan->start = body->size;
+    plan->begun = true;
+    if (plan->at->err == ERR_OK) buf_add(body, BYTES("{\"status\":200,"));
+}
+
+/* A part of it, if it is long. */
+static void add_answer(struct call *call, struct query_plan *plan)
+{
+    struct buf *body = &call->exchange->reply.body;
+    struct query *query = plan->at;
     const char *why = query->why;
     enum err e = query->err;
-    if (e == ERR_OK) {
-        buf_add(body, BYTES("{\"status\":200,"));
-        e = read_answer(store, &query->plan, body, &why);
-    }
+    if (!plan->begun) begin_answer(plan, body);
+    if (e == ERR_OK) e = read_answer(call, &query->plan, &why);
+    if (e == ERR_OK && call->more) return;
     if (e == ERR_OK) {
         buf_add_char(body, '}');
-        return;
+    } else {
+        body->size = plan->start;
+        add_failure(body, query, e, why);
     }
-    body->size = start;
-    add_failure(body, query, e, why);
+    plan->at = query->next;
+    plan->begun = false;
 }
 
 static void run_query(struct call *call)
 {
-    const struct query_plan *plan = call->plan;
+    struct query_plan *plan = call->plan;
     struct reply *reply = &call->exchange->reply;
-    reply->status = 200;
-    buf_add(&reply->body, BYTES("{\"results\":["));
-    for (struct query *query = plan->first; query; query = query->next) {
-        if (query != plan->first) buf_add_char(&reply->body, ',');
-        add_answer(call->api->config.store, &reply->body, query);
+    if (reply->status == 0) {
+        reply->status = 200;
+        plan->at = plan->first;
+        buf_add(&reply->body, BYTES("{\"results\":["));
     }
-    buf_add(&reply->body, BYTES("]}"));
+    if (plan->at) add_answer(call, plan);
+    call->more = plan->at != NULL;
+    if (!call->more) buf_add(&reply->body, BYTES("]}"));
 }
 
 static void add_query(struct call *call, struct query_plan *plan, const struct json_value *object)

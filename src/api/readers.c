@@ -1,47 +1,138 @@
-/* readers.c -- tasks wait in lanes chosen by the tenant's hash; threads take from the lanes in
- * turn. A tenant can fill its own lane, never the whole queue. */
+/* readers.c -- tenants with waiting tasks stand in a ring; threads serve the front one and send it
+ * to the back. A tenant can fill its own half of the queue, never the whole. */
 #include "api/readers.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "base/must.h"
+#include "base/table.h"
 
-#define LANES 16u
-
-struct task_lane {
+struct task_list {
     struct read_task *first;
     struct read_task *last;
-    unsigned count;
+};
+
+/* There while tasks of it wait or run. */
+struct reading_tenant {
+    struct table_node node;
+    struct reading_tenant *ring_next; /* while tasks wait */
+    struct task_list fresh;
+    struct task_list begun; /* oldest first */
+    bool begun_next;        /* whose turn it is within the tenant */
+    unsigned waiting;
+    unsigned running;
+    size_t size;
+    char name[];
 };
 
 struct readers {
     pthread_mutex_t lock;
     pthread_cond_t filled;
-    struct task_lane lanes[LANES];
-    unsigned turn; /* the lane to look at first */
-    unsigned count;
-    unsigned count_max;
+    struct table tenants;
+    struct reading_tenant *ring_first;
+    struct reading_tenant *ring_last;
+    unsigned waiting;
+    unsigned waiting_max;
     bool stopping;
     unsigned threads_count;
     pthread_t threads[];
 };
 
-static struct read_task *take(struct readers *readers)
+static void list_add(struct task_list *list, struct read_task *task)
 {
-    for (unsigned i = 0; i < LANES; i++) {
-        struct task_lane *lane = &readers->lanes[(readers->turn + i) % LANES];
-        struct read_task *task = lane->first;
-        if (!task) continue;
-        lane->first = task->next;
-        if (!lane->first) lane->last = NULL;
-        lane->count--;
-        readers->count--;
-        readers->turn = (readers->turn + i + 1) % LANES;
-        return task;
+    task->next = NULL;
+    *(list->last ? &list->last->next : &list->first) = task;
+    list->last = task;
+}
+
+static void list_add_first(struct task_list *list, struct read_task *task)
+{
+    task->next = list->first;
+    list->first = task;
+    if (!list->last) list->last = task;
+}
+
+static struct read_task *list_take(struct task_list *list)
+{
+    struct read_task *task = list->first;
+    if (!task) return NULL;
+    list->first = task->next;
+    if (!list->first) list->last = NULL;
+    return task;
+}
+
+static struct reading_tenant *tenant_find_or_make(struct readers *readers, struct bytes name)
+{
+    uint64_t hash = hash_keyed(&hash_own, name);
+    TABLE_EACH_MATCH(&readers->tenants, hash, node)
+    {
+        struct reading_tenant *tenant = CONTAINER_OF(node, struct reading_tenant, node);
+        if (bytes_equal(bytes_of(tenant->name, tenant->size), name)) return tenant;
     }
-    return NULL;
+    struct reading_tenant *tenant = must_calloc(1, sizeof *tenant + name.size);
+    tenant->node.hash = hash;
+    tenant->size = name.size;
+    if (name.size) memcpy(tenant->name, name.data, name.size);
+    table_insert(&readers->tenants, &tenant->node);
+    return tenant;
+}
+
+static void ring_add(struct readers *readers, struct reading_tenant *tenant)
+{
+    tenant->ring_next = NULL;
+    *(readers->ring_last ? &readers->ring_last->ring_next : &readers->ring_first) = tenant;
+    readers->ring_last = tenant;
+}
+
+static struct reading_tenant *ring_take(struct readers *readers)
+{
+    struct reading_tenant *tenant = readers->ring_first;
+    if (!tenant) return NULL;
+    readers->ring_first = tenant->ring_next;
+    if (!readers->ring_first) readers->ring_last = NULL;
+    return tenant;
+}
+
+static void note_waiting(struct readers *readers, struct reading_tenant *tenant)
+{
+    readers->waiting++;
+    if (tenant->waiting++ == 0) ring_add(readers, tenant);
+}
+
+/* NULL: nothing waits. `*tenant_out` counts it as running. */
+static struct read_task *take(struct readers *readers, struct reading_tenant **tenant_out)
+{
+    struct reading_tenant *tenant = ring_take(readers);
+    if (!tenant) return NULL;
+    bool begun = tenant->begun.first && (tenant->begun_next || !tenant->fresh.first);
+    struct read_task *task = list_take(begun ? &tenant->begun : &tenant->fresh);
+    tenant->begun_next = !begun;
+    tenant->running++;
+    tenant->waiting--;
+    readers->waiting--;
+    if (tenant->waiting) ring_add(readers, tenant);
+    *tenant_out = tenant;
+    return task;
+}
+
+/* What has just begun goes behind those that began before it; those are the oldest, and stay first.
+ */
+static void put_back(struct readers *readers, struct reading_tenant *tenant, struct read_task *task)
+{
+    if (task->begun)
+        list_add_first(&tenant->begun, task);
+    else
+        list_add(&tenant->begun, task);
+    task->begun = true;
+    note_waiting(readers, tenant);
+}
+
+static void tenant_end(struct readers *readers, struct reading_tenant *tenant)
+{
+    if (tenant->waiting || tenant->running) return;
+    table_remove(&readers->tenants, &tenant->node);
+    free(tenant);
 }
 
 static void *reader_main(void *context)
@@ -49,11 +140,15 @@ static void *reader_main(void *context)
     struct readers *readers = context;
     pthread_mutex_lock(&readers->lock);
     for (;;) {
-        struct read_task *task = take(readers);
+        struct reading_tenant *tenant;
+        struct read_task *task = take(readers, &tenant);
         if (task) {
             pthread_mutex_unlock(&readers->lock);
-            task->run(task->context);
+            bool more = task->run(task->context);
             pthread_mutex_lock(&readers->lock);
+            tenant->running--;
+            if (more) put_back(readers, tenant, task);
+            tenant_end(readers, tenant);
         } else if (readers->stopping) {
             break;
         } else {
@@ -70,7 +165,8 @@ struct readers *readers_new(unsigned threads, unsigned tasks_max)
         must_calloc(1, sizeof *readers + threads * sizeof readers->threads[0]);
     pthread_mutex_init(&readers->lock, NULL);
     pthread_cond_init(&readers->filled, NULL);
-    readers->count_max = tasks_max;
+    table_init(&readers->tenants);
+    readers->waiting_max = tasks_max;
     for (unsigned i = 0; i < threads; i++) {
         int failed = pthread_create(&readers->threads[i], NULL, reader_main, readers);
         must(failed == 0);
@@ -87,6 +183,8 @@ void readers_free(struct readers *readers)
     pthread_cond_broadcast(&readers->filled);
     for (unsigned i = 0; i < readers->threads_count; i++)
         pthread_join(readers->threads[i], NULL);
+    must(readers->tenants.count == 0);
+    table_release(&readers->tenants);
     pthread_cond_destroy(&readers->filled);
     pthread_mutex_destroy(&readers->lock);
     free(readers);
@@ -94,17 +192,15 @@ void readers_free(struct readers *readers)
 
 enum err readers_push(struct readers *readers, struct read_task *task)
 {
-    struct task_lane *lane = &readers->lanes[hash_keyed(&hash_own, task->tenant) % LANES];
-    unsigned share = readers->count_max / 2 ? readers->count_max / 2 : 1;
+    unsigned share = readers->waiting_max / 2 ? readers->waiting_max / 2 : 1;
     pthread_mutex_lock(&readers->lock);
-    bool full = readers->count >= readers->count_max || lane->count >= share;
+    struct reading_tenant *tenant = tenant_find_or_make(readers, task->tenant);
+    bool full = readers->waiting >= readers->waiting_max || tenant->waiting >= share;
     if (!full) {
-        task->next = NULL;
-        *(lane->last ? &lane->last->next : &lane->first) = task;
-        lane->last = task;
-        lane->count++;
-        readers->count++;
+        list_add(&tenant->fresh, task);
+        note_waiting(readers, tenant);
     }
+    tenant_end(readers, tenant);
     pthread_mutex_unlock(&readers->lock);
     if (full) return ERR_BUSY;
     pthread_cond_signal(&readers->filled);

@@ -1,7 +1,10 @@
 /* readers.h -- a small pool of threads for reads that may touch the disk.
  *
- * Bounded, and fair: tenants take turns, so one tenant's long scans delay another's read by at
- * most one of them for each thread. */
+ * Bounded, and fair: tenants take turns. A task that has much to do does a part of it, says that
+ * there is more, and waits for its tenant's next turn. Of one tenant's tasks those that have not
+ * begun yet and the oldest of those that have take turns too: so a short read of a tenant waits for
+ * parts of its long ones, and its long ones still end one after the other, instead of all being
+ * half done at once. */
 #ifndef TALLY_API_READERS_H
 #define TALLY_API_READERS_H
 
@@ -10,11 +13,13 @@
 
 struct readers;
 
-/* Embedded in whatever is to be read; belongs to the pool from push until `run` is called. */
+/* Embedded in whatever is to be read; belongs to the pool from push until `run` has returned false,
+ * and may be gone then. */
 struct read_task {
     struct bytes tenant;
-    void (*run)(void *context);
+    bool (*run)(void *context); /* a part of the work; true: there is more */
     void *context;
+    bool begun; /* these two are the pool's own, all zero before */
     struct read_task *next;
 };
 

@@ -13,6 +13,11 @@
 
 #define SERIES_LIMIT_DEFAULT 10000
 #define SERIES_LIMIT_MAX 100000
+#ifdef TALLY_SMALL_WORLD
+#define PART_CELLS 3u
+#else
+#define PART_CELLS 8192u /* some milliseconds of work */
+#endif
 
 enum { DURATION, TIMESTAMP, GET_FIELDS };
 static const struct field get_fields[GET_FIELDS] = {
@@ -154,26 +159,101 @@ void read_show_kept(const struct read_plan *plan, enum err e, const char *why, s
     if (e == ERR_GRANULARITY || (e == ERR_NOT_FOUND && why)) granularities_add(body, &plan->kept);
 }
 
-static enum err answer_sum(struct store *store, const struct read_plan *plan, struct buf *body)
+/* -- Ranges, in parts --------------------------------------------------------------------------
+ *
+ * A part visits PART_CELLS cells at most; then other tenants' reads may have their turn. Each part
+ * shows what was durable when it was read, so the whole has every write that was acknowledged
+ * before the request. A counter deleted between two parts would be half a range: its number tells,
+ * and the range is read anew. */
+
+static enum err walk_begin(struct call *call, struct read_plan *plan)
 {
-    struct range_sum sum;
-    enum err e = store->ops->sum(store, &plan->ref, plan->from, plan->to, &sum);
-    if (e == ERR_OK) reply_triple(body, sum.added - sum.subbed, sum.added, sum.subbed);
+    struct store *store = call->api->config.store;
+    struct read_walk *walk = &plan->walk;
+    size_t start = walk->begun ? walk->start : call->exchange->reply.body.size;
+    call->exchange->reply.body.size = start;
+    *walk =
+        (struct read_walk){.begun = true, .from = plan->from, .start = start, .next = plan->from};
+    return store->ops->series(store, &plan->ref, &walk->series);
+}
+
+/* After the last part. `*again_out`: all of it was in vain. */
+static enum err walk_end(struct call *call, struct read_plan *plan, bool *again_out)
+{
+    struct store *store = call->api->config.store;
+    uint64_t series;
+    enum err e = store->ops->series(store, &plan->ref, &series);
+    *again_out = e == ERR_OK && series != plan->walk.series;
+    return *again_out ? walk_begin(call, plan) : e;
+}
+
+struct part {
+    struct call *call;
+    struct read_plan *plan;
+    uint32_t cells;
+    bool full; /* a part's worth was visited: the rest is another part */
+    bool over; /* the series is longer than its limit */
+};
+
+static bool part_cell(struct part *part, int64_t bucket)
+{
+    part->full = part->cells == PART_CELLS;
+    if (part->full) return false;
+    part->cells++;
+    part->plan->walk.from = bucket + 1;
+    return true;
+}
+
+static bool add_cell(void *context, int64_t bucket, const struct cell *cell)
+{
+    struct part *part = context;
+    if (!part_cell(part, bucket)) return false;
+    part->plan->walk.sum.added += cell->added;
+    part->plan->walk.sum.subbed += cell->subbed;
+    return true;
+}
+
+static enum err read_part(struct part *part, store_cell_fn *visit)
+{
+    struct store *store = part->call->api->config.store;
+    struct read_plan *plan = part->plan;
+    bool again = false;
+    enum err e = store->ops->range(store, &plan->ref, plan->walk.from, plan->to, visit, part);
+    part->call->cells += part->cells + 1;
+    if (e == ERR_OK && !part->full && !part->over) e = walk_end(part->call, plan, &again);
+    part->call->more = e == ERR_OK && (part->full || again);
     return e;
 }
 
-struct series_writer {
-    const struct read_plan *plan;
-    struct buf *body;
-    int64_t count;
-    int64_t next; /* the bucket that a filled series shows next */
-    bool over;
-};
-
-static void write_bucket(struct series_writer *writer, int64_t bucket, const struct cell *cell)
+/* At once where the store has few cells to visit, or sums of them. */
+static enum err answer_sum(struct call *call, struct read_plan *plan)
 {
-    struct buf *body = writer->body;
-    if (writer->count++) buf_add_char(body, ',');
+    struct store *store = call->api->config.store;
+    struct buf *body = &call->exchange->reply.body;
+    struct range_sum *sum = &plan->walk.sum;
+    enum err e;
+    if (!plan->walk.begun) {
+        e = store->ops->sum(store, &plan->ref, plan->from, plan->to, PART_CELLS, sum);
+        call->cells++;
+        if (e == ERR_TOO_MANY_CELLS) {
+            call->cells += PART_CELLS;
+            e = walk_begin(call, plan);
+            call->more = e == ERR_OK;
+            return e;
+        }
+    } else {
+        struct part part = {.call = call, .plan = plan};
+        e = read_part(&part, add_cell);
+    }
+    if (e == ERR_OK && !call->more)
+        reply_triple(body, sum->added - sum->subbed, sum->added, sum->subbed);
+    return e;
+}
+
+static void write_bucket(struct part *part, int64_t bucket, const struct cell *cell)
+{
+    struct buf *body = &part->call->exchange->reply.body;
+    if (part->plan->walk.count++) buf_add_char(body, ',');
     buf_add(body, BYTES("{\"timeStart\":\""));
     time_format(body, bucket * 1000);
     buf_add(body, BYTES("\","));
@@ -183,69 +263,77 @@ static void write_bucket(struct series_writer *writer, int64_t bucket, const str
 
 static const struct cell zero_cell;
 
-static void fill_before(struct series_writer *writer, int64_t bucket)
+static void fill_before(struct part *part, int64_t bucket)
 {
-    int64_t step = writer->plan->ref.duration;
-    if (!writer->plan->fill) return;
-    for (; writer->next < bucket; writer->next += step)
-        write_bucket(writer, writer->next, &zero_cell);
-    writer->next = bucket + step;
+    struct read_walk *walk = &part->plan->walk;
+    int64_t step = part->plan->ref.duration;
+    if (!part->plan->fill) return;
+    for (; walk->next < bucket; walk->next += step) {
+        write_bucket(part, walk->next, &zero_cell);
+        part->call->cells++;
+    }
+    walk->next = bucket + step;
 }
 
-static bool series_cell(void *context, int64_t bucket, const struct cell *cell)
+static bool write_cell(void *context, int64_t bucket, const struct cell *cell)
 {
-    struct series_writer *writer = context;
-    if (writer->count >= writer->plan->limit) {
-        writer->over = true;
-        return false;
-    }
-    fill_before(writer, bucket);
-    write_bucket(writer, bucket, cell);
+    struct part *part = context;
+    part->over = part->plan->walk.count >= part->plan->limit;
+    if (part->over || !part_cell(part, bucket)) return false;
+    fill_before(part, bucket);
+    write_bucket(part, bucket, cell);
     return true;
 }
 
-static enum err answer_series(struct store *store, const struct read_plan *plan, struct buf *body,
-                              const char **why_out)
+static enum err answer_series(struct call *call, struct read_plan *plan, const char **why_out)
 {
-    struct series_writer writer = {.plan = plan, .body = body, .next = plan->from};
-    *why_out = "The range has more buckets than limit.";
+    struct part part = {.call = call, .plan = plan};
+    struct buf *body = &call->exchange->reply.body;
+    static const char too_long[] = "The range has more buckets than limit.";
+    *why_out = too_long;
     if (plan->fill && bucket_count(plan->from, plan->to, plan->ref.duration) > plan->limit)
         return ERR_INVALID;
-    buf_add(body, BYTES("\"buckets\":["));
-    enum err e = store->ops->range(store, &plan->ref, plan->from, plan->to, series_cell, &writer);
-    if (e == ERR_OK && writer.over) return ERR_INVALID;
-    if (e != ERR_OK) *why_out = NULL;
-    if (e == ERR_OK && plan->ref.duration) fill_before(&writer, plan->to + plan->ref.duration);
-    if (e == ERR_OK && plan->fill && writer.count == 0) /* duration 0: its one bucket */
-        write_bucket(&writer, plan->from, &zero_cell);
+    enum err e = plan->walk.begun ? ERR_OK : walk_begin(call, plan);
+    if (body->size == plan->walk.start) buf_add(body, BYTES("\"buckets\":["));
+    if (e == ERR_OK) e = read_part(&part, write_cell);
+    if (e == ERR_OK && part.over) return ERR_INVALID;
+    *why_out = NULL;
+    if (e != ERR_OK || call->more) return e;
+    if (plan->ref.duration) fill_before(&part, plan->to + plan->ref.duration);
+    if (plan->fill && plan->walk.count == 0) /* duration 0: its one bucket */
+        write_bucket(&part, plan->from, &zero_cell);
     buf_add(body, BYTES("]"));
     return e;
 }
 
-enum err read_answer(struct store *store, struct read_plan *plan, struct buf *body,
-                     const char **why_out)
+enum err read_answer(struct call *call, struct read_plan *plan, const char **why_out)
 {
+    struct store *store = call->api->config.store;
     enum err e;
     *why_out = NULL;
+    call->more = false;
     switch (plan->kind) {
     case READ_GET:
-        e = answer_get(store, plan, READ_ALL, body);
+        call->cells++;
+        e = answer_get(store, plan, READ_ALL, &call->exchange->reply.body);
         return e == ERR_NOT_FOUND ? explain_absent(store, plan, why_out) : e;
     case READ_SUM:
-        return answer_sum(store, plan, body);
+        return answer_sum(call, plan);
     case READ_SERIES:
-        return answer_series(store, plan, body, why_out);
+        return answer_series(call, plan, why_out);
     }
     unreachable_state(plan->kind);
 }
 
 static void run_plan(struct call *call)
 {
+    struct read_plan *plan = call->plan;
     struct reply *reply = &call->exchange->reply;
     const char *why;
     reply->status = 200;
-    buf_add_char(&reply->body, '{');
-    enum err e = read_answer(call->api->config.store, call->plan, &reply->body, &why);
+    if (!plan->walk.begun) buf_add_char(&reply->body, '{');
+    enum err e = read_answer(call, plan, &why);
+    if (call->more) return;
     buf_add_char(&reply->body, '}');
     if (e == ERR_OK) return;
     exchange_error(call->exchange, e, why);

@@ -13,6 +13,17 @@ struct call;
 
 enum read_kind { READ_GET, READ_SUM, READ_SERIES };
 
+/* How far a range that is read in parts has come; all zero: not begun. */
+struct read_walk {
+    bool begun;
+    uint64_t series; /* when it began; another one at the end: it was deleted, and all is in vain */
+    int64_t from;    /* of the next part */
+    size_t start;    /* of the answer, in the body */
+    struct range_sum sum;
+    int64_t count; /* buckets written */
+    int64_t next;  /* the bucket that a filled series shows next */
+};
+
 struct read_plan {
     enum read_kind kind;
     const struct definition *definition; /* NULL: a direct counter */
@@ -24,6 +35,7 @@ struct read_plan {
     bool fill; /* show absent buckets as zeros */
     struct arena *arena;
     struct granularities kept; /* what an error is to show, if `why` was said of them */
+    struct read_walk walk;
 };
 
 /* Says which counter a plan whose `kind` is set is about: the rules' one of that name, or else the
@@ -41,11 +53,11 @@ const struct field *read_fields_known(enum read_kind kind, unsigned *count_out);
 MUST_USE enum err read_plan_fill(struct read_plan *plan, const struct field_value *values,
                                  struct sentence *why);
 
-/* Appends the answer's fields, without braces. On an error what was appended is worthless, and
- * `*why_out` may have a better sentence than the table's, of ERR_NOT_FOUND with `kept`. May read
- * the disk. */
-MUST_USE enum err read_answer(struct store *store, struct read_plan *plan, struct buf *body,
-                              const char **why_out);
+/* Appends the answer's fields, without braces, or a part of them: then `call->more` is set, and it
+ * is to be called again. What it visits is added to `call->cells`. On an error what was appended is
+ * worthless, and `*why_out` may have a better sentence than the table's, of ERR_NOT_FOUND with
+ * `kept`. May read the disk. */
+MUST_USE enum err read_answer(struct call *call, struct read_plan *plan, const char **why_out);
 
 /* Puts `kept` into the error that `body` ends with, where the error is about it. */
 void read_show_kept(const struct read_plan *plan, enum err e, const char *why, struct buf *body);

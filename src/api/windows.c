@@ -43,7 +43,7 @@ static enum err read_trailing(const struct windows_plan *plan, struct window *wi
     struct range_sum sum;
     enum err e = plan->store->ops->sum(
         plan->store, &ref, bucket_start(plan->moment.now_ms - definition->window_ms, duration),
-        bucket_start(TIME_MS_MAX, duration), &sum);
+        bucket_start(TIME_MS_MAX, duration), UINT32_MAX, &sum);
     if (e == ERR_OK) window->trailing = sum.added - sum.subbed;
     return e;
 }

@@ -98,12 +98,19 @@ static enum err fault_range(struct store *store, const struct cell_ref *ref, int
     return fault->inner->ops->range(fault->inner, ref, from, to, visit, context);
 }
 
-static enum err fault_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
-                          struct range_sum *sum_out)
+static enum err fault_series(struct store *store, const struct cell_ref *ref, uint64_t *series_out)
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_RANGE)) return ERR_STORAGE;
-    return fault->inner->ops->sum(fault->inner, ref, from, to, sum_out);
+    return fault->inner->ops->series(fault->inner, ref, series_out);
+}
+
+static enum err fault_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+                          uint32_t cells_max, struct range_sum *sum_out)
+{
+    struct fault *fault = FAULT_OF(store);
+    if (fails(fault, FAULT_RANGE)) return ERR_STORAGE;
+    return fault->inner->ops->sum(fault->inner, ref, from, to, cells_max, sum_out);
 }
 
 static enum err fault_list(struct store *store, struct bytes prefix, struct bytes after,
@@ -210,6 +217,7 @@ static const struct store_ops fault_ops = {
     .range = fault_range,
     .sum = fault_sum,
     .counter = fault_counter,
+    .series = fault_series,
     .list = fault_list,
     .object = fault_object,
     .objects = fault_objects,

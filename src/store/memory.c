@@ -322,20 +322,41 @@ static enum err memory_range(struct store *store, const struct cell_ref *ref, in
     return ERR_OK;
 }
 
+struct summing {
+    struct range_sum *sum;
+    uint32_t cells_left;
+    bool over;
+};
+
 static bool sum_cell(void *context, int64_t bucket, const struct cell *cell)
 {
-    struct range_sum *sum = context;
+    struct summing *summing = context;
     (void)bucket;
-    sum->added += cell->added;
-    sum->subbed += cell->subbed;
+    summing->over = summing->cells_left == 0;
+    if (summing->over) return false;
+    summing->cells_left--;
+    summing->sum->added += cell->added;
+    summing->sum->subbed += cell->subbed;
     return true;
 }
 
 static enum err memory_sum(struct store *store, const struct cell_ref *ref, int64_t from,
-                           int64_t to, struct range_sum *sum_out)
+                           int64_t to, uint32_t cells_max, struct range_sum *sum_out)
 {
+    struct summing summing = {.sum = sum_out, .cells_left = cells_max};
     *sum_out = (struct range_sum){0};
-    return memory_range(store, ref, from, to, sum_cell, sum_out);
+    enum err e = memory_range(store, ref, from, to, sum_cell, &summing);
+    return e == ERR_OK && summing.over ? ERR_TOO_MANY_CELLS : e;
+}
+
+static enum err memory_series(struct store *store, const struct cell_ref *ref, uint64_t *series_out)
+{
+    struct memory *memory = MEMORY_OF(store);
+    pthread_mutex_lock(&memory->lock);
+    const struct series *series = counter_find(shown_counter(memory, ref->counter), ref->duration);
+    *series_out = series ? series->id : 0;
+    pthread_mutex_unlock(&memory->lock);
+    return ERR_OK;
 }
 
 static bool counter_wanted(struct gathering *gathering, const struct object *object)
@@ -504,6 +525,7 @@ static const struct store_ops memory_ops = {
     .range = memory_range,
     .sum = memory_sum,
     .counter = memory_counter,
+    .series = memory_series,
     .list = memory_list,
     .object = memory_object,
     .objects = memory_objects,

@@ -114,13 +114,17 @@ struct store_ops {
     /* Existing cells with from <= bucket <= to, in order of time. May read the disk. */
     enum err (*range)(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
                       store_cell_fn *visit, void *context);
-    /* The sum of the cells that `range` would visit: each as it was at some moment of the call. */
+    /* The sum of the cells that `range` would visit: each as it was at some moment of the call.
+     * ERR_TOO_MANY_CELLS: more than `cells_max` of them would have to be visited. */
     enum err (*sum)(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
-                    struct range_sum *sum_out);
+                    uint32_t cells_max, struct range_sum *sum_out);
     /* One counter's granularities, copied into `arena`; NULL: there is no such counter. `ref` with
      * any duration. May read the disk. */
     enum err (*counter)(struct store *store, const struct cell_ref *ref, struct arena *arena,
                         const struct counter **counter_out);
+    /* A number for what `ref` leads to, another one once that was deleted and made again; 0: there
+     * is nothing. Who walks a range in parts knows by it that the parts are of one whole. */
+    enum err (*series)(struct store *store, const struct cell_ref *ref, uint64_t *series_out);
     /* Counters whose key starts with `prefix` and is after `after`, in key order. */
     enum err (*list)(struct store *store, struct bytes prefix, struct bytes after,
                      store_counter_fn *visit, void *context);

@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 
 import { expectTriple } from './support/expect.mjs';
-import { eventually, sleep, together } from './support/pace.mjs';
+import { eventually, sleep, together, within } from './support/pace.mjs';
 import { requestText } from './support/raw.mjs';
 import { serverFor, TOTAL } from './support/server.mjs';
 
@@ -86,11 +86,11 @@ describe('replies that nobody reads', () => {
 
     test('SPEC 10: a batch that finds no room for its results is 429, and nothing of it is applied', async () => {
         const t = server.tenant();
-        const ops = (name) => Array.from({ length: 20000 }, () => ({ op: 'increment', name, ...TOTAL }));
-        const text = requestText('POST', `/api/counters/${t.id}/batch`, { token: t.token, body: { ops: ops('theirs') } });
-        const mine = ops('mine');
+        const theirs = `{"ops":[${'{},'.repeat(19999)}{}]}`;
+        const text = requestText('POST', `/api/counters/${t.id}/batch`, { token: t.token, body: theirs });
+        const mine = Array.from({ length: 20000 }, () => ({ op: 'increment', name: 'mine', ...TOTAL }));
         let applied = 0;
-        await whileHeld(await deafConnections(server, 8, text.repeat(10)), async () => {
+        await whileHeld(await deafConnections(server, 8, text.repeat(20)), async () => {
             await eventually('a batch to be refused', async () => {
                 const { status } = await t.batch(mine);
                 assert.ok(status === 200 || status === 429, `status ${status}`);
@@ -133,5 +133,97 @@ describe('replies that nobody reads', () => {
         const smaller = await t.query(zeros(1).queries);
         assert.equal(smaller.body.results[0].buckets.length, 100000);
         assert.equal((await t.query(zeros(1, 3).queries)).status, 200);
+    });
+});
+
+const MINUTE = 60;
+
+/** Counts one in each of `count` minutes from the epoch on. */
+async function fillMinutes(t, name, count) {
+    const op = (minute) => ({ op: 'increment', name, durationSeconds: MINUTE, timestamp: minute * MINUTE });
+    for (let at = 0; at < count; at += 10000) {
+        const ops = Array.from({ length: Math.min(10000, count - at) }, (_, i) => op(at + i));
+        assert.equal((await t.batch(ops, { query: '?results=errors' })).status, 200);
+    }
+}
+
+const minutes = (count) => ({ durationSeconds: MINUTE, startTime: 0, endTime: (count - 1) * MINUTE });
+
+/** Many sums over cells that have to be visited one by one. */
+const heavy = (name, count) => ({ queries: Array.from({ length: count }, () => ({ sumRange: { name, ...minutes(4000) } })) });
+
+describe('long reads', () => {
+    const server = serverFor({ settings: { 'limits.readers': 2, 'limits.queryCells': 1000000000, 'timeouts.shutdown': '2s' } });
+
+    async function startHeavy(t, count) {
+        await fillMinutes(t, 'wide', 4000);
+        const connections = await together(count, () => server.raw());
+        const text = requestText('POST', `/api/counters/${t.id}/query`, { token: t.token, body: heavy('wide', 10000) });
+        const replies = connections.map((connection) => {
+            connection.write(text);
+            return connection.reply({ ms: 120000 });
+        });
+        return { connections, replies };
+    }
+
+    test('SPEC 10: reads of other tenants, and short ones of its own, go on beside long ones', async () => {
+        const greedy = server.tenant();
+        const modest = server.tenant();
+        await modest.increment('calm', TOTAL);
+        const { connections, replies } = await startHeavy(greedy, 6);
+        let answered = 0;
+        for (const reply of replies) reply.then(() => answered++, () => {});
+        await sleep(200);
+        for (const t of [modest, greedy]) {
+            for (let i = 0; i < 10; i++) assert.equal((await t.sumRange('calm', { durationSeconds: 0, startTime: 0, endTime: 0 })).status, 200);
+        }
+        assert.equal(answered, 0, 'the long ones are still at it');
+        for (const connection of connections) connection.destroy();
+        await Promise.allSettled(replies);
+    });
+
+    test('SPEC 10: a range of many parts shows every cell once, beside writes to it', async () => {
+        const t = server.tenant();
+        const count = 20000;
+        await fillMinutes(t, 'long', count);
+        let acknowledged = count;
+        let over = false;
+        const writing = (async () => {
+            for (; !over; acknowledged++) await t.increment('long', { durationSeconds: MINUTE, timestamp: 0 });
+        })();
+        for (let i = 0; i < 5; i++) {
+            const least = acknowledged;
+            const series = await t.series('long', { ...minutes(count), limit: 100000 });
+            const starts = series.body.buckets.map((bucket) => Date.parse(bucket.timeStart));
+            assert.deepEqual(starts, Array.from({ length: count }, (_, minute) => minute * MINUTE * 1000));
+            const sum = Number((await t.sumRange('long', minutes(count))).body.net);
+            assert.ok(sum >= least && sum <= acknowledged + 1, `${least} <= ${sum} <= ${acknowledged + 1}`);
+        }
+        over = true;
+        await writing;
+    });
+
+    test('SPEC 10: a stop ends reads within timeouts.shutdown, with a 503 and a close', async () => {
+        const { connections, replies } = await startHeavy(server.tenant(), 4);
+        await sleep(200);
+        server.signal('SIGTERM');
+        for (const reply of await Promise.all(replies)) assert.equal(reply.status, 503);
+        await within(10000, 'tally to stop', server.exited);
+        assert.ok(connections.every((connection) => connection.isClosed));
+        await server.start();
+    });
+});
+
+describe('a bound on cells', () => {
+    const server = serverFor({ settings: { 'limits.queryCells': 5000 } });
+
+    test('SPEC 10: a read that would visit more than limits.queryCells is 400 too_many_cells', async () => {
+        const t = server.tenant();
+        await fillMinutes(t, 'wide', 4000);
+        assert.equal((await t.query(heavy('wide', 1).queries)).status, 200);
+        assert.equal((await t.series('wide', minutes(4000))).body.buckets.length, 4000);
+        const refused = await t.query(Array.from({ length: 2 }, () => ({ series: { name: 'wide', ...minutes(4000) } })));
+        assert.equal(refused.status, 400);
+        assert.equal(refused.body.code, 'too_many_cells');
     });
 });

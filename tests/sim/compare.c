@@ -114,7 +114,7 @@ static void compare_sum(struct sim *sim, const struct walk *walk, int64_t from, 
     struct store *store = &sim->probe.store;
     const struct model *shown = &sim->chain.shown;
     place_make(sim, &place, walk->tenant, walk->name, walk->duration);
-    enum err e = store->ops->sum(store, &place.ref, from, to, &sum);
+    enum err e = store->ops->sum(store, &place.ref, from, to, UINT32_MAX, &sum);
     if (!readable(sim, e, "sum")) return;
     for (unsigned i = 0; i < shown->cells_count; i++) {
         const struct model_cell *cell = &shown->cells[i];

@@ -279,11 +279,17 @@ static enum err probe_range(struct store *store, const struct cell_ref *ref, int
     return real_of(store)->ops->range(real_of(store), ref, from, to, visit, context);
 }
 
-static enum err probe_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
-                          struct range_sum *sum_out)
+static enum err probe_series(struct store *store, const struct cell_ref *ref, uint64_t *series_out)
 {
     if (is_dead(store)) return ERR_STORAGE;
-    return real_of(store)->ops->sum(real_of(store), ref, from, to, sum_out);
+    return real_of(store)->ops->series(real_of(store), ref, series_out);
+}
+
+static enum err probe_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+                          uint32_t cells_max, struct range_sum *sum_out)
+{
+    if (is_dead(store)) return ERR_STORAGE;
+    return real_of(store)->ops->sum(real_of(store), ref, from, to, cells_max, sum_out);
 }
 
 static enum err probe_list(struct store *store, struct bytes prefix, struct bytes after,
@@ -365,6 +371,7 @@ static const struct store_ops probe_ops = {
     .range = probe_range,
     .sum = probe_sum,
     .counter = probe_counter,
+    .series = probe_series,
     .list = probe_list,
     .object = probe_object,
     .objects = probe_objects,

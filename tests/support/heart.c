@@ -445,7 +445,7 @@ static const char *sum_broken(struct store *store, const struct cell_ref *ref,
     }
     int64_t from = all ? INT64_MIN : gathering->cells[first].bucket;
     int64_t to = all ? INT64_MAX : gathering->cells[end - 1].bucket;
-    if (store->ops->sum(store, ref, from, to, &sum) != ERR_OK) return "sum failed";
+    if (store->ops->sum(store, ref, from, to, UINT32_MAX, &sum) != ERR_OK) return "sum failed";
     return sum.added == added && sum.subbed == subbed ? NULL : "sum is not the sum of the range";
 }
 

@@ -42,7 +42,7 @@ static enum err try_sum(struct heart *heart)
 {
     struct range_sum sum;
     struct cell_ref ref = heart_ref(heart, "n", 60);
-    return heart->store->ops->sum(heart->store, &ref, 0, 1000, &sum);
+    return heart->store->ops->sum(heart->store, &ref, 0, 1000, UINT32_MAX, &sum);
 }
 
 static bool visit_counter(void *context, struct bytes key, const struct counter *counter)

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "api/readers.h"
-#include "base/hash.h"
 
 #define TASKS 64
 
@@ -23,17 +22,19 @@ static atomic_bool at_gate;
 static atomic_uint ran;
 static char order[TASKS + 1];
 
-static void wait_at_gate(void *context)
+static bool wait_at_gate(void *context)
 {
     (void)context;
     at_gate = true;
     pthread_mutex_lock(&gate);
     pthread_mutex_unlock(&gate);
+    return false;
 }
 
-static void note(void *context)
+static bool note(void *context)
 {
     order[ran++] = *(const char *)context;
+    return false;
 }
 
 static struct readers *readers;
@@ -43,7 +44,7 @@ static unsigned tasks_count;
 static enum err push(const char *tenant)
 {
     struct read_task *task = &tasks[tasks_count];
-    *task = (struct read_task){bytes_str(tenant), note, (void *)tenant, NULL};
+    *task = (struct read_task){.tenant = bytes_str(tenant), .run = note, .context = (void *)tenant};
     enum err e = readers_push(readers, task);
     if (e == ERR_OK) tasks_count++;
     return e;
@@ -58,7 +59,7 @@ static void start(unsigned tasks_max)
     memset(order, 0, sizeof order);
     readers = readers_new(1, tasks_max);
     pthread_mutex_lock(&gate);
-    blocker = (struct read_task){BYTES("blocker"), wait_at_gate, NULL, NULL};
+    blocker = (struct read_task){.tenant = BYTES("blocker"), .run = wait_at_gate};
     assert_int_equal(readers_push(readers, &blocker), ERR_OK);
     while (!at_gate)
         usleep(100);
@@ -71,16 +72,26 @@ static void finish(void)
     assert_int_equal(ran, tasks_count);
 }
 
-/* Two tenants of different lanes; there are 16, chosen by hash. */
-static const char *other_lane(const char *tenant)
+/* Work of so many parts; each notes itself. */
+struct work {
+    struct read_task task;
+    char name;
+    unsigned parts;
+};
+
+static bool do_part(void *context)
 {
-    static char name[2];
-    for (name[0] = 'b'; name[0] <= 'z'; name[0]++)
-        if (hash_keyed(&hash_own, bytes_str(name)) % 16 !=
-            hash_keyed(&hash_own, bytes_str(tenant)) % 16)
-            return name;
-    fail();
-    return NULL;
+    struct work *work = context;
+    order[ran++] = work->name;
+    return --work->parts > 0;
+}
+
+static void push_work(struct work *work, const char *tenant, char name, unsigned parts)
+{
+    *work = (struct work){.name = name, .parts = parts};
+    work->task = (struct read_task){.tenant = bytes_str(tenant), .run = do_part, .context = work};
+    assert_int_equal(readers_push(readers, &work->task), ERR_OK);
+    tasks_count += parts;
 }
 
 static void what_is_queued_runs_before_the_end(void **state)
@@ -93,7 +104,7 @@ static void what_is_queued_runs_before_the_end(void **state)
 
 static void tenants_take_turns(void **state)
 {
-    const char *late = other_lane("a");
+    const char *late = "b";
     start(TASKS);
     for (unsigned i = 0; i < 10; i++)
         push("a");
@@ -106,9 +117,39 @@ static void tenants_take_turns(void **state)
     assert_true(second - order <= 3);
 }
 
+static void tenants_take_turns_within_their_work(void **state)
+{
+    struct work long_one, short_one;
+    start(TASKS);
+    push_work(&long_one, "a", 'L', 10);
+    push_work(&short_one, "b", 's', 2);
+    finish();
+    assert_string_equal(order, "LsLsLLLLLLLL");
+}
+
+static void a_short_read_does_not_wait_for_a_long_one_of_its_own_tenant(void **state)
+{
+    struct work long_one, short_one;
+    start(TASKS);
+    push_work(&long_one, "a", 'L', 6);
+    push_work(&short_one, "a", 's', 1);
+    finish();
+    assert_string_equal(order, "LLsLLLL");
+}
+
+static void long_reads_of_one_tenant_end_one_after_the_other(void **state)
+{
+    struct work works[3];
+    start(TASKS);
+    for (unsigned i = 0; i < 3; i++)
+        push_work(&works[i], "a", (char)('1' + i), 5);
+    finish();
+    assert_string_equal(order, "112131122223333");
+}
+
 static void one_tenant_gets_half_of_the_queue(void **state)
 {
-    const char *other = other_lane("a");
+    const char *other = "b";
     start(8);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(push("a"), ERR_OK);
@@ -158,6 +199,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_queued_runs_before_the_end),
         cmocka_unit_test(tenants_take_turns),
+        cmocka_unit_test(tenants_take_turns_within_their_work),
+        cmocka_unit_test(a_short_read_does_not_wait_for_a_long_one_of_its_own_tenant),
+        cmocka_unit_test(long_reads_of_one_tenant_end_one_after_the_other),
         cmocka_unit_test(one_tenant_gets_half_of_the_queue),
         cmocka_unit_test(all_together_get_no_more_than_the_queue),
         cmocka_unit_test(a_queue_of_one_takes_one),

@@ -28,7 +28,8 @@ static void expect_sum(struct heart *heart, int32_t duration, int64_t from, int6
 {
     struct range_sum sum = {-1, -1};
     struct cell_ref ref = heart_ref(heart, "views", duration);
-    assert_int_equal(heart->store->ops->sum(heart->store, &ref, from, to, &sum), ERR_OK);
+    assert_int_equal(heart->store->ops->sum(heart->store, &ref, from, to, UINT32_MAX, &sum),
+                     ERR_OK);
     assert_true(sum.added == added && sum.subbed == subbed);
 }
 
@@ -67,8 +68,45 @@ static void sums_past_64_bits_are_exact(void **state)
     for (int64_t i = 0; i < 3; i++)
         done_ok(heart, increment_at(heart, "views", 60, i * 60, INT64_MAX));
     struct cell_ref ref = heart_ref(heart, "views", 60);
-    assert_int_equal(heart->store->ops->sum(heart->store, &ref, 0, 999, &sum), ERR_OK);
+    assert_int_equal(heart->store->ops->sum(heart->store, &ref, 0, 999, UINT32_MAX, &sum), ERR_OK);
     assert_true(sum.added == (__int128)INT64_MAX * 3 && sum.subbed == 0);
+}
+
+/* An embedded store may take sums of sums instead, and then visits hardly any. */
+static void a_sum_visits_no_more_cells_than_it_may(void **state)
+{
+    struct heart *heart = *state;
+    struct range_sum sum;
+    for (int64_t i = 0; i < 10; i++)
+        done_ok(heart, increment_at(heart, "views", 60, i * 60, 1));
+    struct cell_ref ref = heart_ref(heart, "views", 60);
+    const struct store_ops *ops = heart->store->ops;
+    assert_int_equal(ops->sum(heart->store, &ref, 0, 120, 2, &sum), ERR_TOO_MANY_CELLS);
+    assert_int_equal(ops->sum(heart->store, &ref, 0, 120, 3, &sum), ERR_OK);
+    assert_true(sum.added == 3);
+}
+
+static uint64_t series_number(struct heart *heart)
+{
+    struct cell_ref ref = heart_ref(heart, "views", 60);
+    uint64_t number;
+    assert_int_equal(heart->store->ops->series(heart->store, &ref, &number), ERR_OK);
+    return number;
+}
+
+static void a_series_made_again_has_another_number(void **state)
+{
+    struct heart *heart = *state;
+    assert_int_equal(series_number(heart), 0);
+    done_ok(heart, increment_at(heart, "views", 60, 0, 1));
+    uint64_t first = series_number(heart);
+    assert_int_not_equal(first, 0);
+    done_ok(heart, increment_at(heart, "views", 60, 60, 1));
+    assert_int_equal(series_number(heart), first);
+    done_ok(heart, ask(&heart->asks, OP_DELETE, "views", 0));
+    assert_int_equal(series_number(heart), 0);
+    done_ok(heart, increment_at(heart, "views", 60, 0, 1));
+    assert_int_not_equal(series_number(heart), first);
 }
 
 static void list_has_the_tenants_names_in_order(void **state)
@@ -284,6 +322,8 @@ int main(void)
         LAW(range_has_both_ends_and_the_order_of_time),
         LAW(sum_adds_up_what_range_shows),
         LAW(sums_past_64_bits_are_exact),
+        LAW(a_sum_visits_no_more_cells_than_it_may),
+        LAW(a_series_made_again_has_another_number),
         LAW(list_has_the_tenants_names_in_order),
         LAW(a_counters_granularities_are_read_by_themselves),
         LAW(a_read_from_memory_is_right_or_busy),

@@ -28,7 +28,8 @@ static void *read_main(void *context)
     while (!stopping) {
         struct range_sum found;
         int64_t least = acked;
-        enum err e = heart->store->ops->sum(heart->store, context, INT64_MIN, INT64_MAX, &found);
+        enum err e =
+            heart->store->ops->sum(heart->store, context, INT64_MIN, INT64_MAX, UINT32_MAX, &found);
         must(e == ERR_OK);
         must(found.added >= least);
         must(found.added <= sent);
@@ -41,7 +42,8 @@ static void *read_lives_main(void *context)
 {
     while (!stopping) {
         struct range_sum found;
-        enum err e = heart->store->ops->sum(heart->store, context, INT64_MIN, INT64_MAX, &found);
+        enum err e =
+            heart->store->ops->sum(heart->store, context, INT64_MIN, INT64_MAX, UINT32_MAX, &found);
         must(e == ERR_OK);
         must(found.added == 0 || found.added == BORN || found.added == BORN + 1);
     }

@@ -372,6 +372,7 @@ static const struct store_ops embedded_ops = {
     .range = embedded_range,
     .sum = embedded_sum,
     .counter = embedded_counter,
+    .series = embedded_series_number,
     .list = embedded_list,
     .object = embedded_object,
     .objects = embedded_objects,

@@ -118,9 +118,11 @@ enum err embedded_get(struct store *store, const struct cell_ref *ref, int64_t b
 enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
                         store_cell_fn *visit, void *context);
 enum err embedded_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
-                      struct range_sum *sum_out);
+                      uint32_t cells_max, struct range_sum *sum_out);
 enum err embedded_counter(struct store *store, const struct cell_ref *ref, struct arena *arena,
                           const struct counter **counter_out);
+enum err embedded_series_number(struct store *store, const struct cell_ref *ref,
+                                uint64_t *series_out);
 enum err embedded_list(struct store *store, struct bytes prefix, struct bytes after,
                        store_counter_fn *visit, void *context);
 enum err embedded_object(struct store *store, struct bytes key, struct buf *value_out);

@@ -202,6 +202,7 @@ enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t
 struct walk {
     struct range_sum *sum;
     size_t cells;
+    size_t cells_max;
 };
 
 static bool walk_cell(void *context, int64_t bucket, const struct cell *cell)
@@ -211,7 +212,7 @@ static bool walk_cell(void *context, int64_t bucket, const struct cell *cell)
     walk->sum->added += cell->added;
     walk->sum->subbed += cell->subbed;
     walk->cells++;
-    return true;
+    return walk->cells <= walk->cells_max;
 }
 
 static bool has_nodes_inside(const struct series *series, int64_t from, int64_t to)
@@ -236,10 +237,10 @@ static enum err sum_nodes(struct embedded *embedded, const struct series *series
 }
 
 static enum err sum_series(struct embedded *embedded, const struct series *series, int64_t from,
-                           int64_t to, struct range_sum *sum)
+                           int64_t to, uint32_t cells_max, struct range_sum *sum)
 {
     struct newer_cells newer;
-    struct walk walk = {.sum = sum};
+    struct walk walk = {.sum = sum, .cells_max = cells_max};
     bool summed = false;
     enum err e = ERR_OK;
     bool long_range = has_nodes_inside(series, from, to);
@@ -250,14 +251,14 @@ static enum err sum_series(struct embedded *embedded, const struct series *serie
     if (e == ERR_OK && long_range && walk.cells > SUMS_WALK_MIN)
         sums_ask(embedded->sums, series->id);
     free(newer.cells);
-    return e;
+    return e == ERR_OK && walk.cells > walk.cells_max ? ERR_TOO_MANY_CELLS : e;
 }
 
 /* A series that dies while it is read may have lost its stored cells and not yet the copied ones:
  * half a sum, which nobody was ever to see. It is unmapped before its cells go, so asking again
  * tells. */
 enum err embedded_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
-                      struct range_sum *sum_out)
+                      uint32_t cells_max, struct range_sum *sum_out)
 {
     struct embedded *embedded = embedded_of(store);
     struct series series;
@@ -267,10 +268,19 @@ enum err embedded_sum(struct store *store, const struct cell_ref *ref, int64_t f
         *sum_out = (struct range_sum){0};
         e = find_series(embedded, ref, READ_ALL, &series);
         if (e == ERR_OK && series.id == 0) return e;
-        if (e == ERR_OK) e = sum_series(embedded, &series, from, to, sum_out);
+        if (e == ERR_OK) e = sum_series(embedded, &series, from, to, cells_max, sum_out);
         if (e == ERR_OK) e = find_series(embedded, ref, READ_ALL, &after);
     } while (e == ERR_OK && after.id != series.id);
     return embedded_read_ended(embedded, "a sum of cells", e);
+}
+
+enum err embedded_series_number(struct store *store, const struct cell_ref *ref,
+                                uint64_t *series_out)
+{
+    struct series series;
+    enum err e = find_series(embedded_of(store), ref, READ_ALL, &series);
+    *series_out = series.id;
+    return e;
 }
 
 struct list_merge {
