@@ -2,16 +2,13 @@
 // says (issue 6, item 6). How blocks are read: support/transcript.mjs.
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
-import net from 'node:net';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { eventually, within } from './support/pace.mjs';
-import { newDirectory, removeDirectory, TALLY_BIN } from './support/server.mjs';
-import { blocksOf, runStep, Shell } from './support/transcript.mjs';
+import { Reader } from './support/reader.mjs';
+import { blocksOf } from './support/transcript.mjs';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const DOCUMENTS = ['README.md', 'docs/tutorial.md', 'docs/recipes.md', 'docs/operations.md', 'docs/migration.md'];
@@ -20,133 +17,38 @@ const SKIPPED_MAX = 1;
 
 const text = (name) => readFileSync(path.join(ROOT, name), 'utf8');
 
-function freePort() {
-    return new Promise((resolve) => {
-        const probe = net.createServer().listen(0, '127.0.0.1', () => {
-            const { port } = probe.address();
-            probe.close(() => resolve(port));
-        });
-    });
-}
-
-/** A folder that looks like the clone to the documents' commands, but for what they write. */
-function workplace() {
-    const folder = newDirectory('docs');
-    mkdirSync(`${folder}/build`);
-    symlinkSync(path.join(ROOT, 'etc'), `${folder}/etc`);
-    symlinkSync(path.join(ROOT, 'docs'), `${folder}/docs`);
-    symlinkSync(TALLY_BIN, `${folder}/build/tally`);
-    return folder;
-}
-
-/** `make run` itself, with another port and folder. Resolves to {token, stop}. */
-async function demoServer(folder, port) {
-    const env = { ...process.env, TALLY_LISTEN: `127.0.0.1:${port}`, TALLY_DATA: `${folder}/demo`, TALLY_OPS_DIR: `${folder}/ops` };
-    const child = spawn('make', ['-s', 'run'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
-    const exited = new Promise((resolve) => child.on('close', resolve));
-    let said = '';
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (said += text));
-    const stop = async () => {
-        process.kill(-child.pid, 'SIGTERM');
-        await within(30000, 'the demo server to stop', exited);
-    };
-    const [token] = await eventually('make run', () => {
-        assert.equal(child.exitCode, null, said);
-        return /eyJ[\w.-]+/.exec(said);
-    }, { ms: 120000 }).catch(async (error) => {
-        await stop();
-        throw error;
-    });
-    return { token, stop };
-}
-
-/** `make run` has been run by then, and `make test` is what runs this. */
-const isDone = (command) => command.split('\n').every((line) => /^make (run|test)\b/.test(line));
-
-/** PostgreSQL and Redis of our own, on Unix sockets and a free port, only for documents that name them. */
-class Peers {
-    #folder = newDirectory('peers');
-    #stops = [];
-
-    async postgres() {
-        const bin = execFileSync('sh', ['-c', 'ls -d /usr/lib/postgresql/*/bin | tail -1'], { encoding: 'utf8' }).trim();
-        const data = `${this.#folder}/pg`;
-        const asOwner = (program, args) => (process.getuid() === 0
-            ? ['setpriv', ['--reuid=postgres', '--regid=postgres', '--init-groups', program, ...args]]
-            : [program, args]);
-        mkdirSync(data);
-        if (process.getuid() === 0) execFileSync('chown', ['-R', 'postgres', this.#folder]);
-        const options = { cwd: '/', stdio: 'ignore' };
-        execFileSync(...asOwner(`${bin}/initdb`, ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync']), options);
-        const port = await freePort();
-        const child = spawn(...asOwner(`${bin}/postgres`, ['-D', data, '-k', data, '-h', '127.0.0.1', '-p', String(port), '-F']), options);
-        this.#stops.push(() => this.#end(child, 'SIGINT'));
-        const env = { PGHOST: '127.0.0.1', PGPORT: String(port), PGUSER: 'postgres', PGDATABASE: 'postgres' };
-        await eventually('PostgreSQL', () => {
-            try {
-                execFileSync('psql', ['-qc', 'SELECT 1'], { env: { ...process.env, ...env }, stdio: 'ignore' });
-                return true;
-            } catch {
-                return false;
-            }
-        }, { ms: 30000 });
-        return env;
-    }
-
-    async redis() {
-        const port = await freePort();
-        const child = spawn('redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', this.#folder], { stdio: 'ignore' });
-        this.#stops.push(() => this.#end(child, 'SIGTERM'));
-        await eventually('Redis', () => {
-            try {
-                return execFileSync('redis-cli', ['-p', String(port), 'ping'], { encoding: 'utf8' }).startsWith('PONG');
-            } catch {
-                return false;
-            }
-        }, { ms: 30000 });
-        return { REDIS_URL: `redis://127.0.0.1:${port}` };
-    }
-
-    async #end(child, signal) {
-        const gone = new Promise((resolve) => child.on('exit', resolve));
-        child.kill(signal);
-        await within(20000, 'a peer to stop', gone);
-    }
-
-    async stop() {
-        for (const stop of this.#stops) await stop();
-        removeDirectory(this.#folder);
-    }
-}
-
 describe('every command of the documents', () => {
     for (const file of DOCUMENTS) {
         test(file, async () => {
-            const markdown = text(file);
-            const blocks = blocksOf(markdown);
-            assert.ok(blocks.some((block) => block.steps), `${file} has commands`);
-            const folder = workplace();
-            const peers = new Peers();
-            const port = await freePort();
-            const demo = /^make run\b/m.test(markdown) ? await demoServer(folder, port) : null;
-            const env = { ...process.env, PATH: `${folder}/build:${process.env.PATH}`, HOME: folder, LC_ALL: 'C.UTF-8',
-                ...(/\bpsql\b/.test(markdown) && await peers.postgres()), ...(/\bredis-cli\b/.test(markdown) && await peers.redis()) };
-            const shell = new Shell({ cwd: folder, env });
-            const placed = (words) => words.replaceAll('127.0.0.1:8787', `127.0.0.1:${port}`);
+            const reader = new Reader();
             try {
-                for (const step of blocks.flatMap((block) => block.steps ?? [])) {
-                    if (isDone(step.command)) continue;
-                    const command = placed(step.command).replace('TALLY_TOKEN=...', `TALLY_TOKEN=${demo?.token}`);
-                    await runStep(shell, { ...step, command, expected: step.expected.map(placed) }, file);
-                }
+                assert.ok(await reader.follow(file), `${file} has commands`);
             } finally {
-                await shell.close();
-                await demo?.stop();
-                await peers.stop();
-                removeDirectory(folder);
+                await reader.close();
             }
         });
     }
+
+    /* What they count under, and where they keep it, must not be in each other's way. */
+    test('one page after the other, in one shell and one folder, README and tutorial on the same demo', async () => {
+        const reader = new Reader();
+        try {
+            for (const file of ['README.md', 'docs/tutorial.md']) await reader.follow(file);
+            await reader.stopDemo(); // as the others say
+            for (const file of ['docs/recipes.md', 'docs/migration.md', 'docs/operations.md']) await reader.follow(file);
+        } finally {
+            await reader.close();
+        }
+    });
+
+    test('the tutorial before README, on the same demo', async () => {
+        const reader = new Reader();
+        try {
+            for (const file of ['docs/tutorial.md', 'README.md']) await reader.follow(file);
+        } finally {
+            await reader.close();
+        }
+    });
 
     test('what is not run says why, and is little', () => {
         const skipped = DOCUMENTS.flatMap((file) => blocksOf(text(file)).filter((block) => block.skipped));
