@@ -24,8 +24,9 @@ struct tenant {
     struct tenant *chain;     /* same hash bucket */
     struct tenant *ring_next; /* while it has waiting jobs */
     bool in_ring;
-    uint32_t ops; /* unanswered */
-    size_t bytes; /* of those */
+    uint32_t ops;      /* unanswered, of the batched lane */
+    uint32_t sync_ops; /* and of the sync lane */
+    size_t bytes;      /* of those */
     struct fifo waiting;
     size_t size;
     char name[];
@@ -62,6 +63,7 @@ struct queue *queue_new(const struct queue_limits *limits)
 {
     struct queue *queue = must_calloc(1, sizeof *queue);
     queue->limits = *limits;
+    if (!limits->tenant_sync_ops_max) queue->limits.tenant_sync_ops_max = limits->sync_ops_max;
     if (!limits->tenant_bytes_max) queue->limits.tenant_bytes_max = limits->bytes_max;
     if (!limits->batch_ops) queue->limits.batch_ops = UINT32_MAX;
     pthread_mutex_init(&queue->lock, NULL);
@@ -153,11 +155,25 @@ static bool fits(uint64_t used, uint64_t more, uint64_t max)
     return more <= max && used <= max - more;
 }
 
+/* What is larger than a bound goes in where nothing else is. */
+static bool sync_fits(uint32_t used, uint32_t more, uint32_t max)
+{
+    return used == 0 || fits(used, more, max);
+}
+
+static bool sync_has_room(struct queue *queue, const struct job *job)
+{
+    const struct tenant *known = job->tenant.size ? *tenant_place(queue, job->tenant) : NULL;
+    const struct queue_limits *limits = &queue->limits;
+    return sync_fits(queue->sync_ops, job->count, limits->sync_ops_max) &&
+           sync_fits(known ? known->sync_ops : 0, job->count, limits->tenant_sync_ops_max);
+}
+
 static enum err push_sync(struct queue *queue, struct job *job)
 {
     must(!job->prepare || job->count == 1);
-    bool room = fits(queue->sync_ops, job->count, queue->limits.sync_ops_max);
-    if (queue->sync_ops > 0 && !room && !job->unbounded) return ERR_BUSY;
+    if (!job->unbounded && !sync_has_room(queue, job)) return ERR_BUSY;
+    if (job->tenant.size) tenant_make(queue, job->tenant)->sync_ops += job->count;
     queue->sync_ops += job->count;
     queue->waiting_sync_ops += job->count;
     fifo_add(&queue->sync, job);
@@ -380,6 +396,15 @@ uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max)
     return count;
 }
 
+static void tenant_end(struct tenant **place)
+{
+    struct tenant *tenant = *place;
+    if (tenant->ops > 0 || tenant->sync_ops > 0) return;
+    must(!tenant->in_ring);
+    *place = tenant->chain;
+    free(tenant);
+}
+
 static void release_tenant(struct queue *queue, struct job *job)
 {
     struct tenant **place = tenant_place(queue, job->tenant);
@@ -387,10 +412,18 @@ static void release_tenant(struct queue *queue, struct job *job)
     must(tenant != NULL && tenant->ops >= job->count);
     tenant->ops -= job->count;
     tenant->bytes -= job->bytes;
-    if (tenant->ops > 0) return;
-    must(!tenant->in_ring);
-    *place = tenant->chain;
-    free(tenant);
+    tenant_end(place);
+}
+
+static void release_sync(struct queue *queue, struct job *job)
+{
+    uint32_t count = job->prepare ? 1 : job->count; /* which it may have changed */
+    queue->sync_ops -= count;
+    if (!job->tenant.size) return;
+    struct tenant **place = tenant_place(queue, job->tenant);
+    must(*place != NULL && (*place)->sync_ops >= count);
+    (*place)->sync_ops -= count;
+    tenant_end(place);
 }
 
 static void release_places(struct queue *queue, struct job *job)
@@ -398,7 +431,7 @@ static void release_places(struct queue *queue, struct job *job)
     queue->bytes -= job->bytes;
     queue->clients -= job->queued_ns != 0;
     if (job->lane == LANE_SYNC) {
-        queue->sync_ops -= job->prepare ? 1 : job->count; /* which it may have changed */
+        release_sync(queue, job);
     } else {
         queue->ops -= job->count;
         release_tenant(queue, job);

@@ -285,6 +285,29 @@ static void a_tenant_that_came_late_does_not_wait_for_one_that_came_early(void *
 
 /* ---- lanes ---- */
 
+static enum err try_sync(const char *tenant, uint32_t count)
+{
+    struct job *job = job_new(tenant, 'x', count);
+    job->lane = LANE_SYNC;
+    enum err e = queue_push(queue, job);
+    if (e != ERR_OK) jobs_count--;
+    return e;
+}
+
+static void one_tenant_cannot_hold_all_of_the_sync_lane(void **state)
+{
+    start_again((struct queue_limits){.tenant_sync_ops_max = 80});
+    assert_int_equal(try_sync("a", 80), ERR_OK);
+    assert_int_equal(try_sync("a", 1), ERR_BUSY);
+    assert_int_equal(try_sync("b", 20), ERR_OK);
+    assert_int_equal(try_sync("c", 1), ERR_BUSY);
+    take(1000);
+    assert_int_equal(try_sync("a", 1), ERR_OK);  /* answered ones give their places back */
+    assert_int_equal(try_sync("b", 90), ERR_OK); /* what is larger than a share comes alone */
+    assert_int_equal(try_sync("b", 1), ERR_BUSY);
+    take(1000);
+}
+
 static void sync_jobs_go_first(void **state)
 {
     push("t", 'a', 1);
@@ -603,6 +626,7 @@ int main(void)
         FAIR(a_job_is_cut_over_batches_in_order),
         FAIR(tenants_take_turns_a_few_ops_at_a_time),
         FAIR(a_tenant_that_came_late_does_not_wait_for_one_that_came_early),
+        FAIR(one_tenant_cannot_hold_all_of_the_sync_lane),
         FAIR(sync_jobs_go_first),
         FAIR(sync_jobs_take_at_most_half_while_others_wait),
         FAIR(alone_sync_jobs_take_it_all),
