@@ -138,13 +138,18 @@ static enum err propose_change(struct entity *entity, enum mark_step step)
     return e == ERR_OK ? op.err : e;
 }
 
-/* The counters that are about to be adjusted for the first time. */
-static unsigned unadjusted(const struct entity *entity, struct bytes *names)
+/* The counters that are about to be adjusted for the first time, as the rules of by now have them:
+ * a reload may have frozen one of them since, which is then left as the store has it. */
+static unsigned unadjusted(const struct entity *entity, const struct rules *rules,
+                           struct bytes *names)
 {
     unsigned count = 0;
-    for (uint32_t i = 0; i < entity->change.adjustments_count; i++)
-        if (entity->change.adjustments[i].unadjusted)
-            names[count++] = entity->change.adjustments[i].counter;
+    for (uint32_t i = 0; i < entity->change.adjustments_count; i++) {
+        const struct adjustment *adjustment = &entity->change.adjustments[i];
+        const struct definition *definition = rules_find(rules, adjustment->counter);
+        if (adjustment->unadjusted && definition && !definition->frozen && !definition->adjusted)
+            names[count++] = definition->name;
+    }
     return count;
 }
 
@@ -156,13 +161,12 @@ static enum err enact_adjusted(struct entity *entity, struct rules *rules)
     struct arena *arena = &entity->arena;
     struct bytes names[RECONCILE_COUNTERS_MAX] = {{0}};
     struct op ops[RECONCILE_COUNTERS_MAX];
-    unsigned names_count = unadjusted(entity, names);
+    unsigned names_count = unadjusted(entity, rules, names);
     struct rules *next = rules_with_adjusted(rules, names, names_count);
     uint32_t count = 0;
     for (unsigned i = 0; i < names_count; i++) {
         const struct definition *before = rules_find(rules, names[i]);
         const struct definition *after = rules_find(next, names[i]);
-        if (!before || before->frozen || before->adjusted) continue;
         ops[count++] = propose_object_if(
             arena, &config->store->secret, object_key(arena, OBJECT_DEFINITION, before->name),
             definition_bytes(arena, before), definition_bytes(arena, after));

@@ -7,6 +7,7 @@
 
 #include "base/metrics.h"
 #include "core/name.h"
+#include "store/damage.h"
 
 struct sweep {
     struct tend_config config;
@@ -53,7 +54,10 @@ static bool sweep_add(void *context, struct bytes counter, int32_t duration, int
     struct op *op = &sweep->job.ops[sweep->job.count];
     *op = (struct op){.kind = OP_EXPIRE, .duration = duration, .bucket = bucket};
     op->counter = arena_copy(&sweep->arena, counter);
-    if (!counter_key_split(op->counter, &op->tenant, &kind, &name)) return true;
+    if (!counter_key_split(op->counter, &op->tenant, &kind, &name)) {
+        damage_say("the key of a counter", counter, 1);
+        return true;
+    }
     op->counter_print = fingerprint_of(&sweep->config.store->secret, op->counter);
     op->weight = rule_key_weight(op->counter);
     sweep->job.count++;

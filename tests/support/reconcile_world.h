@@ -51,6 +51,7 @@ enum step {
     BEFORE_COMMIT,   /* the record is about to be proposed */
     AFTER_COMMIT,
     STEPS,
+    AFTER_REFUSAL, /* not of every pass: some counter must first be said to be adjusted */
 };
 
 struct record_counts {
@@ -251,13 +252,15 @@ static void note_done(struct job *job)
 static enum err propose_here(void *context, struct job *job)
 {
     bool done = false;
-    if (job->ops[0].kind == OP_MARK && job->ops[0].mark->step == MARK_PASS) step(BEFORE_COMMIT);
+    bool is_pass = job->ops[0].kind == OP_MARK && job->ops[0].mark->step == MARK_PASS;
+    if (is_pass) step(BEFORE_COMMIT);
     if (dead) return ERR_STORAGE;
     job->done = note_done;
     job->owner = &done;
     assert_int_equal(queue_push(heart->queue, job), ERR_OK);
     heart_run(heart);
     assert_true(done);
+    if (is_pass && job->ops[0].mark->unadjusted) step(AFTER_REFUSAL);
     return job->err;
 }
 

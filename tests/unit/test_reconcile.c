@@ -655,6 +655,42 @@ static void a_reload_during_a_pass_loses_nothing(void **state)
     "  source: {postgres: host=nowhere}\n" \
     "  counters: {votes: '" query "'}\n"
 
+static bool stored_as_adjusted(const char *counter)
+{
+    struct definition definition;
+    struct buf value;
+    buf_init(&value, 4096);
+    struct bytes key = object_key(&heart->asks.arena, OBJECT_DEFINITION, bytes_str(counter));
+    assert_int_equal(heart->store->ops->object(heart->store, key, &value), ERR_OK);
+    assert_int_equal(definition_decode(buf_bytes(&value), &heart->asks.arena, &definition), ERR_OK);
+    buf_release(&value);
+    return definition.adjusted;
+}
+
+static void opinions_leave_after_the_refusal(enum step which)
+{
+    if (which == AFTER_REFUSAL)
+        use("counters:\n- counterName: votes\n  dimensions: [conv]\n  rules: []\n" ENTRY_OF_VOTES(
+            "SELECT $1, $2"));
+}
+
+/* Else it could not be forgotten: who asks for that compares it with the store. */
+static void a_counter_that_left_meanwhile_is_in_force_as_it_is_stored(void **state)
+{
+    use(COUNTERS ENTRY("all"));
+    conv("c1")->votes = 3;
+    conv("c1")->opinions = 5;
+    request("c1");
+    pass_with(opinions_leave_after_the_refusal);
+    struct rules *rules = rulebook_hold(heart->rulebook);
+    assert_true(rules_find(rules, BYTES("votes"))->adjusted);
+    assert_true(stored_as_adjusted("votes"));
+    assert_true(rules_find(rules, BYTES("opinions"))->frozen);
+    assert_false(rules_find(rules, BYTES("opinions"))->adjusted);
+    assert_false(stored_as_adjusted("opinions"));
+    rules_release(rules);
+}
+
 static void add_a_counter_during_the_pass(enum step which)
 {
     if (which == AFTER_SNAPSHOT) use(COUNTERS ENTRY("all"));
@@ -722,6 +758,7 @@ int main(void)
         RECONCILE(a_row_that_cannot_be_read_is_named_and_holds_up_no_other),
         RECONCILE(a_large_entity_is_left_alone_for_its_tier),
         RECONCILE(adjusted_counters_say_so),
+        RECONCILE(a_counter_that_left_meanwhile_is_in_force_as_it_is_stored),
         RECONCILE(of_two_passes_at_once_the_second_does_nothing),
         RECONCILE(a_request_that_a_reload_overtook_is_not_found),
         RECONCILE(an_adjustment_that_cannot_be_made_leaves_its_counters_unadjusted),
