@@ -13,6 +13,7 @@
 
 #include "api/call.h"
 #include "api/cors.h"
+#include "api/gzip_reply.h"
 #include "base/metrics.h"
 #include "core/name.h"
 #include "base/json.h"
@@ -20,6 +21,8 @@
 /* Two: so many connections to a source are theirs, beside those of the passes. */
 #define COUNTING_THREADS 2u
 #define COUNTING_TASKS 64u
+#define PACKING_TASKS 256u
+#define PACKED_HERE_BYTES (16u << 10) /* 0.15 ms */
 
 #define READS_ABOUT_NS 100000000 /* since the last one */
 #define FEW_OPS 2u
@@ -139,20 +142,48 @@ static enum request_verdict api_request(void *context, struct exchange *exchange
     /* What a refused one was read into goes now, not with the reply: a turn may refuse many. */
     if (verdict == REQUEST_ANSWERED && exchange->reply.status >= 400)
         arena_back(&exchange->arena, call->mark);
+    if (verdict == REQUEST_ANSWERED) gzip_reply(exchange);
     return verdict;
 }
 
-static void api_complete(void *context, struct exchange *exchange)
+static bool pack_run(void *context)
+{
+    struct call *call = context;
+    struct api *api = call->api; /* the call may be gone once it is posted */
+    gzip_reply(call->exchange);
+    exchange_post(call->exchange);
+    api->config.wake(api->config.wake_context);
+    return false;
+}
+
+/* The results of a large batch take milliseconds to pack, in which their loop would serve nobody.
+ * False: it is done, or it stays undone, because the packer has too much to do or has gone. */
+static bool pack_elsewhere(struct call *call)
+{
+    struct exchange *exchange = call->exchange;
+    if (exchange->reply.body.size <= PACKED_HERE_BYTES || !exchange->request.takes_gzip) {
+        gzip_reply(exchange);
+        return false;
+    }
+    call->task = (struct read_task){.tenant = call->tenant, .run = pack_run, .context = call};
+    return call->api->packers && readers_push(call->api->packers, &call->task) == ERR_OK;
+}
+
+static bool api_complete(void *context, struct exchange *exchange)
 {
     (void)context;
     struct call *call = call_of(exchange);
+    void (*finish)(struct call * call) = call->finish;
+    call->finish = NULL; /* what comes back from the packer is complete */
     if (call->job.err == ERR_QUEUE_FULL) {
         metric_add(METRIC_QUEUE_REFUSED, 1);
         exchange_error(exchange, ERR_QUEUE_FULL, NULL);
-    } else if (call->finish) {
-        call->finish(call);
+    } else if (finish) {
+        finish(call);
         if (call->reply_bytes > FIT_BYTES) buf_fit(&exchange->reply.body);
+        return !pack_elsewhere(call);
     }
+    return true;
 }
 
 /* A read that comes while its loop syncs waits for the disk. So where there are reads, a crowd's
@@ -250,6 +281,7 @@ struct api *api_new(const struct api_config *config)
     api->readers = readers_new((unsigned)config->config->limits_readers,
                                (unsigned)config->config->limits_read_queue);
     api->counters = readers_new(COUNTING_THREADS, COUNTING_TASKS);
+    api->packers = readers_new(1, PACKING_TASKS);
     api->shares = shares_new((unsigned)config->config->limits_tenant_connections,
                              (unsigned)config->config->limits_tenant_streams);
     api->activity = activity_new();
@@ -275,7 +307,9 @@ void api_stop(struct api *api)
     streams_stop(api->streams);
     readers_free(api->readers);
     readers_free(api->counters);
+    readers_free(api->packers);
     api->readers = NULL;
+    api->packers = NULL;
 }
 
 void api_free(struct api *api)

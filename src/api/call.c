@@ -1,6 +1,8 @@
 /* call.c -- what every endpoint needs: refusing, reading its input, sending itself on. */
 #include "api/call.h"
 
+#include "api/gzip_reply.h"
+
 #include <stdio.h>
 
 #include "base/metrics.h"
@@ -188,7 +190,9 @@ static enum err check_part(struct call *call)
     if (call->cells > (uint64_t)call->api->config.config->limits_query_cells)
         return ERR_TOO_MANY_CELLS;
     if (!call->more) buf_fit(&exchange->reply.body);
-    return exchange_reserve(exchange, 0) ? ERR_OK : ERR_BUSY;
+    if (!exchange_reserve(exchange, 0)) return ERR_BUSY;
+    if (!call->more) gzip_reply(exchange);
+    return ERR_OK;
 }
 
 /* True: there is another part. */

@@ -22,6 +22,7 @@ struct api {
     struct loop_state *loops;
     struct readers *readers;
     struct readers *counters; /* who ask the sources of the truth */
+    struct readers *packers;  /* of large replies to changes; NULL once it stops */
     struct shares *shares;
     struct activity *activity;
     struct streams *streams;

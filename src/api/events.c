@@ -40,10 +40,7 @@ struct reading {
 static struct bytes media_type(struct bytes content_type)
 {
     struct bytes rest = content_type;
-    struct bytes type = bytes_split(&rest, ';');
-    while (type.size && (type.data[type.size - 1] == ' ' || type.data[type.size - 1] == '\t'))
-        type.size--;
-    return type;
+    return bytes_trim(bytes_split(&rest, ';'));
 }
 
 /* An event whose content type says that it is whole may repeat its attributes in headers (HTTP

@@ -5,6 +5,7 @@
 
 #include "api/call.h"
 #include "api/endpoints.h"
+#include "api/gzip_reply.h"
 #include "api/openapi_parts.h"
 #include "base/version.h"
 
@@ -24,7 +25,8 @@ static const char about[] =
     "page is `after` of the next.\n\n"
     "A request's body may be gzipped (`Content-Encoding: gzip`), as one member; `limits.bodyBytes` "
     "holds for what is unpacked, and a retry with the same `Idempotency-Key` is the same request "
-    "whether it is gzipped or not.";
+    "whether it is gzipped or not. Replies above 1 KiB are gzipped where `Accept-Encoding` asks for "
+    "it, streams excepted.";
 
 static void write_info(struct doc *doc)
 {
@@ -62,6 +64,7 @@ struct bytes openapi_text(void)
 enum request_verdict openapi_get(struct call *call)
 {
     call->exchange->reply.status = 200;
-    call->exchange->reply.fixed = openapi_text();
+    static struct gzip_once packed;
+    gzip_reply_fixed(call->exchange, openapi_text(), &packed);
     return REQUEST_ANSWERED;
 }

@@ -1,11 +1,12 @@
 /* page.c -- the dashboard: one page and what it is made of.
  *
  * The page itself is small and asked for anew each time; it names its parts by their content, so
- * those may be kept for ever. Parts are compiled in compressed and sent that way: what speaks to a
- * page can unpack gzip, and what cannot has no use for a script. */
+ * those may be kept for ever. Parts are compiled in compressed, and unpacked for the few clients
+ * that do not take them so. */
 #include "api/assets.h"
 #include "api/call.h"
 #include "api/endpoints.h"
+#include "api/gzip_reply.h"
 
 /* Nothing from elsewhere, nothing inline, nobody's frame, no text that becomes markup. */
 #define PAGE_POLICY                                                                     \
@@ -20,7 +21,9 @@ static const struct asset *asset_find(struct bytes name)
     return NULL;
 }
 
-static enum request_verdict answer(struct call *call, const struct asset *asset)
+/* Small ones are there as they are, and so is the page, which `packed` is for. */
+static enum request_verdict answer(struct call *call, const struct asset *asset,
+                                   struct gzip_once *packed)
 {
     struct exchange *exchange = call->exchange;
     exchange->reply.status = 200;
@@ -28,8 +31,12 @@ static enum request_verdict answer(struct call *call, const struct asset *asset)
     exchange_header(exchange, "X-Content-Type-Options", BYTES("nosniff"));
     exchange_header(exchange, "Referrer-Policy", BYTES("no-referrer"));
     exchange_header(exchange, "Cross-Origin-Resource-Policy", BYTES("same-origin"));
-    if (asset->gzip) exchange_header(exchange, "Content-Encoding", BYTES("gzip"));
-    exchange->reply.fixed = asset->body;
+    if (asset->gzip)
+        gzip_reply_packed(exchange, asset->body);
+    else if (packed)
+        gzip_reply_fixed(exchange, asset->body, packed);
+    else
+        exchange->reply.fixed = asset->body;
     return REQUEST_ANSWERED;
 }
 
@@ -40,7 +47,8 @@ enum request_verdict page_get(struct call *call)
     exchange_header(call->exchange, "Content-Security-Policy", BYTES(PAGE_POLICY));
     exchange_header(call->exchange, "X-Frame-Options", BYTES("DENY"));
     exchange_header(call->exchange, "Cross-Origin-Opener-Policy", BYTES("same-origin"));
-    return answer(call, page);
+    static struct gzip_once packed;
+    return answer(call, page, &packed);
 }
 
 /* What makes a token for this server, as the page shows it to who has none. Only `serve --dev` says
@@ -65,5 +73,5 @@ enum request_verdict page_asset(struct call *call)
         return call_refuse(call, ERR_NOT_FOUND, NULL);
     call->exchange->reply.cache_control =
         asset->lasting ? "public, max-age=31536000, immutable" : "public, max-age=3600";
-    return answer(call, asset);
+    return answer(call, asset, NULL);
 }

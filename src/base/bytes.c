@@ -61,6 +61,17 @@ struct bytes bytes_split(struct bytes *rest, char separator)
     return bytes_of(whole.data, before);
 }
 
+struct bytes bytes_trim(struct bytes text)
+{
+    while (text.size && (text.data[0] == ' ' || text.data[0] == '\t')) {
+        text.data++;
+        text.size--;
+    }
+    while (text.size && (text.data[text.size - 1] == ' ' || text.data[text.size - 1] == '\t'))
+        text.size--;
+    return text;
+}
+
 void buf_init(struct buf *buf, size_t bytes_max)
 {
     *buf = (struct buf){.max = bytes_max};

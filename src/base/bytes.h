@@ -56,6 +56,9 @@ bool bytes_equal_nocase(struct bytes a, struct bytes b);
  * `*rest`. Without a separator all of it is returned and `*rest` becomes BYTES_NONE. */
 struct bytes bytes_split(struct bytes *rest, char separator);
 
+/* Without the spaces and tabs around it. */
+struct bytes bytes_trim(struct bytes text);
+
 struct buf {
     char *data;
     size_t size;

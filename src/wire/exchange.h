@@ -48,6 +48,7 @@ struct request {
     struct bytes idempotency_key;
     struct bytes accept; /* the first one, if there are several */
     struct bytes fields; /* the header lines as sent, up to the empty one: request_field_next */
+    bool takes_gzip;     /* Accept-Encoding asks for it */
     bool cloud_event;    /* `ce-specversion` is among them: a CloudEvent in binary mode */
     struct bytes body;
     uint64_t content_length; /* if known at `head`; 0 when chunked */
@@ -118,7 +119,8 @@ struct wire_handler {
     void *context;
     enum head_verdict (*head)(void *context, struct exchange *exchange);
     enum request_verdict (*request)(void *context, struct exchange *exchange);
-    void (*complete)(void *context, struct exchange *exchange);
+    /* False: it is not filled yet, but kept once more; exchange_post will follow again. */
+    bool (*complete)(void *context, struct exchange *exchange);
     /* Once a turn, before the turn's replies are written: what is posted here leaves with them. */
     void (*turn_end)(void *context, unsigned loop_index);
     /* The exchange is about to be recycled; `state` may be let go. Called once for every exchange

@@ -29,6 +29,7 @@ bool habit_recall(const struct habit *habit, struct http_head *head, const char 
     head->close = then->close;
     head->keep_alive = then->keep_alive;
     head->coding = then->coding;
+    head->accept_coding = then->accept_coding;
     head->content_length = then->content_length;
     head->authorization = moved(then->authorization, then->fields_at, at);
     head->content_type = moved(then->content_type, then->fields_at, at);

@@ -14,6 +14,7 @@ enum field {
     FIELD_OTHER,
     FIELD_HOST,
     FIELD_ACCEPT,
+    FIELD_ACCEPT_ENCODING,
     FIELD_EXPECT,
     FIELD_CONNECTION,
     FIELD_CONTENT_TYPE,
@@ -26,8 +27,9 @@ enum field {
 };
 
 /* Lists, which may come on several lines (RFC 9110, 5.3). Every other known field may not. */
-#define FIELDS_REPEATABLE \
-    (1u << FIELD_OTHER | 1u << FIELD_ACCEPT | 1u << FIELD_CONNECTION | 1u << FIELD_CONTENT_ENCODING)
+#define FIELDS_REPEATABLE                                              \
+    (1u << FIELD_OTHER | 1u << FIELD_ACCEPT | 1u << FIELD_CONNECTION | \
+     1u << FIELD_CONTENT_ENCODING | 1u << FIELD_ACCEPT_ENCODING)
 
 #define KIND_TOKEN 1 /* RFC 9110, 5.6.2 */
 #define KIND_HOST 2  /* what a name, an address and a port are made of; no comma */
@@ -215,7 +217,8 @@ static enum field field_of(struct bytes name)
         if (name_is(name, "content-length")) return FIELD_CONTENT_LENGTH;
         return name_is(name, "ce-specversion") ? FIELD_CE_SPECVERSION : FIELD_OTHER;
     case 15:
-        return name_is(name, "idempotency-key") ? FIELD_IDEMPOTENCY_KEY : FIELD_OTHER;
+        if (name_is(name, "idempotency-key")) return FIELD_IDEMPOTENCY_KEY;
+        return name_is(name, "accept-encoding") ? FIELD_ACCEPT_ENCODING : FIELD_OTHER;
     case 16:
         return name_is(name, "content-encoding") ? FIELD_CONTENT_ENCODING : FIELD_OTHER;
     case 17:
@@ -223,17 +226,6 @@ static enum field field_of(struct bytes name)
     default:
         return FIELD_OTHER;
     }
-}
-
-static struct bytes trim(struct bytes text)
-{
-    while (text.size && (text.data[0] == ' ' || text.data[0] == '\t')) {
-        text.data++;
-        text.size--;
-    }
-    while (text.size && (text.data[text.size - 1] == ' ' || text.data[text.size - 1] == '\t'))
-        text.size--;
-    return text;
 }
 
 /* Digits only: no sign, no list, nothing past 18 of them once leading zeros are off. */
@@ -253,7 +245,7 @@ static enum fault read_length(struct http_head *head, struct bytes value)
 static void read_connection(struct http_head *head, struct bytes value)
 {
     while (value.data) {
-        struct bytes option = trim(bytes_split(&value, ','));
+        struct bytes option = bytes_trim(bytes_split(&value, ','));
         if (bytes_equal_nocase(option, BYTES("close"))) head->close = true;
         if (bytes_equal_nocase(option, BYTES("keep-alive"))) head->keep_alive = true;
     }
@@ -272,7 +264,7 @@ static enum fault read_expect(struct http_head *head, struct bytes value)
 static void read_coding(struct http_head *head, struct bytes value)
 {
     while (value.data) {
-        struct bytes coding = trim(bytes_split(&value, ','));
+        struct bytes coding = bytes_trim(bytes_split(&value, ','));
         if (coding.size == 0 || bytes_equal_nocase(coding, BYTES("identity"))) continue;
         bool gzip = bytes_equal_nocase(coding, BYTES("gzip")) ||
                     bytes_equal_nocase(coding, BYTES("x-gzip"));
@@ -305,6 +297,9 @@ static enum fault read_value(struct http_head *head, const char *base, enum fiel
     case FIELD_CONNECTION:
         read_connection(head, value);
         return FAULT_NONE;
+    case FIELD_ACCEPT_ENCODING:
+        accept_read(&head->accept_coding, value);
+        return FAULT_NONE;
     case FIELD_CONTENT_ENCODING:
         read_coding(head, value);
         return FAULT_NONE;
@@ -335,7 +330,7 @@ static enum fault read_field(struct http_head *head, const char *base, struct by
     if ((head->seen & bit) && !(bit & FIELDS_REPEATABLE)) return FAULT_REPEATED;
     head->seen |= bit;
     struct bytes value = bytes_of(line.data + name_size + 1, line.size - name_size - 1);
-    return read_value(head, base, field, trim(value));
+    return read_value(head, base, field, bytes_trim(value));
 }
 
 /* The empty line is here: what no single line could tell. */
@@ -420,7 +415,7 @@ bool request_field_next(struct bytes *fields, struct bytes *name_out, struct byt
     fields->size--;
     *value_out = line;
     *name_out = bytes_split(value_out, ':');
-    *value_out = trim(*value_out);
+    *value_out = bytes_trim(*value_out);
     return true;
 }
 
@@ -448,6 +443,7 @@ void http_head_request(const struct http_head *head, const char *data, struct re
         .idempotency_key = view_bytes(head->idempotency_key, data),
         .accept = view_bytes(head->accept, data),
         .fields = bytes_of(data + head->fields_at, head->size - head->fields_at),
+        .takes_gzip = accept_gzip(&head->accept_coding),
         .cloud_event = (head->seen & 1u << FIELD_CE_SPECVERSION) != 0,
         .body = BYTES_NONE,
         .content_length = head->content_length,

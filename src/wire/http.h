@@ -15,6 +15,7 @@
 #ifndef TALLY_WIRE_HTTP_H
 #define TALLY_WIRE_HTTP_H
 
+#include "wire/accept.h"
 #include "wire/exchange.h"
 #include "wire/faults.h"
 
@@ -54,9 +55,10 @@ struct http_head {             /* all zero, but for `habit`: nothing read yet */
     bool minor_zero; /* HTTP/1.0 */
     bool chunked;
     bool expect_continue;
-    bool close;              /* the client wants this to be its last request, or 1.0 says so */
-    bool keep_alive;         /* it asked for keep-alive: worth an answer in 1.0 */
-    enum http_coding coding; /* of the body */
+    bool close;                  /* the client wants this to be its last request, or 1.0 says so */
+    bool keep_alive;             /* it asked for keep-alive: worth an answer in 1.0 */
+    enum http_coding coding;     /* of the body */
+    struct accept accept_coding; /* of the reply */
     uint64_t content_length;
     struct http_view path; /* size 0: "/" (an absolute-form target without a path) */
     struct http_view query;

@@ -82,7 +82,10 @@ void conn_completed(struct ticket *ticket)
     struct conn *conn = ticket->conn;
     const struct wire_handler *handler = &conn->worker->wire->handler;
     must(ticket->state == TICKET_KEPT);
-    handler->complete(handler->context, &ticket->exchange);
+    if (!handler->complete(handler->context, &ticket->exchange)) {
+        if (!ticket->streaming) conn->worker->kept++;
+        return;
+    }
     if (ticket->orphaned)
         ticket_end(ticket);
     else

@@ -6,7 +6,7 @@
 #include "wire/input.h"
 #include "wire/loop.h"
 #include "wire/reply.h"
-#include "wire/unpack.h"
+#include "base/gzip.h"
 
 struct conn;
 

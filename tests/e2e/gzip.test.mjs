@@ -2,8 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { describe, test } from 'node:test';
-import { gzipSync } from 'node:zlib';
+import http from 'node:http';
+import { before, describe, test } from 'node:test';
+import { gunzipSync, gzipSync } from 'node:zlib';
 
 import { RULES, value } from './support/events.mjs';
 import { expectError, expectTriple } from './support/expect.mjs';
@@ -134,5 +135,120 @@ describe('the bound of a gzipped request', () => {
             expectError(await call(t, bomb), 413, 'body_too_large');
             expectError(await call(t, lying), 400, 'invalid_request');
         }
+    });
+});
+
+describe('gzipped replies', () => {
+    const server = serverFor({ config: RULES });
+    let t;
+    before(async () => {
+        t = server.tenant();
+        const ops = Array.from({ length: 400 }, (_, index) => ({ op: 'increment', name: `counter-${index}`, ...TOTAL }));
+        assert.equal((await t.batch(ops)).status, 200);
+    });
+
+    /** The reply as it came: nothing is unpacked. */
+    function ask(path, accept, { method = 'GET', body, token = t.token } = {}) {
+        const headers = { Authorization: `Bearer ${token}`, ...(accept !== undefined && { 'Accept-Encoding': accept }) };
+        return new Promise((resolve, reject) => {
+            const request = http.request({ port: server.port, path, method, headers }, (reply) => {
+                const parts = [];
+                reply.on('data', (part) => parts.push(part));
+                reply.on('end', () => resolve({ status: reply.statusCode, headers: reply.headers, body: Buffer.concat(parts) }));
+            });
+            request.on('error', reject);
+            request.end(body);
+        });
+    }
+    const isPacked = (reply) => reply.headers['content-encoding'] === 'gzip';
+    const list = () => `/api/counters/${t.id}?limit=400`;
+
+    test('SPEC 3: a reply above 1 KiB is gzipped where Accept-Encoding asks for it', async () => {
+        const plain = await ask(list());
+        assert.equal(isPacked(plain), false);
+        for (const accept of ['gzip', 'GZIP', 'x-gzip', 'deflate, gzip', 'gzip;q=0.5', 'br;q=1.0, gzip; q=0.8, *;q=0.1', '*', 'gzip, identity', 'identity;q=0.5, gzip;q=0.5', ' , gzip,']) {
+            const reply = await ask(list(), accept);
+            assert.equal(isPacked(reply), true, accept);
+            assert.equal(reply.headers.vary, 'Accept-Encoding');
+            assert.equal(Number(reply.headers['content-length']), reply.body.length);
+            assert.ok(reply.body.length < plain.body.length / 3);
+            assert.deepEqual(gunzipSync(reply.body), plain.body);
+        }
+        for (const accept of ['', 'identity', 'br', 'gzip;q=0', 'gzip;q=0.000', '*;q=0', 'gzip;q=0.3, identity;q=0.7', 'gzip;q=0.5, *', 'gzip;q=2', 'gzip;q=x', 'gzip;level=1', 'gzipped', 'identity, *;q=0']) {
+            const reply = await ask(list(), accept);
+            assert.equal(isPacked(reply), false, accept);
+            assert.equal(reply.headers.vary, 'Accept-Encoding');
+            assert.deepEqual(reply.body, plain.body);
+        }
+    });
+
+    test('SPEC 3: a small reply and a refusal are not', async () => {
+        for (const path of [`${t.path('counter-1', 'get')}?${new URLSearchParams(TOTAL)}`, '/healthz', '/nowhere', t.path('none', 'get')]) {
+            const reply = await ask(path, 'gzip');
+            assert.equal(isPacked(reply), false, path);
+            assert.equal(reply.headers.vary, undefined, path);
+        }
+    });
+
+    test('what a write answers is gzipped too, however large, in its place among the replies', async () => {
+        for (const count of [40, 300, 3000]) {
+            const ops = Array.from({ length: count }, () => ({ op: 'increment', name: `w${count}`, ...TOTAL }));
+            const reply = await ask(`/api/counters/${t.id}/batch`, 'gzip', { method: 'POST', body: JSON.stringify({ ops }) });
+            assert.equal(reply.status, 200);
+            assert.equal(isPacked(reply), true);
+            const { results } = JSON.parse(gunzipSync(reply.body));
+            assert.deepEqual(results.map((one) => Number(one.added)), ops.map((_, index) => index + 1));
+        }
+        const raw = await server.raw();
+        const ops = Array.from({ length: 2000 }, () => ({ op: 'increment', name: 'p', ...TOTAL }));
+        const headers = { 'Accept-Encoding': 'gzip' };
+        for (let turn = 0; turn < 3; turn++) {
+            raw.write(requestText('POST', `/api/counters/${t.id}/batch`, { token: t.token, headers, body: { ops } }));
+            raw.write(requestText('POST', t.path('p', 'increment'), { token: t.token, headers, body: TOTAL }));
+            raw.write(requestText('GET', `${t.path('p', 'get')}?${new URLSearchParams(TOTAL)}`, { token: t.token, headers }));
+        }
+        for (let turn = 1; turn <= 3; turn++) {
+            assert.equal((await raw.reply()).headers.get('content-encoding'), 'gzip');
+            expectTriple(await raw.reply(), 2001 * turn);
+            expectTriple(await raw.reply(), 2001 * turn);
+        }
+        raw.destroy();
+    });
+
+    test('the page, its parts, metrics and this API\'s description come packed or plain, and are the same', async () => {
+        const page = await ask('/');
+        const assets = [...page.body.toString().matchAll(/\/?assets\/[^"']+/g)].map(([path]) => (path.startsWith('/') ? path : `/${path}`));
+        assert.ok(assets.length >= 2);
+        for (const path of ['/', '/openapi.json', ...assets]) {
+            const plain = await ask(path, 'identity');
+            const first = await ask(path, 'gzip');
+            assert.equal(plain.status, 200, path);
+            assert.equal(isPacked(plain), false, path);
+            if (plain.body.length <= 1024) continue;
+            assert.equal(isPacked(first), true, path);
+            assert.deepEqual(gunzipSync(first.body), plain.body, path);
+            assert.deepEqual((await ask(path, 'gzip')).body, first.body);
+            assert.deepEqual([plain.headers.vary, first.headers.vary], ['Accept-Encoding', 'Accept-Encoding']);
+        }
+        const metrics = await ask('/metrics', 'gzip');
+        assert.match(gunzipSync(metrics.body).toString(), /^# HELP /m);
+    });
+
+    test('HEAD says what GET would, packed or plain', async () => {
+        for (const path of [list(), '/', '/openapi.json']) {
+            for (const accept of ['gzip', 'identity']) {
+                const [get, head] = [await ask(path, accept), await ask(path, accept, { method: 'HEAD' })];
+                const { date: _, ...of } = get.headers;
+                const { date: __, ...same } = head.headers;
+                assert.deepEqual(same, of, path);
+                assert.equal(head.body.length, 0);
+            }
+        }
+    });
+
+    test('a stream is never gzipped', async () => {
+        const reply = await fetch(`${server.url}/api/stream/${t.id}`, { headers: { Authorization: `Bearer ${t.token}`, 'Accept-Encoding': 'gzip' } });
+        assert.equal(reply.headers.get('content-encoding'), null);
+        await reply.body.cancel();
     });
 });

@@ -452,7 +452,7 @@ describe('HTTP on the wire', () => {
 
         test('HEAD has the headers and no body, and the connection stays in step', () => withRaw(async (c) => {
             const reply = await c.call('HEAD', '/healthz');
-            assert.ok([200, 405].includes(reply.status), `${reply.status}`);
+            assert.equal(reply.status, 200);
             assert.equal((await c.call('GET', '/healthz')).status, 200);
         }));
 
@@ -461,7 +461,7 @@ describe('HTTP on the wire', () => {
             await t.increment('there', TOTAL);
             const there = await c.call('HEAD', t.path('there', 'get') + GET_QUERY, { token: t.token });
             const absent = await c.call('HEAD', t.path('absent', 'get') + GET_QUERY, { token: t.token });
-            assert.ok((there.status === 200 && absent.status === 404) || (there.status === 405 && absent.status === 405));
+            assert.deepEqual([there.status, absent.status], [200, 404]);
             assert.equal((await c.call('GET', t.path('there', 'get') + GET_QUERY, { token: t.token })).status, 200);
         }));
     });

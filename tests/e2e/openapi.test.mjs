@@ -291,6 +291,41 @@ describe('every documented refusal', () => {
     });
 });
 
+describe('HEAD', () => {
+    // Read again within a call, these say another thing.
+    const CHANGING = ['metrics', 'usageHealth'];
+
+    test('SPEC 3: works wherever GET does: the same head, no body, and the connection goes on', async () => {
+        const raw = await server.raw();
+        for (const call of contract.calls.filter((one) => one.method === 'get' && one.operationId !== 'stream')) {
+            for (const token of [tokenOf(call), 'x']) {
+                for (const accept of ['gzip', 'identity']) {
+                    const { target } = exampleRequest(call, TENANT, { all: false });
+                    const headers = { 'Accept-Encoding': accept };
+                    for (const method of ['HEAD', 'GET', 'HEAD']) raw.write(requestText(method, target, { token, headers }));
+                    const [first, get, last] = [await raw.reply({ head: true }), await raw.reply(), await raw.reply({ head: true })];
+                    for (const head of [first, last]) {
+                        assert.equal(head.status, get.status, target);
+                        for (const one of [head, get]) one.headers.delete('date');
+                        if (CHANGING.includes(call.operationId)) for (const one of [head, get]) one.headers.delete('content-length');
+                        assert.deepEqual(head.headers, get.headers, target);
+                    }
+                }
+            }
+        }
+        raw.destroy();
+    });
+
+    test('SPEC 3: HEAD of a stream is its head, and ends', async () => {
+        const raw = await server.raw();
+        raw.write(requestText('HEAD', `/api/stream/${TENANT}`, { token: tokenFor(TENANT), headers: { Connection: 'close' } }));
+        const said = await raw.closed();
+        assert.match(said, /^HTTP\/1\.1 200 OK\r\n/);
+        assert.match(said, /\r\nContent-Type: text\/event-stream/);
+        assert.ok(said.endsWith('\r\n\r\n') && said.indexOf('\r\n\r\n') === said.length - 4);
+    });
+});
+
 describe('too much at once', () => {
     const crowded = serverFor({ settings: { 'limits.tenantConnections': 1 } });
     const small = serverFor({

@@ -147,6 +147,7 @@ static void check_same_head(const struct http_head *a, const struct http_head *b
     if (a->fault != FAULT_NONE || a->size == 0) return;
     must(a->method == b->method && a->minor_zero == b->minor_zero && a->seen == b->seen);
     must(a->coding == b->coding);
+    must(accept_gzip(&a->accept_coding) == accept_gzip(&b->accept_coding));
     must(a->chunked == b->chunked && a->content_length == b->content_length);
     must(a->expect_continue == b->expect_continue);
     must(a->close == b->close && a->keep_alive == b->keep_alive);

@@ -100,12 +100,13 @@ static void toy_lost(void *context, struct exchange *exchange)
     atomic_fetch_add(&world.lost_total, 1);
 }
 
-static void toy_complete(void *context, struct exchange *exchange)
+static bool toy_complete(void *context, struct exchange *exchange)
 {
     (void)context;
     long left = --world.left[index_of(exchange)];
     exchange->reply.stream = left > 0;
     if (left > 0) say(exchange, left > 1000000); /* the last piece is empty */
+    return true;
 }
 
 static void toy_ended(void *context, struct exchange *exchange)

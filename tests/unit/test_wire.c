@@ -166,12 +166,13 @@ static enum request_verdict toy_request(void *context, struct exchange *exchange
     return REQUEST_ANSWERED;
 }
 
-static void toy_complete(void *context, struct exchange *exchange)
+static bool toy_complete(void *context, struct exchange *exchange)
 {
     (void)context;
     atomic_fetch_add(&world->completes, 1);
     (*slot_of(exchange))--;
     answer(exchange, BYTES("late"));
+    return true;
 }
 
 static void toy_turn_end(void *context, unsigned loop)

@@ -1,9 +1,9 @@
-/* fuzz_unpack.c -- arbitrary bytes as a gzipped body: never more than it says comes out, and zlib
+/* fuzz_gzip.c -- arbitrary bytes as a gzipped body: never more than it says comes out, and zlib
  * itself, asked in another way, agrees on what does. */
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "wire/unpack.h"
+#include "base/gzip.h"
 
 #define BODY_BYTES_MAX (1u << 20)
 

@@ -1,4 +1,4 @@
-/* test_unpack.c -- gzipped bodies: what comes out, and what is refused before or after it does. */
+/* test_gzip.c -- what goes in comes out, and what is refused before or after it does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "wire/unpack.h"
+#include "base/gzip.h"
 
 static struct unpacker unpacker;
 
@@ -99,6 +99,53 @@ static void a_changed_byte_is_noticed_where_it_matters(void **state)
     }
 }
 
+static void what_is_packed_can_be_unpacked_and_is_smaller(void **state)
+{
+    (void)state;
+    static char text[200000];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)('a' + i % 1000 % 26);
+    for (size_t size = 1; size <= sizeof text; size = size * 3 + 1) {
+        struct buf packed;
+        buf_init(&packed, 1 << 20);
+        if (pack(bytes_of(text, size), &packed)) {
+            size_t made;
+            char *out = must_alloc(size + 1);
+            assert_true(packed.size < size);
+            assert_true(unpack_size(buf_bytes(&packed), &made));
+            assert_int_equal(made, size);
+            assert_true(unpack(&unpacker, buf_bytes(&packed), out, size));
+            assert_memory_equal(out, text, size);
+            free(out);
+        } else {
+            assert_true(size < 100);
+        }
+        buf_release(&packed);
+    }
+}
+
+static void what_would_grow_or_not_fit_is_left(void **state)
+{
+    (void)state;
+    char noise[3000];
+    uint64_t random = 1;
+    for (size_t i = 0; i < sizeof noise; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        noise[i] = (char)(random >> 56);
+    }
+    struct buf out;
+    buf_init(&out, 1 << 20);
+    buf_add(&out, BYTES("before"));
+    assert_false(pack(bytes_of(noise, sizeof noise), &out));
+    assert_true(bytes_equal(buf_bytes(&out), BYTES("before")));
+    assert_false(pack(BYTES_NONE, &out));
+    buf_release(&out);
+    buf_init(&out, 100);
+    memset(noise, 'x', sizeof noise);
+    assert_false(pack(bytes_of(noise, sizeof noise), &out));
+    buf_release(&out);
+}
+
 static void a_size_that_cannot_be_is_no_size(void **state)
 {
     (void)state;
@@ -117,6 +164,8 @@ int main(void)
         cmocka_unit_test(a_member_is_whole_or_nothing),
         cmocka_unit_test(two_members_are_one_too_many),
         cmocka_unit_test(a_changed_byte_is_noticed_where_it_matters),
+        cmocka_unit_test(what_is_packed_can_be_unpacked_and_is_smaller),
+        cmocka_unit_test(what_would_grow_or_not_fit_is_left),
         cmocka_unit_test(a_size_that_cannot_be_is_no_size),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
