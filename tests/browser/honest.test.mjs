@@ -193,6 +193,25 @@ describe('the dashboard says what it knows', () => {
         await d.close();
     });
 
+    test('a browser whose clock is wrong shows what the server means by now', async () => {
+        const t = newTenant();
+        await t.send('ordered', { shop: 'north' });
+        await t.send('viewed', { page: '/a' });
+        const d = await open();
+        await d.page.addInitScript(() => {
+            const now = Date.now.bind(Date);
+            Date.now = () => now() + 2 * 86400000;
+        });
+        await d.page.reload();
+        await d.signInAs(t);
+        await d.text(d.tile('Windows', 'orders_1h'), /1 h window, ends in \d+ min/);
+        await d.control('Counter', 'Name').fill('views');
+        await d.text(caption(d), 'added 1, taken away 0 \u00b7 1 in the last 1 h');
+        await t.send('viewed', { page: '/a' });
+        await d.text(d.tile('Now', 'Applied').locator('.number'), /^[1-9]|^0\.\d/);
+        await d.close();
+    });
+
     test('nothing is said of duplicates before the server was asked; an error is told, not hidden', async () => {
         const t = newTenant();
         const d = await open({ expectErrors: true });

@@ -4,6 +4,7 @@
 // says that something happened, at most once a second, one round at a time.
 
 import { Api, dimQuery } from './api.js';
+import { setServerTime } from './clock.js';
 import { showProblem } from './dom.js';
 import { Duplicates } from './panels/duplicates.js';
 import { Explorer } from './panels/explorer.js';
@@ -76,6 +77,7 @@ export class Board {
             this.#due = true;
         }
         if (name !== 'state') return;
+        setServerTime(data.at);
         this.root.classList.remove('stale');
         this.on.status('live', 'Live', data);
         this.#tell('state', data);

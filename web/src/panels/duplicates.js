@@ -1,5 +1,6 @@
 // duplicates.js -- the newest deliveries that were dropped because their id had been seen.
 
+import { serverTime } from '../clock.js';
 import { card, el, emptyState, show } from '../dom.js';
 import { moment } from '../format.js';
 
@@ -12,7 +13,6 @@ export class Duplicates {
     constructor(api) {
         this.api = api;
         this.newest = [];
-        this.now = Date.now();
         this.seen = null;
         this.body = el('tbody');
         this.table = el('table', {},
@@ -23,8 +23,7 @@ export class Duplicates {
         for (const part of [this.table, this.empty]) show(part, false);
     }
 
-    state({ at, activity }) {
-        this.now = Date.parse(at);
+    state({ activity }) {
         this.changed = `${activity.since} ${activity.duplicates}` !== this.seen;
         this.seen = `${activity.since} ${activity.duplicates}`;
         this.wanted ||= this.changed;
@@ -53,8 +52,9 @@ export class Duplicates {
     /** The list is in the order of arrival, so its end is looked for: how far back is neither too few nor too many? */
     async #afresh(options) {
         let [few, many, back] = [0, Infinity, 2000];
+        const now = serverTime(); // one moment for all of the search
         for (;;) {
-            const from = new Date(this.now - back).toISOString();
+            const from = new Date(now - back).toISOString();
             const { duplicates, next } = await this.api.duplicates({ from, limit: PAGE }, options);
             if (!next && (duplicates.length >= SHOWN || back === BACK_MS)) return duplicates.slice(-SHOWN);
             if (next && back - few <= 1) return this.#last(from, duplicates, next, options);

@@ -1,6 +1,7 @@
 // explorer.js -- any counter: its value, and its series as a plot with granularity, range and dimensions.
 
 import { Chart } from '../chart.js';
+import { serverTime } from '../clock.js';
 import { card, el, emptyState, field, setOptions, setText, show } from '../dom.js';
 import { duration, grouped, moment } from '../format.js';
 
@@ -29,7 +30,6 @@ export class Explorer {
         this.counter = null;
         this.found = []; // names that the listing brought last
         this.chose = false; // a name was typed: none is chosen in its place
-        this.offset = 0; // the server's clock minus ours
         this.buckets = [];
         this.#build();
     }
@@ -98,7 +98,7 @@ export class Explorer {
         const refused = el('p', { class: 'error', role: 'alert', hidden: true });
         button.addEventListener('click', async () => {
             const seconds = this.counter ? Number(this.granularity.value) : 60;
-            const error = await this.api.count(FIRST, seconds, this.#now).then(() => null, (reason) => reason);
+            const error = await this.api.count(FIRST, seconds, serverTime()).then(() => null, (reason) => reason);
             setText(refused, error ? `That did not work: ${error.message}` : '');
             show(refused, Boolean(error));
             if (error) return;
@@ -111,7 +111,7 @@ export class Explorer {
     #curl() {
         return `curl -X POST ${location.origin}/api/counters/${encodeURIComponent(this.api.tenant)}/${FIRST}/increment \\\n` +
             '  -H "Authorization: Bearer $TALLY_TOKEN" -H "Content-Type: application/json" \\\n' +
-            `  -d '{"durationSeconds":60,"timestamp":"${new Date().toISOString()}"}'`;
+            `  -d '{"durationSeconds":60,"timestamp":"${new Date(serverTime()).toISOString()}"}'`;
     }
 
     #listen() {
@@ -129,15 +129,6 @@ export class Explorer {
             this.#choose();
             this.reload();
         });
-    }
-
-    state({ at }) {
-        this.offset = Date.parse(at) - Date.now();
-    }
-
-    /** Buckets are the server's, so "now" is its time. */
-    get #now() {
-        return Date.now() + this.offset;
     }
 
     rules({ counters }) {
@@ -320,7 +311,7 @@ export class Explorer {
         const where = { name, ...(mode !== 'direct' && { dimensions: this.#dimensions }) };
         const queries = [];
         if (seconds) {
-            const now = Math.floor(this.#now / 1000 / seconds) * seconds;
+            const now = Math.floor(serverTime() / 1000 / seconds) * seconds;
             const startTime = now - seconds * (Number(this.range.value) - 1);
             queries.push({ series: { ...where, durationSeconds: seconds, startTime, endTime: now, fill: 'zero' } });
         }

@@ -1,5 +1,6 @@
 // health.js -- whether the server can do its work: storage for everybody, the rest for those who may see it.
 
+import { serverTime } from '../clock.js';
 import { card, el, setText, show } from '../dom.js';
 import { bytes, counted, duration, grouped } from '../format.js';
 
@@ -14,13 +15,13 @@ const ROWS = [
     ['Disk free', ({ server }) => bytes(server.diskFreeBytes), ({ server }) => Number(server.diskFreeBytes) > 2 ** 30],
     ['Storage errors', ({ server }) => grouped(server.storageErrors), ({ server }) => server.storageErrors === '0'],
     ['Connections', ({ server }) => grouped(server.connections)],
-    ['Clock', ({ server }) => (server.clockSuspect === '0' ? 'steady' : 'jumped: nothing expires until SIGHUP confirms it'), ({ server }) => server.clockSuspect === '0'],
+    ['Clock', ({ server }) => (server.clockSuspect === '0' ? 'steady' : 'stepped, and is not believed: nothing expires early; if it is right, tally clock accept'), ({ server }) => server.clockSuspect === '0'],
 ];
 
 const RECONCILE_MS = 3000; // it looks through what waits, so not with every change
 
 function reconcileText({ pending, failing, oldestMarkAt, source, retryInSeconds }) {
-    const waits = pending ? `${grouped(pending)} to recount, oldest for ${duration(Math.floor((Date.now() - Date.parse(oldestMarkAt)) / 1000))}` : 'nothing to recount';
+    const waits = pending ? `${grouped(pending)} to recount, oldest for ${duration(Math.floor((serverTime() - Date.parse(oldestMarkAt)) / 1000))}` : 'nothing to recount';
     const failed = failing ? `, ${grouped(failing)} failed` : '';
     return source === 'ok' ? waits + failed : `source is down, asked again in ${retryInSeconds} s; ${waits}${failed}`;
 }

@@ -1,6 +1,7 @@
 // live.js -- what happens now: rates, how long writes take, and the last three minutes as lines.
 
 import { Chart } from '../chart.js';
+import { serverTime } from '../clock.js';
 import { card, el, setText } from '../dom.js';
 import { grouped, latency, moment, short } from '../format.js';
 import { FIGURES, History, quantile } from '../rates.js';
@@ -29,7 +30,6 @@ export class Live {
     constructor() {
         this.history = new History((SPAN_S + 5) * 1000);
         this.commits = new History(60000);
-        this.offset = 0; // the server's clock minus ours
         this.tiles = FIGURES.map((name) => tile(KINDS[name].title, KINDS[name]));
         this.tiles.forEach(({ unit }) => setText(unit, '/s'));
         this.write = tile('Write latency', { about: 'from the first byte of a request until its reply is out, last 10 s' });
@@ -47,7 +47,6 @@ export class Live {
 
     state({ at, activity, server }) {
         const time = Date.parse(at);
-        this.offset = time - Date.now();
         this.history.add(time, activity);
         this.commits.add(time, { since: activity.since, writeSeconds: server?.commitSeconds });
         FIGURES.forEach((name, i) => setText(this.tiles[i].foot, `${grouped(activity[name])} in all`));
@@ -58,13 +57,13 @@ export class Live {
 
     /** Nothing was heard since `time`, by our clock. */
     lost(time) {
-        for (const history of [this.history, this.commits]) history.lose(time + this.offset);
+        for (const history of [this.history, this.commits]) history.lose(serverTime(time));
         this.draw();
     }
 
     draw() {
         if (this.history.isEmpty || document.hidden) return;
-        const now = Date.now() + this.offset;
+        const now = serverTime();
         const rates = this.history.rates(now, RATE_MS);
         this.tiles.forEach(({ number }, i) => setText(number, rates ? short(rates[i]) : NONE));
         for (const [shown, history] of [[this.write, this.history], [this.commit, this.commits]]) {

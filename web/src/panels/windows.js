@@ -1,5 +1,6 @@
 // windows.js -- windowed counters as big numbers: what the window holds, when it ends, and the trailing count.
 
+import { serverTime } from '../clock.js';
 import { card, el, emptyState, field, setOptions, setText, show } from '../dom.js';
 import { duration, grouped } from '../format.js';
 
@@ -92,8 +93,8 @@ export class Windows {
         this.#foot(state);
     }
 
-    #foot({ at, windows }) {
-        const now = Math.max(Date.parse(at), Date.now());
+    #foot({ windows }) {
+        const now = serverTime();
         for (const window of windows) {
             const { foot, trailing } = this.tiles.get(window.counterType);
             const seconds = this.rulesByName.get(window.counterType)?.windowSeconds ?? 0;
