@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 
 #include "api/api.h"
 #include "base/listen.h"
 #include "commit/commit.h"
+#include "descriptors.h"
 #include "commit/timekeeper.h"
 #include "reconcile/ask.h"
 #include "reconcile/truth_events.h"
@@ -545,18 +545,6 @@ static void release(struct daemon *daemon)
     if (daemon->store) daemon->store->ops->close(daemon->store);
 }
 
-/* Every connection is a descriptor; the journal and RocksDB want some hundreds. */
-static void raise_descriptor_limit(const struct config *config)
-{
-    struct rlimit limit;
-    rlim_t want = (rlim_t)config->limits_connections + 2048;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= want) return;
-    limit.rlim_cur = limit.rlim_max < want ? limit.rlim_max : want;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < want)
-        log_line(LOG_WARN, "fewer file descriptors than limits.connections may need",
-                 LOG_KV("descriptors", (unsigned long long)limit.rlim_cur));
-}
-
 static void block_signals(sigset_t *signals)
 {
     sigemptyset(signals);
@@ -567,15 +555,17 @@ static void block_signals(sigset_t *signals)
     signal(SIGPIPE, SIG_IGN);
 }
 
-int daemon_run(const struct config *config, const struct daemon_options *options)
+int daemon_run(const struct config *given, const struct daemon_options *options)
 {
+    struct config fitting = *given;
+    const struct config *config = &fitting;
     struct daemon daemon = {
         .config = config, .options = options, .enacting = PTHREAD_MUTEX_INITIALIZER};
     char error[512] = "";
     sigset_t signals;
     log_set_level(config->log_level);
     block_signals(&signals); /* before the first thread: they all inherit it */
-    raise_descriptor_limit(config);
+    descriptors_fit(&fitting);
     must(listen_parse(bytes_str(config->listen), &daemon.listen));
 
     enum err e = open_store(&daemon, error, sizeof error);

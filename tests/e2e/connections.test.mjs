@@ -82,3 +82,24 @@ describe('a limit on connections', () => {
         });
     });
 });
+
+describe('few file descriptors', () => {
+    const server = serverFor({ descriptors: 400, settings: { 'journal.segmentBytes': '1MiB' } });
+
+    test('SPEC 10: idle connections leave the store the descriptors that it needs for new files', async () => {
+        const t = server.tenant();
+        const connection = await server.raw();
+        const idle = await together(500, () => server.raw());
+        try {
+            const ops = Array.from({ length: 1000 }, (_, i) => ({ op: 'increment', name: `n${i}`, ...TOTAL }));
+            for (let i = 1; i <= 20; i++) {
+                const reply = await connection.call('POST', `/api/counters/${t.id}/batch`, { token: t.token, body: { ops } });
+                assert.equal(reply.status, 200, reply.text.slice(0, 200));
+                assert.equal(reply.body.results[0].net, String(i));
+            }
+            assert.match(server.stderr, /limits.connections is lowered/);
+        } finally {
+            for (const one of [...idle, connection]) one.destroy();
+        }
+    });
+});

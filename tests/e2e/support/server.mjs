@@ -42,8 +42,10 @@ export function removeDirectory(directory) {
 }
 
 /** A tally process and what it has said so far. `exited` resolves to {code, signal}. */
-export function spawnTally(args, { env = {} } = {}) {
-    const child = spawn(TALLY_BIN, args, {
+export function spawnTally(args, { env = {}, descriptors } = {}) {
+    const limited = ['bash', '-c', `ulimit -n ${descriptors} && exec "$0" "$@"`, TALLY_BIN, ...args];
+    const [program, ...rest] = descriptors ? limited : [TALLY_BIN, ...args];
+    const child = spawn(program, rest, {
         env: { ...process.env, ...env },
         stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -83,8 +85,8 @@ export class Server {
     port;
 
     /** `settings` become --set; `config` is the text of a YAML file; `data` a directory to keep. */
-    constructor({ settings = {}, config, data, env = {}, args = [], secret = SECRET, listen = '127.0.0.1:0' } = {}) {
-        this.#options = { settings, config, env, args, secret, listen };
+    constructor({ settings = {}, config, data, env = {}, args = [], secret = SECRET, listen = '127.0.0.1:0', descriptors } = {}) {
+        this.#options = { settings, config, env, args, secret, listen, descriptors };
         this.data = data;
     }
 
@@ -134,7 +136,7 @@ export class Server {
             this.data = newDirectory();
             this.#ownData = true;
         }
-        const run = spawnTally(this.#arguments(), { env: this.#options.env });
+        const run = spawnTally(this.#arguments(), { env: this.#options.env, descriptors: this.#options.descriptors });
         this.#run = run;
         let over = null;
         run.exited.then((end) => (over = end), (error) => (over = error));
