@@ -191,6 +191,10 @@ static void a_spare_half_made_is_thrown_away(void **state)
     io_sim_room(world.sim, io_sim_bytes(world.sim));
     assert_false(journal_prepare(world.journal));
     assert_null(io_sim_name(world.sim, "making-", 0));
+    struct journal_stats stats;
+    journal_stats(world.journal, &stats);
+    assert_int_equal(stats.files_failed, 1);
+    assert_int_equal(stats.last_error, ENOSPC);
 }
 
 static void many_openings_do_not_fill_the_disk(void **state)

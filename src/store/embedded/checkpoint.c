@@ -10,7 +10,9 @@
  *     of `applied`, never ahead of the journal. */
 #include "store/embedded/internal.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/crash.h"
 #include "base/log.h"
@@ -348,6 +350,19 @@ static bool tend_state(struct embedded *embedded)
     return more;
 }
 
+/* The journal goes on without spares, and with files it no longer needs, only slower and larger.
+ * Where there is no room they fail again at each step, and what is to be said of that is said. */
+static void say_failed_files(struct embedded *embedded)
+{
+    struct journal_stats journal;
+    journal_stats(embedded->journal, &journal);
+    if (journal.files_failed == embedded->journal_files_failed) return;
+    embedded->journal_files_failed = journal.files_failed;
+    if (journal.last_error != ENOSPC && journal.last_error != EDQUOT)
+        log_line(LOG_WARN, "a journal file could not be made ahead or let go of",
+                 LOG_KV("why", strerror(journal.last_error)));
+}
+
 static bool tend_locked(struct embedded *embedded)
 {
     pthread_mutex_lock(&embedded->pipeline);
@@ -356,7 +371,9 @@ static bool tend_locked(struct embedded *embedded)
     if (down) restart_journal(embedded);
     bool more = tend_state(embedded);
     more |= history_archive(embedded);
-    return journal_prepare(embedded->journal) || more;
+    more |= journal_prepare(embedded->journal);
+    say_failed_files(embedded);
+    return more;
 }
 
 bool embedded_tend(struct store *store)

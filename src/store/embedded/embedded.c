@@ -356,7 +356,8 @@ static void embedded_stats(struct store *store, struct store_stats *stats_out)
         .archived_sequence = atomic_load(&embedded->archived),
         .checkpoints = atomic_load(&embedded->checkpoints),
         .syncs = journal.syncs,
-        .storage_errors = atomic_load(&embedded->storage_errors) + registry.merges_failed,
+        .storage_errors =
+            atomic_load(&embedded->storage_errors) + registry.merges_failed + journal.files_failed,
         .disk_free_bytes = reserve_free_bytes(&embedded->reserve),
     };
 }

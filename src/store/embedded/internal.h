@@ -74,11 +74,12 @@ struct embedded {
 
     /* The tend thread's own. */
     struct reserve reserve;
-    struct state_batch *writes; /* made anew with the state */
-    bool state_failed;          /* has to be reopened before the next write */
-    int64_t archived_ns;        /* when the archive last caught up */
-    uint64_t archived_bytes;    /* journal bytes appended by then */
-    bool no_room;               /* write-back waits for room; said once */
+    struct state_batch *writes;    /* made anew with the state */
+    bool state_failed;             /* has to be reopened before the next write */
+    int64_t archived_ns;           /* when the archive last caught up */
+    uint64_t archived_bytes;       /* journal bytes appended by then */
+    bool no_room;                  /* write-back waits for room; said once */
+    uint64_t journal_files_failed; /* as far as it was said */
     int64_t checkpoint_ns;
     uint64_t applied_bytes; /* journal bytes appended when the last checkpoint began */
     struct store_position applied;

@@ -360,6 +360,7 @@ void journal_stats(struct journal *journal, struct journal_stats *stats_out)
     *stats_out = (struct journal_stats){
         .appended_bytes = atomic_load(&journal->appended_bytes),
         .syncs = atomic_load(&journal->syncs),
+        .files_failed = atomic_load(&journal->files_failed),
         .last_error = atomic_load(&journal->last_error),
         .bytes = atomic_load(&journal->making_bytes),
     };

@@ -112,7 +112,8 @@ struct journal_stats {
     uint64_t bytes_since_applied; /* what a restart would read, as of the last trim */
     uint64_t appended_bytes;      /* since the start */
     uint64_t syncs;
-    int last_error; /* errno of the last write-side call that failed; 0: none did */
+    uint64_t files_failed; /* how often one could not be made ahead or let go of */
+    int last_error;        /* errno of the last write-side call that failed; 0: none did */
 };
 void journal_stats(struct journal *journal, struct journal_stats *stats_out);
 

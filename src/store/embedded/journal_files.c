@@ -69,6 +69,12 @@ struct segment *journal_copy_segments(struct journal *journal, size_t *count_out
     return copy;
 }
 
+void journal_file_failed(struct journal *journal, int64_t result)
+{
+    journal_storage_error(journal, result);
+    atomic_fetch_add(&journal->files_failed, 1);
+}
+
 void journal_mark_zeroed(struct journal *journal)
 {
     pthread_mutex_lock(&journal->mutex);
@@ -136,7 +142,7 @@ void journal_trim(struct journal *journal, uint64_t applied)
         pthread_mutex_unlock(&journal->mutex);
         int result = let_go(journal, &segment);
         if (result == -ENOENT) result = 0; /* gone already: an earlier call failed after it */
-        if (result < 0) journal_storage_error(journal, result);
+        if (result < 0) journal_file_failed(journal, result);
         pthread_mutex_lock(&journal->mutex);
         if (result < 0) break;
         forget_segment(journal, index);

@@ -75,6 +75,7 @@ struct journal {
     atomic_uint_fast64_t appended_bytes;
     atomic_uint_fast64_t syncs;
     atomic_uint_fast64_t making_bytes;
+    atomic_uint_fast64_t files_failed;
     atomic_int last_error;
 };
 
@@ -101,6 +102,10 @@ void journal_note_place(struct journal *journal, uint64_t number, uint64_t offse
                         const struct chain_end *before);
 /* A copy of the list, to be freed. */
 struct segment *journal_copy_segments(struct journal *journal, size_t *count_out);
+
+/* By the thread that prepares and trims: the same, of a file that could not be made or let go of.
+ */
+void journal_file_failed(struct journal *journal, int64_t result);
 
 /* journal_spares.c */
 /* The size of a segment that shall hold `size` bytes: first_size, doubled as often as it takes, but

@@ -223,7 +223,7 @@ bool journal_prepare(struct journal *journal)
     if (result >= 0 && whole) result = make_finish(journal);
     if (result < 0) {
         make_abandon(journal);
-        journal_storage_error(journal, result);
+        journal_file_failed(journal, result);
         return false;
     }
     if (!whole) return true;
