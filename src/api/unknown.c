@@ -112,6 +112,7 @@ static bool is_known_everywhere(struct bytes name)
 bool unknown_field(const struct json_value *object, const struct known *known, struct sentence *why)
 {
     struct json_iter iter;
+    if (object->type != JSON_OBJECT) return false;
     for (json_each(object, &iter); json_next(&iter);) {
         unsigned index = find(iter.key, known);
         bool here = index < known->count && !(known->elsewhere >> index & 1);

@@ -21,7 +21,7 @@ struct known {
     bool dimensions;    /* dim.<key> too, in a query */
 };
 
-/* True: there is one, the sentence names the first. */
+/* True: there is one, the sentence names the first. What is no object has no fields. */
 bool unknown_field(const struct json_value *object, const struct known *known,
                    struct sentence *why);
 bool unknown_param(const struct params *params, const struct known *known, struct sentence *why);

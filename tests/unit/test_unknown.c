@@ -80,6 +80,8 @@ static void known_fields_and_those_that_are_ignored_pass(void **state)
         "{\"amount\":1,\"max\":null}",
         "{\"x-trace\":{\"a\":1},\"x-\":1}",
         "{\"minSequence\":\"9\"}",
+        "[1,{\"a\":1}]",
+        "7",
     };
     for (size_t i = 0; i < ARRAY_COUNT(texts); i++)
         assert_string_equal(told(texts[i], &change), "");
