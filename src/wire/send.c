@@ -117,12 +117,13 @@ static bool reply_has_body(const struct ticket *ticket)
     return !ticket->head_only && status != 204 && status != 304;
 }
 
-/* The body, if it is written from where it is. */
+/* The body, if it is written from where it is. One that is not rendered may be another thread's: a
+ * stream's next piece. */
 static struct bytes ticket_large_body(const struct ticket *ticket)
 {
+    if (!ticket->rendered || !reply_has_body(ticket)) return BYTES_NONE;
     struct bytes body = reply_body(&ticket->exchange.reply);
-    bool large = ticket->rendered && reply_has_body(ticket) && body.size > SEND_BODY_BYTES_COPIED;
-    return large ? body : BYTES_NONE;
+    return body.size > SEND_BODY_BYTES_COPIED ? body : BYTES_NONE;
 }
 
 /* A reply too large for its buffer is our limit, not the client's fault. */
