@@ -25,3 +25,11 @@ int64_t moment_ago(const struct moment *moment, int64_t age_ms)
     int64_t ago_ms;
     return __builtin_sub_overflow(moment_sure(moment), age_ms, &ago_ms) ? INT64_MIN : ago_ms;
 }
+
+void moment_raise(struct moment *moment, int64_t now_ms)
+{
+    if (now_ms <= moment->now_ms) return;
+    if (moment->held_ms == 0) moment->since_ms = now_ms;
+    if (moment->held_ms != HELD_ALL) moment->held_ms += now_ms - moment->now_ms;
+    moment->now_ms = now_ms;
+}

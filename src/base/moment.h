@@ -35,6 +35,9 @@ int64_t moment_sure(const struct moment *moment);
 /* How long ago `then_ms`, which tally wrote, surely is; never below 0. */
 int64_t moment_age(const struct moment *moment, int64_t then_ms);
 
+/* Dates no earlier than `now_ms`; what is sure stays what it was. */
+void moment_raise(struct moment *moment, int64_t now_ms);
+
 /* What was written before this is surely older than `age_ms`, which is not negative. */
 int64_t moment_ago(const struct moment *moment, int64_t age_ms);
 

@@ -264,7 +264,7 @@ static void batch_begin(struct commit *commit, struct batch *batch, uint32_t sli
     struct job *first = batch->slices[0].job;
     batch->set_back = first->retime && first->retime(first);
     struct moment moment = clock_moment(commit->config.clock);
-    if (!batch->set_back && moment.now_ms < position->time_ms) moment.now_ms = position->time_ms;
+    if (!batch->set_back) moment_raise(&moment, position->time_ms);
     if (commit->config.rulebook) batch->rules = rulebook_next(commit->config.rulebook);
     batch->apply = (struct apply){.arena = &batch->arena,
                                   .limits = &commit->config.limits,

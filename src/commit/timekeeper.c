@@ -2,8 +2,9 @@
  *
  * (1) The line of time is changed under the lock, and the record only in a job that is alone in its
  *     batch with nothing else under way.
- * (2) A setting back that did not become durable did not happen: the line goes back to what it was.
- *     Meanwhile batches stay at the time of the last durable one (commit.c). */
+ * (2) Of a job that was answered 503 nobody knows whether it happened. So the record is put again,
+ * and a setting back again, until one is durable; until then batches are dated no earlier than the
+ *     last durable one, and take no more for sure than before (commit.c). */
 #include "commit/timekeeper.h"
 
 #include <pthread.h>
@@ -22,6 +23,8 @@ struct timekeeper {
     pthread_mutex_t lock;
     struct timeline timeline;
     struct clock_record recorded;
+    bool unknown;      /* a note failed: what is recorded may be something else */
+    bool back_unknown; /* and time set back by it may not be */
     int64_t asked_boot_ms;
     bool synchronised;
 };
@@ -164,7 +167,7 @@ bool timekeeper_wants_note(struct timekeeper *keeper)
 {
     pthread_mutex_lock(&keeper->lock);
     struct moment moment = worth_recording(keeper);
-    bool wanted = timeline_wants_back(&keeper->timeline) ||
+    bool wanted = keeper->unknown || timeline_wants_back(&keeper->timeline) ||
                   (moment.held_ms > 0) != (keeper->recorded.moment.held_ms > 0) ||
                   moment.since_ms != keeper->recorded.moment.since_ms;
     pthread_mutex_unlock(&keeper->lock);
@@ -177,12 +180,11 @@ static bool note_apply(struct job *job)
     struct timekeeper_note *note = CONTAINER_OF(job, struct timekeeper_note, job);
     struct timekeeper *keeper = note->keeper;
     pthread_mutex_lock(&keeper->lock);
-    note->before = keeper->timeline;
     const struct clock_reading reading = look_at_clocks(keeper);
     timeline_look(&keeper->timeline, &reading);
     int64_t from_ms = keeper->timeline.now_ms;
     timeline_set_back(&keeper->timeline, &reading, note->operator_says);
-    bool back = keeper->timeline.now_ms < from_ms;
+    bool back = keeper->timeline.now_ms < from_ms || keeper->back_unknown;
     note->record.resets = keeper->recorded.resets + back;
     note->record.moment = worth_recording(keeper);
     note->applied = true;
@@ -220,8 +222,10 @@ void timekeeper_noted(struct timekeeper_note *note)
     bool back = durable && note->record.resets != keeper->recorded.resets;
     if (durable) {
         keeper->recorded = note->record;
+        keeper->unknown = keeper->back_unknown = false;
     } else if (note->applied) {
-        keeper->timeline = note->before;
+        keeper->unknown = true;
+        keeper->back_unknown |= note->record.resets != keeper->recorded.resets;
     }
     pthread_mutex_unlock(&keeper->lock);
     if (back)

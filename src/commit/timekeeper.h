@@ -46,8 +46,7 @@ struct timekeeper_note {
     struct job job;
     struct op op;
     bool operator_says; /* to set time back */
-    bool applied;       /* `before` is what to go back to if it does not become durable */
-    struct timeline before;
+    bool applied;       /* the line of time is as `record` says */
     struct clock_record record;
 };
 

@@ -62,18 +62,18 @@ static void be_certain(struct timeline *timeline)
 
 static int64_t sure_now(const struct timeline *timeline)
 {
-    if (timeline->certain) return timeline->now_ms;
-    if (timeline->sure_none) return INT64_MIN;
-    int64_t sure_ms = timeline->boot_ms + timeline->sure_offset_ms;
+    if (!timeline->certain && timeline->sure_none) return INT64_MIN;
+    int64_t offset_ms = timeline->certain ? timeline->offset_ms : timeline->sure_offset_ms;
+    int64_t sure_ms = timeline->boot_ms + offset_ms;
     return sure_ms < timeline->now_ms ? sure_ms : timeline->now_ms;
 }
 
 struct moment timeline_moment(const struct timeline *timeline)
 {
     struct moment moment = {.now_ms = timeline->now_ms, .back_ms = timeline->back_ms};
-    if (timeline->certain) return moment;
-    moment.held_ms = timeline->sure_none ? HELD_ALL : timeline->now_ms - sure_now(timeline);
-    moment.since_ms = timeline->since_ms;
+    bool none = !timeline->certain && timeline->sure_none;
+    moment.held_ms = none ? HELD_ALL : timeline->now_ms - sure_now(timeline);
+    if (moment.held_ms) moment.since_ms = timeline->since_ms;
     return moment;
 }
 
@@ -82,7 +82,9 @@ struct moment timeline_moment(const struct timeline *timeline)
 static void go_on(struct timeline *timeline)
 {
     int64_t time_ms = timeline->boot_ms + timeline->offset_ms;
-    if (time_ms > timeline->now_ms) timeline->now_ms = time_ms;
+    if (timeline->certain && !timeline->leads) timeline->since_ms = timeline->now_ms;
+    timeline->leads = time_ms < timeline->now_ms;
+    if (!timeline->leads) timeline->now_ms = time_ms;
 }
 
 static void believe(struct timeline *timeline)
@@ -146,10 +148,17 @@ static bool is_vouched_for(struct timeline *timeline, const struct clock_reading
     return timeline->boot_ms - timeline->vouched_boot_ms >= timeline->settings.settle_ms;
 }
 
-/* Of a believed clock that went ahead by mistake: time stands, and is to be set back. */
-static bool has_led(const struct timeline *timeline)
+/* Where law (5) takes time back to: no further than what is sure. */
+static int64_t way_back(const struct timeline *timeline)
 {
-    return timeline->settling && timeline->wall_ms < timeline->boot_ms + timeline->offset_ms;
+    int64_t sure_ms = sure_now(timeline);
+    return timeline->wall_ms > sure_ms ? timeline->wall_ms : sure_ms;
+}
+
+bool timeline_wants_back(const struct timeline *timeline)
+{
+    return timeline->settling && !timeline->suspect &&
+           way_back(timeline) < timeline->now_ms - LEAD_MS_MAX;
 }
 
 static void judge(struct timeline *timeline, const struct clock_reading *reading, int64_t gap_ms)
@@ -158,7 +167,7 @@ static void judge(struct timeline *timeline, const struct clock_reading *reading
         believe(timeline);
         return;
     }
-    if (!timeline->suspect && has_led(timeline)) return;
+    if (timeline_wants_back(timeline)) return;
     timeline->suspect = true;
     if (!is_vouched_for(timeline, reading, gap_ms)) return;
     believe_anew(timeline);
@@ -179,12 +188,6 @@ void timeline_look(struct timeline *timeline, const struct clock_reading *readin
 }
 
 /* -- Setting back ------------------------------------------------------------------------------ */
-
-bool timeline_wants_back(const struct timeline *timeline)
-{
-    return timeline->settling && !timeline->suspect &&
-           timeline->wall_ms < timeline->now_ms - LEAD_MS_MAX;
-}
 
 void timeline_accept(struct timeline *timeline, const struct clock_reading *reading)
 {
@@ -211,9 +214,7 @@ void timeline_set_back(struct timeline *timeline, const struct clock_reading *re
     if (operator_says) timeline_accept(timeline, reading);
     take(timeline, reading);
     if (!operator_says && !timeline_wants_back(timeline)) return;
-    int64_t to_ms = timeline->wall_ms;
-    bool too_far = !operator_says && to_ms < sure_now(timeline);
-    if (too_far) to_ms = sure_now(timeline);
+    int64_t to_ms = operator_says ? timeline->wall_ms : way_back(timeline);
     if (to_ms < timeline->now_ms) go_back(timeline, to_ms);
-    timeline->suspect = too_far;
+    timeline->suspect = timeline->wall_ms < to_ms - timeline->settings.tolerance_ms;
 }

@@ -22,7 +22,8 @@
  *     set back (timeline_wants_back). Not before what is sure: a clock that says so is suspect.
  * (6) Otherwise time never runs back: after a lead it stands still until the lead is gone. Only
  *     timeline_set_back takes it back.
- * (7) What is sure passes with boot time and never jumps but by (3), or at the end of (4). */
+ * (7) What is sure passes with boot time and never jumps but by (3), or at the end of (4); then it
+ *     is what the believed clock says, so of a lead nothing is sure. */
 #ifndef TALLY_CORE_TIMELINE_H
 #define TALLY_CORE_TIMELINE_H
 
@@ -51,7 +52,8 @@ struct timeline {
     int64_t now_ms;         /* what was said last */
     int64_t offset_ms;      /* that is followed, or goes on */
     int64_t wall_ms;        /* what the wall clock said last */
-    bool certain;           /* all of `now_ms` is sure */
+    bool certain;           /* all is sure that boot time and the offset say */
+    bool leads;             /* `now_ms` is ahead of that */
     bool sure_none;         /* or nothing */
     int64_t sure_offset_ms; /* or boot time and this */
     int64_t since_ms;

@@ -200,6 +200,29 @@ static void after_a_believed_lead_time_stands_still_until_the_lead_is_gone(void 
     assert_false(timeline_wants_back(&clocks.timeline));
 }
 
+static void of_a_lead_nothing_is_sure(void **state)
+{
+    struct clocks clocks = clocks_at(NOW, NOW + 31 * DAY);
+    clocks.recorded = after(&clocks, MINUTE, 0);
+    clocks.reading.wall_ms -= 31 * DAY; /* put right, and a crash before that was seen */
+    timeline_start(&clocks.timeline, &settings, &clocks.reading, &clocks.recorded);
+    timeline_accept(&clocks.timeline, &clocks.reading);
+    struct moment moment = after(&clocks, MINUTE, 0);
+    assert_int_equal(moment_age(&moment, NOW), 2 * MINUTE);
+    assert_false(moment_due(&moment, NOW + 3 * MINUTE));
+}
+
+static void a_step_back_just_before_what_is_sure_is_taken_once(void **state)
+{
+    struct clocks clocks = clocks_at(NOW, NOW + 31 * DAY);
+    after(&clocks, MINUTE, -31 * DAY - 2 * MINUTE);
+    timeline_set_back(&clocks.timeline, &clocks.reading, false);
+    assert_int_equal(now_of(&clocks), NOW + MINUTE);
+    after(&clocks, SECOND, 0);
+    assert_false(clocks.timeline.suspect);
+    assert_false(timeline_wants_back(&clocks.timeline));
+}
+
 static void only_a_reset_takes_time_back(void **state)
 {
     struct clocks clocks = steady();
@@ -382,6 +405,8 @@ int main(void)
         cmocka_unit_test(a_word_of_the_kernel_that_nobody_looked_at_meanwhile_does_not_count),
         cmocka_unit_test(it_is_believed_again_when_an_operator_says_so),
         cmocka_unit_test(after_a_believed_lead_time_stands_still_until_the_lead_is_gone),
+        cmocka_unit_test(of_a_lead_nothing_is_sure),
+        cmocka_unit_test(a_step_back_just_before_what_is_sure_is_taken_once),
         cmocka_unit_test(only_a_reset_takes_time_back),
         cmocka_unit_test(a_reset_to_a_later_time_is_no_more_than_accepting_it),
         cmocka_unit_test(what_was_used_before_a_reset_is_as_old_after_it),
