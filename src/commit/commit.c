@@ -257,14 +257,25 @@ static void batch_submit(struct commit *commit, struct batch *batch)
         pthread_cond_signal(&commit->submitted_more);
 }
 
+/* A clock that knows what is sure stays by that; of a plain one, everything is. */
+static struct moment batch_moment(const struct commit *commit, bool set_back)
+{
+    const struct clock *clock = commit->config.clock;
+    int64_t least_ms = set_back ? INT64_MIN : commit->config.store->position.time_ms;
+    struct moment moment = clock_moment(clock);
+    if (clock->moment)
+        moment_raise(&moment, least_ms);
+    else if (moment.now_ms < least_ms)
+        moment.now_ms = least_ms;
+    return moment;
+}
+
 /* Time and numbers go on where the store's last batch left them. */
 static void batch_begin(struct commit *commit, struct batch *batch, uint32_t slices_count)
 {
     const struct store_position *position = &commit->config.store->position;
     struct job *first = batch->slices[0].job;
     batch->set_back = first->retime && first->retime(first);
-    struct moment moment = clock_moment(commit->config.clock);
-    if (!batch->set_back) moment_raise(&moment, position->time_ms);
     if (commit->config.rulebook) batch->rules = rulebook_next(commit->config.rulebook);
     batch->apply = (struct apply){.arena = &batch->arena,
                                   .limits = &commit->config.limits,
@@ -273,7 +284,7 @@ static void batch_begin(struct commit *commit, struct batch *batch, uint32_t sli
                                   .rules = batch->rules,
                                   .secret = &commit->config.store->secret,
                                   .parser = commit->parser,
-                                  .moment = moment,
+                                  .moment = batch_moment(commit, batch->set_back),
                                   .sequence = position->last_sequence,
                                   .next_series = position->next_series};
 }
