@@ -73,7 +73,7 @@ run: ## build and start a demo server in the foreground
 deps: ## install what building and testing need (Debian packages)
 	@scripts/deps build test
 
-install: all ## into PREFIX (/usr/local), SYSCONFDIR (/etc), below DESTDIR
+install: all ## into PREFIX (/usr/local), SYSCONFDIR (/etc/tally), below DESTDIR
 	install -D -m 755 build/release/tally $(DESTDIR)$(PREFIX)/bin/tally
 	install -D -m 644 clients/c/tally.h $(DESTDIR)$(PREFIX)/include/tally.h
 	install -D -m 644 build/release/libtally.a $(DESTDIR)$(PREFIX)/lib/libtally.a
@@ -100,7 +100,7 @@ deb: all ## Debian packages of it, into build/deb
 	@scripts/deps deb
 	@scripts/deb
 PREFIX     ?= /usr/local
-SYSCONFDIR ?= /etc
+SYSCONFDIR ?= /etc/tally
 # Below share/; a path begins with its shell's name.
 COMPLETIONS := bash-completion/completions/tally zsh/site-functions/_tally fish/vendor_completions.d/tally.fish
 VERSION    := $(shell sed -n 's/^.define TALLY_VERSION "\(.*\)"/\1/p' src/base/version.h)
