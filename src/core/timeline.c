@@ -164,6 +164,7 @@ bool timeline_wants_back(const struct timeline *timeline)
 static void judge(struct timeline *timeline, const struct clock_reading *reading, int64_t gap_ms)
 {
     if (band_fits(timeline, timeline->wall_ms - timeline->boot_ms)) {
+        if (timeline->suspect) timeline->started_boot_ms = timeline->boot_ms; /* settles anew */
         believe(timeline);
         return;
     }

@@ -14,16 +14,15 @@
  *     it synchronised for `settle_ms` since it became suspect, or when an operator says so. Then
  *     everything is as sure as an operator can make it.
  * (4) At a start a wall clock that is not before the last batch is believed, but what passed since
- *     the last batch is not sure (base/moment.h) for `settle_ms`. One before it is suspect. Within
- *     the tolerance it is not before it: time stands still, as by (6). A life that begins within
- *     the tolerance after one that was not sure itself goes on with what that one knew: what was
- *     written then has the age that it has.
- * (5) Until it has settled, a believed clock that steps back was wrong at the start: time is to be
- *     set back (timeline_wants_back). Not before what is sure: a clock that says so is suspect.
- * (6) Otherwise time never runs back: after a lead it stands still until the lead is gone. Only
- *     timeline_set_back takes it back.
- * (7) What is sure passes with boot time and never jumps but by (3), or at the end of (4); then it
- *     is what the believed clock says, so of a lead nothing is sure. */
+ *     the last batch is not sure (base/moment.h) until it was believed for `settle_ms`. One before
+ * it is suspect. Within the tolerance it is not before it: time stands still, as by (6). A life
+ * that begins within the tolerance after one that was not sure itself goes on with what that one
+ * knew: what was written then has the age that it has. (5) Until it has settled, a believed clock
+ * that steps back was wrong at the start: time is to be set back (timeline_wants_back). Not before
+ * what is sure: a clock that says so is suspect. (6) Otherwise time never runs back: after a lead
+ * it stands still until the lead is gone. Only timeline_set_back takes it back. (7) What is sure
+ * passes with boot time and never jumps but by (3), or at the end of (4); then it is what the
+ * believed clock says, so of a lead nothing is sure. */
 #ifndef TALLY_CORE_TIMELINE_H
 #define TALLY_CORE_TIMELINE_H
 

@@ -223,6 +223,18 @@ static void a_step_back_just_before_what_is_sure_is_taken_once(void **state)
     assert_false(timeline_wants_back(&clocks.timeline));
 }
 
+static void a_clock_that_was_suspect_before_it_settled_settles_anew(void **state)
+{
+    struct clocks clocks = clocks_at(NOW, NOW + 31 * DAY);
+    after(&clocks, MINUTE, DAY);
+    after(&clocks, HOUR, 0);
+    struct moment moment = after(&clocks, SECOND, -DAY); /* back to what may be wrong as well */
+    assert_false(clocks.timeline.suspect);
+    assert_int_equal(moment_sure(&moment), NOW + HOUR + MINUTE + SECOND);
+    moment = after(&clocks, 10 * MINUTE, 0);
+    assert_int_equal(moment.held_ms, 0);
+}
+
 static void only_a_reset_takes_time_back(void **state)
 {
     struct clocks clocks = steady();
@@ -407,6 +419,7 @@ int main(void)
         cmocka_unit_test(after_a_believed_lead_time_stands_still_until_the_lead_is_gone),
         cmocka_unit_test(of_a_lead_nothing_is_sure),
         cmocka_unit_test(a_step_back_just_before_what_is_sure_is_taken_once),
+        cmocka_unit_test(a_clock_that_was_suspect_before_it_settled_settles_anew),
         cmocka_unit_test(only_a_reset_takes_time_back),
         cmocka_unit_test(a_reset_to_a_later_time_is_no_more_than_accepting_it),
         cmocka_unit_test(what_was_used_before_a_reset_is_as_old_after_it),
