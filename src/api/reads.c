@@ -171,9 +171,16 @@ static enum err walk_begin(struct call *call, struct read_plan *plan)
     struct store *store = call->api->config.store;
     struct read_walk *walk = &plan->walk;
     size_t start = walk->begun ? walk->start : call->exchange->reply.body.size;
+    struct arena_mark before = walk->begun ? walk->before : arena_mark(plan->arena);
     call->exchange->reply.body.size = start;
-    *walk =
-        (struct read_walk){.begun = true, .from = plan->from, .start = start, .next = plan->from};
+    arena_back(plan->arena, before);
+    call->cells++; /* a range without any costs something, too */
+    *walk = (struct read_walk){.begun = true,
+                               .from = plan->from,
+                               .start = start,
+                               .next = plan->from,
+                               .newer = {.arena = plan->arena},
+                               .before = before};
     return store->ops->series(store, &plan->ref, &walk->series);
 }
 
@@ -184,7 +191,9 @@ static enum err walk_end(struct call *call, struct read_plan *plan, bool *again_
     uint64_t series;
     enum err e = store->ops->series(store, &plan->ref, &series);
     *again_out = e == ERR_OK && series != plan->walk.series;
-    return *again_out ? walk_begin(call, plan) : e;
+    if (*again_out) return walk_begin(call, plan);
+    arena_back(plan->arena, plan->walk.before);
+    return e;
 }
 
 struct part {
@@ -218,8 +227,9 @@ static enum err read_part(struct part *part, store_cell_fn *visit)
     struct store *store = part->call->api->config.store;
     struct read_plan *plan = part->plan;
     bool again = false;
-    enum err e = store->ops->range(store, &plan->ref, plan->walk.from, plan->to, visit, part);
-    part->call->cells += part->cells + 1;
+    enum err e = store->ops->range(store, &plan->ref, plan->walk.from, plan->to, &plan->walk.newer,
+                                   visit, part);
+    part->call->cells += part->cells;
     if (e == ERR_OK && !part->full && !part->over) e = walk_end(part->call, plan, &again);
     part->call->more = e == ERR_OK && (part->full || again);
     return e;

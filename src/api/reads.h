@@ -22,6 +22,8 @@ struct read_walk {
     struct range_sum sum;
     int64_t count; /* buckets written */
     int64_t next;  /* the bucket that a filled series shows next */
+    struct range_newer newer;
+    struct arena_mark before; /* what `newer` holds was asked for behind it */
 };
 
 struct read_plan {

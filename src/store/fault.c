@@ -91,11 +91,12 @@ static enum err fault_get(struct store *store, const struct cell_ref *ref, int64
 }
 
 static enum err fault_range(struct store *store, const struct cell_ref *ref, int64_t from,
-                            int64_t to, store_cell_fn *visit, void *context)
+                            int64_t to, struct range_newer *newer, store_cell_fn *visit,
+                            void *context)
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_RANGE)) return ERR_STORAGE;
-    return fault->inner->ops->range(fault->inner, ref, from, to, visit, context);
+    return fault->inner->ops->range(fault->inner, ref, from, to, newer, visit, context);
 }
 
 static enum err fault_series(struct store *store, const struct cell_ref *ref, uint64_t *series_out)

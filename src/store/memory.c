@@ -304,8 +304,10 @@ static bool cell_wanted(struct gathering *gathering, const struct object *object
 }
 
 static enum err memory_range(struct store *store, const struct cell_ref *ref, int64_t from,
-                             int64_t to, store_cell_fn *visit, void *context)
+                             int64_t to, struct range_newer *newer, store_cell_fn *visit,
+                             void *context)
 {
+    (void)newer;
     struct memory *memory = MEMORY_OF(store);
     pthread_mutex_lock(&memory->lock);
     const struct series *series = counter_find(shown_counter(memory, ref->counter), ref->duration);
@@ -345,7 +347,7 @@ static enum err memory_sum(struct store *store, const struct cell_ref *ref, int6
 {
     struct summing summing = {.sum = sum_out, .cells_left = cells_max};
     *sum_out = (struct range_sum){0};
-    enum err e = memory_range(store, ref, from, to, sum_cell, &summing);
+    enum err e = memory_range(store, ref, from, to, NULL, sum_cell, &summing);
     return e == ERR_OK && summing.over ? ERR_TOO_MANY_CELLS : e;
 }
 
@@ -468,7 +470,8 @@ static bool due_counter(void *context, struct bytes key, const struct counter *c
         due->key = key;
         due->duration = counter->series[i].duration;
         struct cell_ref ref = {.counter = key, .duration = due->duration};
-        enum err e = memory_range(&due->memory->store, &ref, INT64_MIN, INT64_MAX, due_cell, due);
+        enum err e =
+            memory_range(&due->memory->store, &ref, INT64_MIN, INT64_MAX, NULL, due_cell, due);
         must(e == ERR_OK);
     }
     return !due->stopped;

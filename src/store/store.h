@@ -95,6 +95,16 @@ struct store_stats {
     uint64_t disk_free_bytes;
 };
 
+/* What a range that is read in parts takes from memory with its first part, for all of them: the
+ * cells that are not in the state yet lie in no order, so that to look for them again with each
+ * part would cost all of them each time. Begin with only the arena set; all else is the store's. */
+struct range_newer {
+    struct arena *arena;
+    uint64_t series; /* whose they are; 0: nothing was taken yet */
+    const void *cells;
+    size_t count;
+};
+
 struct store_ops {
     const char *name;
 
@@ -111,9 +121,11 @@ struct store_ops {
     /* ERR_NOT_FOUND: no such cell. ERR_BUSY: only with READ_MEMORY. */
     enum err (*get)(struct store *store, const struct cell_ref *ref, int64_t bucket,
                     enum read_how how, struct cell *cell_out);
-    /* Existing cells with from <= bucket <= to, in order of time. May read the disk. */
+    /* Existing cells with from <= bucket <= to, in order of time. May read the disk. `newer` is for
+     * parts, whose `from` only grows: a cell is then shown as it was at some moment since the first
+     * part began. NULL: the range is read in one piece. */
     enum err (*range)(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
-                      store_cell_fn *visit, void *context);
+                      struct range_newer *newer, store_cell_fn *visit, void *context);
     /* The sum of the cells that `range` would visit: each as it was at some moment of the call.
      * ERR_TOO_MANY_CELLS: more than `cells_max` of them would have to be visited. */
     enum err (*sum)(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,

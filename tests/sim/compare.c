@@ -136,7 +136,7 @@ static void compare_range(struct sim *sim, struct walk walk, int64_t from, int64
     struct store *store = &sim->probe.store;
     walk.sim = sim;
     place_make(sim, &place, walk.tenant, walk.name, walk.duration);
-    enum err e = store->ops->range(store, &place.ref, from, to, walk_cell, &walk);
+    enum err e = store->ops->range(store, &place.ref, from, to, NULL, walk_cell, &walk);
     if (!readable(sim, e, "range")) return;
     unsigned expected = cells_between(&sim->chain.shown, &walk, from, to);
     if (walk.stop_after && expected > walk.stop_after) expected = walk.stop_after;

@@ -273,10 +273,11 @@ static enum err probe_get(struct store *store, const struct cell_ref *ref, int64
 }
 
 static enum err probe_range(struct store *store, const struct cell_ref *ref, int64_t from,
-                            int64_t to, store_cell_fn *visit, void *context)
+                            int64_t to, struct range_newer *newer, store_cell_fn *visit,
+                            void *context)
 {
     if (is_dead(store)) return ERR_STORAGE;
-    return real_of(store)->ops->range(real_of(store), ref, from, to, visit, context);
+    return real_of(store)->ops->range(real_of(store), ref, from, to, newer, visit, context);
 }
 
 static enum err probe_series(struct store *store, const struct cell_ref *ref, uint64_t *series_out)

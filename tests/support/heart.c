@@ -456,7 +456,8 @@ static const char *series_broken(struct store *store, struct gathering *gatherin
     const struct gathered_cell *cells;
     const char *broken = NULL;
     gathering->cells_count = 0;
-    if (store->ops->range(store, &ref, INT64_MIN, INT64_MAX, gather_cell, gathering) != ERR_OK)
+    if (store->ops->range(store, &ref, INT64_MIN, INT64_MAX, NULL, gather_cell, gathering) !=
+        ERR_OK)
         return "range failed";
     cells = gathering->cells;
     for (size_t i = 0; i < gathering->cells_count && !broken; i++) {

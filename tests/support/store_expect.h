@@ -99,8 +99,8 @@ static inline const char *range(struct heart *heart, const char *name, int32_t d
 {
     struct cell_ref ref = heart_ref(heart, name, duration);
     found[0] = 0;
-    assert_int_equal(heart->store->ops->range(heart->store, &ref, from, to, found_cell, &most),
-                     ERR_OK);
+    assert_int_equal(
+        heart->store->ops->range(heart->store, &ref, from, to, NULL, found_cell, &most), ERR_OK);
     return found;
 }
 

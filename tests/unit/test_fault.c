@@ -35,7 +35,7 @@ static enum err try_range(struct heart *heart, int64_t *sum_out)
 {
     struct cell_ref ref = heart_ref(heart, "n", 60);
     *sum_out = 0;
-    return heart->store->ops->range(heart->store, &ref, 0, 1000, visit_cell, sum_out);
+    return heart->store->ops->range(heart->store, &ref, 0, 1000, NULL, visit_cell, sum_out);
 }
 
 static enum err try_sum(struct heart *heart)

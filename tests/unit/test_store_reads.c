@@ -23,6 +23,52 @@ static void range_has_both_ends_and_the_order_of_time(void **state)
     assert_string_equal(range(heart, "likes", 60, INT64_MIN, INT64_MAX, EVERY), "");
 }
 
+struct in_part {
+    int64_t from; /* of the next part */
+    unsigned left;
+    struct buf text;
+};
+
+static bool part_visit(void *context, int64_t bucket, const struct cell *cell)
+{
+    struct in_part *part = context;
+    if (part->left-- == 0) return false;
+    buf_addf(&part->text, "%lld:%lld ", (long long)bucket, (long long)cell->added);
+    part->from = bucket + 1;
+    return true;
+}
+
+/* Between its parts cells are written back, changed and added: what was acknowledged before is in
+ * the range once, and nothing twice. */
+static void a_range_in_parts_shows_each_cell_once(void **state)
+{
+    struct heart *heart = *state;
+    struct arena arena;
+    struct in_part part = {.from = INT64_MIN};
+    arena_init(&arena, 256);
+    buf_init(&part.text, 1024);
+    for (int64_t bucket = 0; bucket < 600; bucket += 60) {
+        done_ok(heart, increment_at(heart, "views", 60, bucket, 1 + bucket));
+        if (bucket == 240) heart_checkpoint(heart);
+    }
+    struct range_newer newer = {.arena = &arena};
+    struct cell_ref ref = heart_ref(heart, "views", 60);
+    for (unsigned i = 0; i < 4; i++) {
+        part.left = 3;
+        assert_int_equal(heart->store->ops->range(heart->store, &ref, part.from, 99999, &newer,
+                                                  part_visit, &part),
+                         ERR_OK);
+        done_ok(heart, increment_at(heart, "views", 60, 0, 1)); /* is past */
+        done_ok(heart, increment_at(heart, "views", 60, -60 - (int64_t)i, 1));
+        heart_checkpoint(heart);
+    }
+    buf_add_char(&part.text, '\0');
+    assert_string_equal(part.text.data, "0:1 60:61 120:121 180:181 240:241 300:301 360:361 "
+                                        "420:421 480:481 540:541 ");
+    buf_release(&part.text);
+    arena_release(&arena);
+}
+
 static void expect_sum(struct heart *heart, int32_t duration, int64_t from, int64_t to,
                        int64_t added, int64_t subbed)
 {
@@ -320,6 +366,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAW(range_has_both_ends_and_the_order_of_time),
+        LAW(a_range_in_parts_shows_each_cell_once),
         LAW(sum_adds_up_what_range_shows),
         LAW(sums_past_64_bits_are_exact),
         LAW(a_sum_visits_no_more_cells_than_it_may),

@@ -117,7 +117,7 @@ void embedded_bury(struct embedded *embedded, const uint64_t *series, size_t cou
 enum err embedded_get(struct store *store, const struct cell_ref *ref, int64_t bucket,
                       enum read_how how, struct cell *cell_out);
 enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
-                        store_cell_fn *visit, void *context);
+                        struct range_newer *newer, store_cell_fn *visit, void *context);
 enum err embedded_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
                       uint32_t cells_max, struct range_sum *sum_out);
 enum err embedded_counter(struct store *store, const struct cell_ref *ref, struct arena *arena,

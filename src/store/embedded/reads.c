@@ -159,7 +159,7 @@ static bool merge_stored(void *context, struct bytes key, struct bytes value)
 }
 
 struct newer_cells {
-    struct bucket_cell *cells;
+    const struct bucket_cell *cells;
     size_t count;
 };
 
@@ -179,20 +179,61 @@ static enum err walk_cells(struct embedded *embedded, uint64_t series, int64_t f
     return e;
 }
 
+/* For all parts of a range: what its first part finds in memory. */
+static void newer_keep(struct embedded *embedded, uint64_t series, int64_t from, int64_t to,
+                       struct range_newer *kept)
+{
+    struct bucket_cell *cells;
+    if (kept->series == series) return;
+    kept->count = cells_newer(embedded->cells, series, from, to, &cells);
+    size_t size = kept->count * sizeof *cells;
+    kept->cells = arena_copy(kept->arena, bytes_of((const char *)cells, size)).data;
+    kept->series = series;
+    free(cells);
+}
+
+/* Those of them that this part still has before it. */
+static struct newer_cells newer_from(const struct range_newer *kept, int64_t from)
+{
+    const struct bucket_cell *cells = kept->cells;
+    size_t low = 0;
+    size_t high = kept->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (cells[middle].bucket < from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return (struct newer_cells){cells + low, kept->count - low};
+}
+
+static enum err range_part(struct embedded *embedded, uint64_t series, int64_t from, int64_t to,
+                           struct range_newer *kept, store_cell_fn *visit, void *context)
+{
+    struct bucket_cell *cells;
+    if (kept) {
+        newer_keep(embedded, series, from, to, kept);
+        struct newer_cells newer = newer_from(kept, from);
+        return walk_cells(embedded, series, from, to, &newer, visit, context);
+    }
+    size_t count = cells_newer(embedded->cells, series, from, to, &cells);
+    struct newer_cells newer = {cells, count};
+    enum err e = walk_cells(embedded, series, from, to, &newer, visit, context);
+    free(cells);
+    return e;
+}
+
 /* A counter deleted meanwhile is shown whole: its stored cells stay until nobody walks any more. */
 enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
-                        store_cell_fn *visit, void *context)
+                        struct range_newer *newer, store_cell_fn *visit, void *context)
 {
     struct embedded *embedded = embedded_of(store);
     struct series series;
-    struct newer_cells newer;
     pthread_rwlock_rdlock(&embedded->living);
     enum err e = find_series(embedded, ref, READ_ALL, &series);
-    if (e == ERR_OK && series.id != 0) {
-        newer.count = cells_newer(embedded->cells, series.id, from, to, &newer.cells);
-        e = walk_cells(embedded, series.id, from, to, &newer, visit, context);
-        free(newer.cells);
-    }
+    if (e == ERR_OK && series.id != 0)
+        e = range_part(embedded, series.id, from, to, newer, visit, context);
     pthread_rwlock_unlock(&embedded->living);
     return embedded_read_ended(embedded, "a range of cells", e);
 }
@@ -239,18 +280,19 @@ static enum err sum_nodes(struct embedded *embedded, const struct series *series
 static enum err sum_series(struct embedded *embedded, const struct series *series, int64_t from,
                            int64_t to, uint32_t cells_max, struct range_sum *sum)
 {
-    struct newer_cells newer;
+    struct bucket_cell *cells;
     struct walk walk = {.sum = sum, .cells_max = cells_max};
     bool summed = false;
     enum err e = ERR_OK;
     bool long_range = has_nodes_inside(series, from, to);
-    newer.count = cells_newer(embedded->cells, series->id, from, to, &newer.cells);
+    size_t count = cells_newer(embedded->cells, series->id, from, to, &cells);
+    struct newer_cells newer = {cells, count};
     if (long_range) e = sum_nodes(embedded, series, from, to, &newer, sum, &summed);
     if (e == ERR_OK && !summed)
         e = walk_cells(embedded, series->id, from, to, &newer, walk_cell, &walk);
     if (e == ERR_OK && long_range && walk.cells > SUMS_WALK_MIN)
         sums_ask(embedded->sums, series->id);
-    free(newer.cells);
+    free(cells);
     return e == ERR_OK && walk.cells > walk.cells_max ? ERR_TOO_MANY_CELLS : e;
 }
 
