@@ -66,7 +66,8 @@ static void check_outcome(enum err e, const struct event *event, const struct se
         check_event(event);
         check_stored(event, arena);
     } else {
-        must(e == ERR_INVALID || e == ERR_EVENT_ID || e == ERR_EVENT_SIZE);
+        must(e == ERR_INVALID || e == ERR_EVENT_ID || e == ERR_EVENT_SIZE ||
+             e == ERR_UNKNOWN_FIELD);
         must(why->text[0] && strnlen(why->text, sizeof why->text) < sizeof why->text);
     }
 }
