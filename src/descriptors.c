@@ -4,16 +4,21 @@
 #include <sys/resource.h>
 
 #include "base/log.h"
+#include "wire/loop.h"
 
 #define KEPT_WANTED 2048 /* the journal and RocksDB want some hundreds, with many files more */
-#define KEPT_LEAST 768   /* where there are few: RocksDB's 512, the journal, connections refused */
+#define KEPT_LEAST 704   /* where there are few: RocksDB's 512, the journal, the archive, loops */
 
-/* Where there are very few, the store has three of four. */
+/* Where there are very few, the store has three of four. Connections over the limit, which are told
+ * so before they are closed, come out of the rest as well. */
 static int64_t connections_for(int64_t descriptors)
 {
     int64_t most = descriptors / 4 * 3;
     int64_t left = descriptors - (most < KEPT_LEAST ? most : KEPT_LEAST);
-    return left < 1 ? 1 : left;
+    int64_t fit = left;
+    while (fit > 1 && fit + wire_refusals_max((unsigned)fit) > left)
+        fit--;
+    return fit < 1 ? 1 : fit;
 }
 
 void descriptors_fit(struct config *config)

@@ -245,8 +245,7 @@ static enum err answer_sum(struct call *call, struct read_plan *plan)
     if (!plan->walk.begun) {
         e = store->ops->sum(store, &plan->ref, plan->from, plan->to, PART_CELLS, sum);
         call->cells++;
-        if (e == ERR_TOO_MANY_CELLS) {
-            call->cells += PART_CELLS;
+        if (e == ERR_TOO_MANY_CELLS) { /* they are visited again, and count then */
             e = walk_begin(call, plan);
             call->more = e == ERR_OK;
             return e;

@@ -14,9 +14,6 @@
 
 #define ACCEPTOR_BACKLOG 4096
 #define ACCEPTOR_ACCEPTS_A_TURN 64
-#define ACCEPTOR_REFUSALS_MAX                                           \
-    64u /* connections over the limit that are told so at the same time \
-         */
 
 /* The sockets accepted inherit TCP_NODELAY, which saves a system call each. */
 static bool acceptor_bind(int fd, const struct addrinfo *address)
@@ -96,6 +93,12 @@ static struct worker *acceptor_choose(struct wire *wire)
     return best;
 }
 
+unsigned wire_refusals_max(unsigned connections_max)
+{
+    unsigned some = connections_max / 4 + 4;
+    return some < 64 ? some : 64;
+}
+
 static void acceptor_assign(struct wire *wire, int fd)
 {
     struct conn *conn = conn_new(fd);
@@ -122,7 +125,8 @@ void acceptor_accept(struct wire *wire)
             return;
         }
         unsigned count = atomic_load(&wire->conns_count);
-        if (count >= wire->config.connections_max + ACCEPTOR_REFUSALS_MAX)
+        unsigned most = wire->config.connections_max;
+        if (count >= most + wire_refusals_max(most))
             close(fd);
         else
             acceptor_assign(wire, fd);

@@ -60,4 +60,8 @@ void wire_stats(const struct wire *wire, struct wire_stats *stats_out);
  * still kept when the grace ran out belong to whoever kept them until then. */
 void wire_free(struct wire *wire);
 
+/* How many connections above `connections_max` are held at the same time, to be told that they are
+ * too many: they take file descriptors, too. */
+unsigned wire_refusals_max(unsigned connections_max);
+
 #endif

@@ -83,13 +83,13 @@ describe('a limit on connections', () => {
     });
 });
 
-describe('few file descriptors', () => {
-    const server = serverFor({ descriptors: 400, settings: { 'journal.segmentBytes': '1MiB' } });
+for (const descriptors of [400, 80]) describe(`${descriptors} file descriptors`, () => {
+    const server = serverFor({ descriptors, settings: { 'journal.segmentBytes': '1MiB' } });
 
     test('SPEC 10: idle connections leave the store the descriptors that it needs for new files', async () => {
         const t = server.tenant();
         const connection = await server.raw();
-        const idle = await together(500, () => server.raw());
+        const idle = await together(descriptors + 100, () => server.raw());
         try {
             const ops = Array.from({ length: 1000 }, (_, i) => ({ op: 'increment', name: `n${i}`, ...TOTAL }));
             for (let i = 1; i <= 20; i++) {
