@@ -14,11 +14,10 @@ bool present_kept(const struct definition *definition, int32_t duration)
 /* One from before time was set back is shown as if it had been right already. */
 static void present_window(struct cell *cell, const struct moment *moment)
 {
-    bool ahead = cell->start_ms > moment->now_ms;
+    int64_t earlier_ms = cell->start_ms - moment_written(moment, cell->start_ms);
     if (window_over(cell, moment)) cell->added = cell->subbed = 0;
-    if (!ahead) return;
-    cell->start_ms -= moment->back_ms;
-    cell->expires_ms -= moment->back_ms;
+    cell->start_ms -= earlier_ms;
+    cell->expires_ms -= earlier_ms;
 }
 
 enum err present_read(struct store *store, const struct definition *definition,

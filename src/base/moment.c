@@ -8,14 +8,20 @@ int64_t moment_sure(const struct moment *moment)
     return __builtin_sub_overflow(moment->now_ms, moment->held_ms, &sure_ms) ? INT64_MIN : sure_ms;
 }
 
+int64_t moment_written(const struct moment *moment, int64_t then_ms)
+{
+    if (then_ms <= moment->now_ms) return then_ms;
+    then_ms -= moment->back_ms;
+    bool before_start = moment->back_since_ms && then_ms < moment->back_since_ms;
+    return before_start ? moment->back_since_ms : then_ms;
+}
+
 int64_t moment_age(const struct moment *moment, int64_t then_ms)
 {
     int64_t age_ms;
     int64_t until_ms = moment->now_ms;
-    if (then_ms > moment->now_ms)
-        then_ms -= moment->back_ms;
-    else if (then_ms < moment->since_ms)
-        until_ms = moment_sure(moment);
+    then_ms = moment_written(moment, then_ms);
+    if (then_ms < moment->since_ms) until_ms = moment_sure(moment);
     if (then_ms >= until_ms) return 0;
     return __builtin_sub_overflow(until_ms, then_ms, &age_ms) ? INT64_MAX : age_ms;
 }
@@ -29,7 +35,6 @@ int64_t moment_ago(const struct moment *moment, int64_t age_ms)
 void moment_raise(struct moment *moment, int64_t now_ms)
 {
     if (now_ms <= moment->now_ms) return;
-    if (moment->held_ms == 0) moment->since_ms = now_ms;
     if (moment->held_ms != HELD_ALL) moment->held_ms += now_ms - moment->now_ms;
-    moment->now_ms = now_ms;
+    moment->now_ms = moment->since_ms = now_ms;
 }

@@ -12,7 +12,9 @@
  *     those the whole age is sure, so a short window ends when it should right after a start.
  * (3) A time that tally wrote itself and that lies ahead was written before time was set back by
  *     `back_ms`; it is as much earlier as time was set back. So what was used before the setting
- *     back is neither forgotten by it nor remembered for longer. */
+ *     back is neither forgotten by it nor remembered for longer. But if time was not sure then,
+ * what was written before the start did not lie in what was set back: `back_since_ms` is that
+ * start, and nothing that lies ahead counts as written before it. */
 #ifndef TALLY_BASE_MOMENT_H
 #define TALLY_BASE_MOMENT_H
 
@@ -23,19 +25,23 @@
 
 /* All zero but `now_ms`: everything is sure. */
 struct moment {
-    int64_t now_ms;   /* batch time */
-    int64_t held_ms;  /* how much of it is not sure */
-    int64_t since_ms; /* the start, while `held_ms` is not 0 */
-    int64_t back_ms;  /* by how much time was set back last */
+    int64_t now_ms;        /* batch time */
+    int64_t held_ms;       /* how much of it is not sure */
+    int64_t since_ms;      /* the start, while `held_ms` is not 0 */
+    int64_t back_ms;       /* by how much time was set back last, less what it leapt since */
+    int64_t back_since_ms; /* the start, if time was not sure when it was set back; else 0 */
 };
 
 /* The time that is sure to have come; INT64_MIN: none is. */
 int64_t moment_sure(const struct moment *moment);
 
+/* When it was really written, for one that lies ahead: the others as they are. */
+int64_t moment_written(const struct moment *moment, int64_t then_ms);
+
 /* How long ago `then_ms`, which tally wrote, surely is; never below 0. */
 int64_t moment_age(const struct moment *moment, int64_t then_ms);
 
-/* Dates no earlier than `now_ms`; what is sure stays what it was. */
+/* Dates no earlier than `now_ms`; what is sure stays what it was, and no age is. */
 void moment_raise(struct moment *moment, int64_t now_ms);
 
 /* What was written before this is surely older than `age_ms`, which is not negative. */

@@ -169,7 +169,8 @@ bool timekeeper_wants_note(struct timekeeper *keeper)
     struct moment moment = worth_recording(keeper);
     bool wanted = keeper->unknown || timeline_wants_back(&keeper->timeline) ||
                   (moment.held_ms > 0) != (keeper->recorded.moment.held_ms > 0) ||
-                  moment.since_ms != keeper->recorded.moment.since_ms;
+                  moment.since_ms != keeper->recorded.moment.since_ms ||
+                  moment.back_ms != keeper->recorded.moment.back_ms;
     pthread_mutex_unlock(&keeper->lock);
     return wanted;
 }

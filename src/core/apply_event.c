@@ -26,7 +26,9 @@ int64_t event_time(const struct apply *apply, const struct op *op)
 static struct moment event_moment(const struct apply *apply, const struct op *op)
 {
     if (op->kind != OP_REPLAY) return apply->moment;
-    return (struct moment){.now_ms = event_time(apply, op), .back_ms = apply->moment.back_ms};
+    return (struct moment){.now_ms = event_time(apply, op),
+                           .back_ms = apply->moment.back_ms,
+                           .back_since_ms = apply->moment.back_since_ms};
 }
 
 int32_t event_cell(const struct definition *definition, unsigned index, const struct event *event,

@@ -70,7 +70,9 @@ static int64_t sure_now(const struct timeline *timeline)
 
 struct moment timeline_moment(const struct timeline *timeline)
 {
-    struct moment moment = {.now_ms = timeline->now_ms, .back_ms = timeline->back_ms};
+    struct moment moment = {.now_ms = timeline->now_ms,
+                            .back_ms = timeline->back_ms,
+                            .back_since_ms = timeline->back_since_ms};
     bool none = !timeline->certain && timeline->sure_none;
     moment.held_ms = none ? HELD_ALL : timeline->now_ms - sure_now(timeline);
     if (moment.held_ms) moment.since_ms = timeline->since_ms;
@@ -95,8 +97,19 @@ static void believe(struct timeline *timeline)
     band_add(timeline);
 }
 
+/* What lies ahead still after time leaps forth is by so much less earlier than time was set back.
+ */
+static void leap_to(struct timeline *timeline, int64_t to_ms)
+{
+    int64_t by_ms = to_ms - timeline->now_ms;
+    if (by_ms <= 0) return;
+    timeline->back_ms = by_ms < timeline->back_ms ? timeline->back_ms - by_ms : 0;
+    if (timeline->back_since_ms) timeline->back_since_ms += by_ms;
+}
+
 static void believe_anew(struct timeline *timeline)
 {
+    leap_to(timeline, timeline->wall_ms);
     band_reset(timeline);
     believe(timeline);
 }
@@ -118,6 +131,7 @@ void timeline_start(struct timeline *timeline, const struct timeline_settings *s
                                   .wall_ms = reading->wall_ms,
                                   .now_ms = last->now_ms,
                                   .back_ms = last->back_ms,
+                                  .back_since_ms = last->back_since_ms,
                                   .vouched_boot_ms = -1};
     timeline->sure_none = first || moment_sure(last) == INT64_MIN;
     if (!timeline->sure_none) timeline->sure_offset_ms = moment_sure(last) - reading->boot_ms;
@@ -129,6 +143,7 @@ void timeline_start(struct timeline *timeline, const struct timeline_settings *s
         timeline->offset_ms = last->now_ms - reading->boot_ms;
         band_add(timeline);
     } else {
+        if (!first) leap_to(timeline, timeline->wall_ms);
         believe(timeline);
         if (gap || !last->held_ms) timeline->since_ms = timeline->wall_ms;
     }
@@ -212,10 +227,15 @@ void timeline_set_back(struct timeline *timeline, const struct clock_reading *re
                        bool operator_says)
 {
     timeline_check(timeline);
+    bool was_certain = timeline->certain && !timeline->leads;
+    int64_t since_ms = timeline->since_ms;
     if (operator_says) timeline_accept(timeline, reading);
     take(timeline, reading);
     if (!operator_says && !timeline_wants_back(timeline)) return;
     int64_t to_ms = operator_says ? timeline->wall_ms : way_back(timeline);
-    if (to_ms < timeline->now_ms) go_back(timeline, to_ms);
+    if (to_ms < timeline->now_ms) {
+        go_back(timeline, to_ms);
+        timeline->back_since_ms = was_certain ? 0 : since_ms - timeline->back_ms;
+    }
     timeline->suspect = timeline->wall_ms < to_ms - timeline->settings.tolerance_ms;
 }

@@ -57,6 +57,7 @@ struct timeline {
     int64_t sure_offset_ms; /* or boot time and this */
     int64_t since_ms;
     int64_t back_ms;
+    int64_t back_since_ms;
     int64_t
         vouched_boot_ms; /* since when the kernel vouches for a suspect clock; -1: it does not */
 

@@ -272,6 +272,89 @@ static void what_was_used_before_a_reset_is_as_old_after_it(void **state)
     assert_int_equal(moment_age(&moment, used_ms), 7 * SECOND);
 }
 
+static void of_what_lies_ahead_no_more_is_sure_than_of_the_rest(void **state)
+{
+    struct moment moment = {
+        .now_ms = NOW, .held_ms = DAY, .since_ms = NOW - MINUTE, .back_ms = 2 * DAY};
+    assert_int_equal(moment_age(&moment, NOW + HOUR), 23 * HOUR); /* used 47 hours ago, or less */
+    moment.since_ms = NOW - 3 * DAY;
+    assert_int_equal(moment_age(&moment, NOW + HOUR), 47 * HOUR);
+}
+
+/* The wall clock was right, then it steps back and returns, nearly. */
+static void what_was_used_before_a_reset_does_not_age_by_the_way_back(void **state)
+{
+    struct clocks clocks = clocks_at(TIMELINE_NEVER, NOW);
+    int64_t used_ms = now_of(&clocks);
+    after(&clocks, SECOND, -DAY);
+    timeline_set_back(&clocks.timeline, &clocks.reading, false);
+    after(&clocks, SECOND, DAY - MINUTE);
+    timeline_accept(&clocks.timeline, &clocks.reading);
+    struct moment moment = timeline_moment(&clocks.timeline);
+    assert_true(used_ms > moment.now_ms);
+    assert_int_equal(moment_age(&moment, used_ms), 2 * SECOND);
+}
+
+/* Nor by what passed while nobody looked, for that may be the way back too. */
+static void what_was_used_before_a_reset_does_not_age_by_a_restart(void **state)
+{
+    struct clocks clocks = clocks_at(TIMELINE_NEVER, NOW);
+    int64_t used_ms = now_of(&clocks);
+    after(&clocks, SECOND, -DAY);
+    timeline_set_back(&clocks.timeline, &clocks.reading, false);
+    clocks.recorded = after(&clocks, SECOND, 0);
+    clocks.reading.wall_ms += DAY - MINUTE;
+    timeline_start(&clocks.timeline, &settings, &clocks.reading, &clocks.recorded);
+    timeline_accept(&clocks.timeline, &clocks.reading);
+    struct moment moment = timeline_moment(&clocks.timeline);
+    assert_true(used_ms > moment.now_ms);
+    assert_int_equal(moment_age(&moment, used_ms), 2 * SECOND);
+}
+
+/* The lead of a wrong start is set back: what was used before that start had no part in it. */
+static void what_was_used_before_a_wrong_start_does_not_age_by_its_lead(void **state)
+{
+    struct clocks clocks = clocks_at(TIMELINE_NEVER, NOW);
+    int64_t used_ms = now_of(&clocks);
+    clocks.recorded = after(&clocks, SECOND, 0);
+    clocks.reading.wall_ms += 20 * HOUR;
+    timeline_start(&clocks.timeline, &settings, &clocks.reading, &clocks.recorded);
+    after(&clocks, SECOND, -30 * HOUR);
+    timeline_set_back(&clocks.timeline, &clocks.reading, false);
+    timeline_accept(&clocks.timeline, &clocks.reading);
+    struct moment moment = after(&clocks, SECOND, 0);
+    assert_true(used_ms > moment.now_ms);
+    assert_int_equal(moment_age(&moment, used_ms), 2 * SECOND); /* since that start */
+}
+
+/* Also where the operator first accepts the clock, so that time stands still, and then resets. */
+static void a_lead_that_was_never_sure_ages_nothing_of_before_its_start(void **state)
+{
+    struct clocks clocks = clocks_at(TIMELINE_NEVER, NOW);
+    int64_t used_ms = now_of(&clocks);
+    clocks.recorded = after(&clocks, SECOND, 0);
+    clocks.reading.wall_ms += 20 * HOUR;
+    timeline_start(&clocks.timeline, &settings, &clocks.reading, &clocks.recorded);
+    after(&clocks, SECOND, -30 * HOUR);
+    timeline_accept(&clocks.timeline, &clocks.reading);
+    after(&clocks, SECOND, 0);
+    timeline_set_back(&clocks.timeline, &clocks.reading, true);
+    struct moment moment = after(&clocks, SECOND, 0);
+    assert_true(used_ms > moment.now_ms);
+    assert_true(moment_age(&moment, used_ms) <= 4 * SECOND);
+}
+
+/* As of a batch while it is not known whether time was set back. */
+static void a_moment_that_is_raised_makes_nothing_older(void **state)
+{
+    struct moment moment = {
+        .now_ms = NOW, .held_ms = HELD_ALL, .since_ms = NOW - MINUTE, .back_ms = HOUR};
+    int64_t used_ms = NOW + HOUR / 2;
+    moment_raise(&moment, NOW + HOUR);
+    assert_int_equal(moment.now_ms, NOW + HOUR);
+    assert_int_equal(moment_age(&moment, used_ms), 0);
+}
+
 static void a_start_believes_a_wall_clock_that_is_not_before_the_last_batch(void **state)
 {
     struct clocks clocks = clocks_at(NOW, NOW + 31 * DAY);
@@ -423,6 +506,12 @@ int main(void)
         cmocka_unit_test(only_a_reset_takes_time_back),
         cmocka_unit_test(a_reset_to_a_later_time_is_no_more_than_accepting_it),
         cmocka_unit_test(what_was_used_before_a_reset_is_as_old_after_it),
+        cmocka_unit_test(of_what_lies_ahead_no_more_is_sure_than_of_the_rest),
+        cmocka_unit_test(what_was_used_before_a_reset_does_not_age_by_the_way_back),
+        cmocka_unit_test(what_was_used_before_a_reset_does_not_age_by_a_restart),
+        cmocka_unit_test(what_was_used_before_a_wrong_start_does_not_age_by_its_lead),
+        cmocka_unit_test(a_lead_that_was_never_sure_ages_nothing_of_before_its_start),
+        cmocka_unit_test(a_moment_that_is_raised_makes_nothing_older),
         cmocka_unit_test(a_start_believes_a_wall_clock_that_is_not_before_the_last_batch),
         cmocka_unit_test(until_it_has_settled_nothing_that_cannot_be_undone_happens),
         cmocka_unit_test(a_window_opened_since_the_start_ends_in_time),
