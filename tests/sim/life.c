@@ -22,6 +22,7 @@ static void make_parts(struct sim *sim)
     sim->queue = queue_new(&plan->queue);
     sim->rulebook = rulebook_new();
     sim->rules_next = sim->rules_current = SIM_NO_RULES;
+    clocks_begin(sim);
     sim->commit = commit_new(&(struct commit_config){
         .queue = sim->queue,
         .store = &sim->probe.store,
@@ -40,6 +41,7 @@ static void make_parts(struct sim *sim)
     sim->tend = tend_new(&(struct tend_config){.store = &sim->probe.store,
                                                .queue = sim->queue,
                                                .clock = &sim->clock,
+                                               .keeper = sim->clocks.keeper,
                                                .sweep_ms = plan->sweep_ms,
                                                .retention_ms = plan->retention_ms,
                                                .sweep_ops = plan->sweep_ops});
@@ -66,6 +68,7 @@ static void free_parts(struct sim *sim)
     commit_close(sim->commit);
     commit_free(sim->commit);
     tend_free(sim->tend);
+    clocks_end(sim);
     rebuilds_free(sim->rebuilds);
     reconciler_free(sim->reconciler);
     pthread_mutex_destroy(&sim->enacting);
@@ -82,7 +85,7 @@ static enum err open_once(struct sim *sim, struct store **store_out, char *error
     const struct embedded_config config = {
         .dir = disk_dir(sim->disk),
         .io = disk_io(sim->disk),
-        .clock = &sim->clock,
+        .clock = &sim->clocks.base,
         .cache_bytes = plan->cache_bytes,
         .segment_bytes = plan->segment_bytes,
         .keep_bytes = plan->keep_bytes,
@@ -179,6 +182,7 @@ static void start(struct sim *sim, struct store *store)
     settle(sim, store);
     make_parts(sim);
     compare_all(sim);
+    clocks_note(sim);
     if (dice_chance(&sim->dice, 85)) reload_push(sim);
 }
 
@@ -201,6 +205,7 @@ void life_begin(struct sim *sim, const char *dir)
 
 static void after_restart(struct sim *sim, struct store *store)
 {
+    clocks_between(sim);
     start(sim, store);
     if (dice_chance(&sim->dice, 30)) traffic_ask_keys(sim);
 }

@@ -48,9 +48,17 @@ int64_t model_bucket(int64_t time_ms, int32_t duration)
     return (time_ms - past) / 1000;
 }
 
-int64_t model_batch_time(const struct model *model, int64_t wall_ms)
+int64_t model_age(const struct moment *moment, int64_t then_ms)
 {
-    return wall_ms > model->time_ms ? wall_ms : model->time_ms;
+    if (then_ms > moment->now_ms) {
+        then_ms -= moment->back_ms;
+        if (moment->back_since_ms && then_ms < moment->back_since_ms)
+            then_ms = moment->back_since_ms;
+    }
+    int64_t age_ms = moment->now_ms - then_ms;
+    if (then_ms < moment->since_ms)
+        age_ms = moment->held_ms == HELD_ALL ? 0 : age_ms - moment->held_ms;
+    return age_ms > 0 ? age_ms : 0;
 }
 
 /* ---- cells ---- */
@@ -214,11 +222,13 @@ static enum err remove_counter(struct model *model, const struct model_op *op)
     return any ? ERR_OK : ERR_NOT_FOUND;
 }
 
-static enum err expire(struct model *model, int64_t time_ms, const struct model_op *op)
+static enum err expire(struct model *model, const struct moment *moment, const struct model_op *op)
 {
     const struct model_cell *cell =
         model_find(model, op->tenant, op->name, op->generation, op->duration, op->bucket);
-    if (!cell || cell->expires_ms == MODEL_NEVER || cell->expires_ms > time_ms)
+    bool sure = moment->held_ms != HELD_ALL;
+    if (!cell || cell->expires_ms == MODEL_NEVER || !sure ||
+        cell->expires_ms > moment->now_ms - moment->held_ms)
         return ERR_NOT_FOUND;
     remove_at(model, (unsigned)(cell - model->cells));
     return ERR_OK;
@@ -233,10 +243,14 @@ static struct model_record *record_of(struct model *model, unsigned tenant,
     return &model->keys[tenant][key->number];
 }
 
-static bool remembered(const struct model_record *record, const struct model_limits *limits,
-                       int64_t time_ms)
+static bool remembered(const struct model_record *record, struct model_limits *limits)
 {
-    return record->outcome && time_ms - record->first_seen_ms < limits->key_keep_ms;
+    if (!record->outcome) return false;
+    if (model_age(&limits->moment, record->first_seen_ms) < limits->key_keep_ms) return true;
+    int64_t behind_ms = record->first_true_ms - record->first_seen_ms;
+    int64_t really_ms = limits->true_ms - record->first_true_ms + (behind_ms > 0 ? behind_ms : 0);
+    limits->early |= really_ms < limits->key_keep_ms - limits->early_ms;
+    return false;
 }
 
 static bool is_stored(enum err e)
@@ -252,7 +266,8 @@ static void remember(struct model *model, struct model_limits *limits, int64_t t
     *record_of(model, tenant, key) = (struct model_record){.outcome = outcome,
                                                            .check = key->check,
                                                            .sequence = model->sequence,
-                                                           .first_seen_ms = time_ms};
+                                                           .first_seen_ms = time_ms,
+                                                           .first_true_ms = limits->true_ms};
 }
 
 static struct model_outcome *outcome_new(const struct model_answer *answers, unsigned count)
@@ -264,11 +279,11 @@ static struct model_outcome *outcome_new(const struct model_answer *answers, uns
     return outcome;
 }
 
-static bool replay_op(struct model *model, const struct model_limits *limits, int64_t time_ms,
-                      const struct model_op *op, struct model_answer *answer)
+static bool replay_op(struct model *model, struct model_limits *limits, const struct model_op *op,
+                      struct model_answer *answer)
 {
     const struct model_record *record = record_of(model, op->tenant, &op->key);
-    if (!remembered(record, limits, time_ms)) return false;
+    if (!remembered(record, limits)) return false;
     if (record->check == op->key.check && !record->outcome->of_job) {
         *answer = record->outcome->answers[0];
         answer->replayed = true;
@@ -296,13 +311,13 @@ static void decide_op(struct model *model, struct model_limits *limits, int64_t 
         model_decide_event(model, limits, time_ms, op, answer);
         return;
     }
-    if (op->key.used && replay_op(model, limits, time_ms, op, answer)) return;
+    if (op->key.used && replay_op(model, limits, op, answer)) return;
     bool changed = false;
     if (is_managed(model, limits, op)) {
         answer->err = ERR_MANAGED;
     } else if (op->kind == MODEL_DELETE || op->kind == MODEL_EXPIRE) {
-        answer->err =
-            op->kind == MODEL_DELETE ? remove_counter(model, op) : expire(model, time_ms, op);
+        answer->err = op->kind == MODEL_DELETE ? remove_counter(model, op)
+                                               : expire(model, &limits->moment, op);
         changed = answer->err == ERR_OK;
     } else {
         answer->err = change(model, limits, time_ms, op, answer, &changed);
@@ -315,11 +330,10 @@ static void decide_op(struct model *model, struct model_limits *limits, int64_t 
 
 /* ---- jobs ---- */
 
-static bool replay_job(struct model *model, const struct model_limits *limits, int64_t time_ms,
-                       struct model_job *job)
+static bool replay_job(struct model *model, struct model_limits *limits, struct model_job *job)
 {
     const struct model_record *record = record_of(model, job->tenant, &job->key);
-    if (!remembered(record, limits, time_ms)) return false;
+    if (!remembered(record, limits)) return false;
     const struct model_outcome *outcome = record->outcome;
     job->replayed = record->check == job->key.check && outcome->of_job;
     job->err = job->replayed ? outcome->err : ERR_KEY_CONFLICT;
@@ -368,7 +382,7 @@ void model_decide(struct model *model, struct model_limits *limits, int64_t time
                   struct model_job *job, unsigned first, unsigned count)
 {
     uint64_t before = model->sequence;
-    if (job->key.used && replay_job(model, limits, time_ms, job)) return;
+    if (job->key.used && replay_job(model, limits, job)) return;
     if (job->atomic)
         decide_atomic(model, limits, time_ms, job);
     else

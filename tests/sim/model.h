@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/moment.h"
 #include "ruleset.h"
 
 #define MODEL_TENANTS 3
@@ -136,6 +137,7 @@ struct model_record {
     uint64_t check;
     uint64_t sequence;
     int64_t first_seen_ms;
+    int64_t first_true_ms; /* the same, really */
 };
 
 struct model_id {
@@ -233,6 +235,10 @@ struct model_limits {
     int64_t key_keep_ms;
     bool ids_shared;
     unsigned tenant_marks;          /* 0: as many as there may be */
+    struct moment moment;           /* of the batch that is decided */
+    int64_t true_ms;                /* when it is decided, really */
+    int64_t early_ms;               /* by how much earlier at most a key may be forgotten */
+    bool early;                     /* out: one was forgotten still earlier */
     unsigned refusals;              /* of events, in the batch that is decided */
     const struct ruleset *rules;    /* in force for what is decided now; NULL: none */
     struct model_outcome *outcomes; /* all there are, to be freed */
@@ -267,8 +273,8 @@ void model_copy(struct model *to, const struct model *from);
 /* Bucket start of a moment: floor, also before 1970. */
 int64_t model_bucket(int64_t time_ms, int32_t duration);
 
-/* The time of a batch that is decided when the wall clock says `wall_ms`. */
-int64_t model_batch_time(const struct model *model, int64_t wall_ms);
+/* How long ago a time that was written surely is, as batches may take it. */
+int64_t model_age(const struct moment *moment, int64_t then_ms);
 
 /* Decides `count` ops of the job from `first` on and fills their answers; for an atomic or keyed
  * job, which is never cut, the job's as well. */

@@ -12,8 +12,9 @@
 struct passage {
     struct model *model;
     const struct model_limits *limits;
-    int64_t time_ms;  /* windows go by it */
-    int64_t stamp_ms; /* of the batch */
+    int64_t time_ms;      /* windows go by it */
+    struct moment moment; /* as far as that is sure */
+    int64_t stamp_ms;     /* of the batch */
     unsigned tenant;
     const struct model_event *event;
     const struct model_rebuild *rebuild; /* NULL: every counter's shown generation */
@@ -44,12 +45,18 @@ static enum err move(struct model_cell *cell, bool down, bool floor, int64_t amo
     return ERR_OK;
 }
 
+static bool window_over(const struct passage *passage, const struct model_cell *cell)
+{
+    int64_t length_ms = cell->expires_ms - MODEL_WINDOW_IDLE_MS - cell->start_ms;
+    return model_age(&passage->moment, cell->start_ms) >= length_ms;
+}
+
 /* The cell as the event finds it: a window that is over is a new one. */
 static struct model_cell cell_before(const struct passage *passage, const struct model_cell *old,
                                      const struct spot *spot, const struct ruleset_counter *counter)
 {
     bool window = spot->duration == MODEL_WINDOW;
-    if (old && (!window || passage->time_ms < old->expires_ms - MODEL_WINDOW_IDLE_MS)) return *old;
+    if (old && (!window || !window_over(passage, old))) return *old;
     struct model_cell cell = {.tenant = passage->tenant,
                               .name = spot->name,
                               .generation = passage->generation,
@@ -312,6 +319,7 @@ static enum err take_event(struct model *model, const struct model_limits *limit
     struct passage passage = {.model = model,
                               .limits = limits,
                               .time_ms = time_ms,
+                              .moment = limits->moment,
                               .stamp_ms = time_ms,
                               .tenant = op->tenant,
                               .event = &op->event};
@@ -333,6 +341,9 @@ enum err model_replay(struct model *model, const struct model_limits *limits, in
     struct passage passage = {.model = model,
                               .limits = limits,
                               .time_ms = past->arrived_ms,
+                              .moment = {.now_ms = past->arrived_ms,
+                                         .back_ms = limits->moment.back_ms,
+                                         .back_since_ms = limits->moment.back_since_ms},
                               .stamp_ms = time_ms,
                               .tenant = past->tenant,
                               .event = &past->event,

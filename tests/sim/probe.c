@@ -57,14 +57,12 @@ static void decide_batch(struct sim *sim, const struct apply *apply)
     uint64_t before = chain_head(&sim->chain)->sequence;
     sim->plan.limits.refusals = 0;
     struct model *model = chain_push(&sim->chain);
-    int64_t time_ms = model_batch_time(model, sim->wall_ms);
+    clocks_decided(sim, model, apply);
     sim->plan.limits.rules =
         sim->rules_next == SIM_NO_RULES ? NULL : &sim->plan.rulesets[sim->rules_next];
-    if (writes->time_ms != time_ms)
-        sim_fail(sim, "batch time %lld, expected %lld", (long long)writes->time_ms,
-                 (long long)time_ms);
     for (uint32_t s = 0; s < apply->slices_count; s++)
         decide_slice(sim, model, apply, &apply->slices[s]);
+    if (sim->plan.limits.early) sim_fail(sim, "a key is forgotten before its time");
     if (writes->count != model->sequence - before ||
         (writes->count && writes->first_sequence != before + 1))
         sim_fail(sim, "the batch has sequences %llu+%u, expected %llu+%llu",

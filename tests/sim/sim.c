@@ -71,16 +71,6 @@ void sim_fail(struct sim *sim, const char *format, ...)
     _exit(1);
 }
 
-static int64_t wall_ms(void *context)
-{
-    return ((struct sim *)context)->wall_ms;
-}
-
-static int64_t mono_ns(void *context)
-{
-    return ((struct sim *)context)->mono_ns;
-}
-
 void sim_run(struct sim *sim, const char *dir)
 {
     sim->doing = "the start";
@@ -88,7 +78,7 @@ void sim_run(struct sim *sim, const char *dir)
     sim->wall_ms = 1700000000000 + dice_between(&sim->dice, 0, 1000000000);
     sim->wall_most_ms = sim->wall_ms;
     sim->mono_ns = dice_between(&sim->dice, 0, 1000000000);
-    sim->clock = (struct clock){.wall_ms = wall_ms, .mono_ns = mono_ns, .context = sim};
+    clocks_plan(sim);
     plan_make(sim);
     life_begin(sim, dir);
     steps_run(sim);

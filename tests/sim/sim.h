@@ -125,7 +125,8 @@ enum errand_kind {
     ERRAND_ASK,
     ERRAND_FORGET,
     ERRAND_DELETE,
-    ERRAND_MARK
+    ERRAND_MARK,
+    ERRAND_CLOCK
 };
 
 struct errand {
@@ -149,6 +150,21 @@ struct reload {
     struct errand errand;
 };
 
+/* See clocks.c. */
+struct clocks {
+    struct clock base; /* the kernel's */
+    struct timekeeper *keeper;
+    struct timeline_settings settings;
+    bool honest;
+    bool vouched_for;
+    int64_t true_ms;
+    int64_t asleep_ms;       /* altogether */
+    bool suspect;            /* at the last look */
+    bool settling;           /* likewise */
+    int64_t settles_from_ms; /* by boot time */
+    int64_t back_ms;         /* by how much time was set back, altogether */
+};
+
 struct sim {
     uint64_t seed;
     enum sim_world world;
@@ -160,7 +176,8 @@ struct sim {
 
     _Atomic int64_t wall_ms; /* RocksDB's threads ask too */
     _Atomic int64_t mono_ns;
-    struct clock clock;
+    struct clock clock; /* batch time */
+    struct clocks clocks;
 
     struct disk *disk;
     struct queue *queue;
@@ -257,6 +274,17 @@ void life_heal(struct sim *sim);
 bool life_writable(struct sim *sim);
 /* The crash that is to come will have come at one of the next moments, see disk_arm. */
 void life_arm_picture(struct sim *sim, unsigned moments_max, bool syncs_only);
+
+/* clocks.c */
+void clocks_plan(struct sim *sim);
+void clocks_begin(struct sim *sim); /* once the store is open */
+void clocks_note(struct sim *sim);
+void clocks_end(struct sim *sim);
+void clocks_between(struct sim *sim); /* two lives */
+void clocks_step(struct sim *sim);
+void clocks_wait(struct sim *sim, int64_t by_ms);
+void clocks_calm(struct sim *sim);
+void clocks_decided(struct sim *sim, const struct model *model, const struct apply *apply);
 
 /* probe.c */
 void probe_init(struct sim *sim, struct store *real);

@@ -42,7 +42,7 @@ bool step_sync(struct sim *sim)
     return any;
 }
 
-/* The sweep and retention may have queued a job each. */
+/* The sweep, retention and the timekeeper may have queued a job each. */
 void step_tend(struct sim *sim)
 {
     uint32_t depth = queue_depth(sim->queue);
@@ -50,9 +50,9 @@ void step_tend(struct sim *sim)
     uint32_t more = queue_depth(sim->queue) - depth;
     sim_say(sim, "tend, %u proposed", more);
     sim->tended_ops += more;
-    if (sim->tended_ops > sim->plan.sweep_ops + 1)
+    if (sim->tended_ops > sim->plan.sweep_ops + 2)
         sim_fail(sim, "%u operations are proposed at once, at most %u", sim->tended_ops,
-                 sim->plan.sweep_ops + 1);
+                 sim->plan.sweep_ops + 2);
     if (life_writable(sim)) chain_lay_ghosts(&sim->chain);
     sim->state_faulty = false; /* if RocksDB was closed this has opened it again */
 }
@@ -61,9 +61,9 @@ void step_tend(struct sim *sim)
 
 void step_wait(struct sim *sim, int64_t by_ms)
 {
-    sim->mono_ns += by_ms * 1000000;
-    sim->wall_ms += by_ms;
-    if (sim->wall_ms > sim->wall_most_ms) sim->wall_most_ms = sim->wall_ms;
+    clocks_wait(sim, by_ms);
+    int64_t now_ms = clock_now_ms(&sim->clock);
+    if (now_ms > sim->wall_most_ms) sim->wall_most_ms = now_ms;
 }
 
 /* To the very moment at which some window ends or some cell is due, or just before. */
@@ -72,9 +72,10 @@ static void wait_for_a_moment(struct sim *sim)
     const struct model *shown = &sim->chain.shown;
     const struct model_cell *cell = &shown->cells[dice_below(&sim->dice, shown->cells_count + 1)];
     bool ends = cell < shown->cells + shown->cells_count && cell->expires_ms != MODEL_NEVER;
-    int64_t at_ms = ends ? cell->expires_ms : sim->wall_ms;
+    int64_t now_ms = clock_now_ms(&sim->clock);
+    int64_t at_ms = ends ? cell->expires_ms : now_ms;
     if (ends && cell->start_ms != MODEL_NEVER) at_ms -= MODEL_WINDOW_IDLE_MS;
-    int64_t by_ms = at_ms - dice_below(&sim->dice, 2) - sim->wall_ms;
+    int64_t by_ms = at_ms - dice_below(&sim->dice, 2) - now_ms;
     step_wait(sim, by_ms > 0 && by_ms < 40 * HOUR_MS ? by_ms : 0);
 }
 
@@ -82,13 +83,13 @@ static void step_clock(struct sim *sim)
 {
     static const int64_t steps_ms[] = {1, 10, 1000, 30000, 600000};
     struct dice *dice = &sim->dice;
-    if (dice_chance(dice, 10)) sim->wall_ms += dice_between(dice, -HOUR_MS, HOUR_MS);
-    if (dice_chance(dice, 3)) sim->wall_ms += dice_between(dice, HOUR_MS, 40 * HOUR_MS);
+    clocks_step(sim);
     if (dice_chance(dice, 20))
         wait_for_a_moment(sim);
     else
         step_wait(sim, dice_between(dice, 0, DICE_PICK(dice, steps_ms)));
-    sim_say(sim, "the clock goes to %lld", (long long)sim->wall_ms);
+    sim_say(sim, "the clock goes to %lld, time to %lld", (long long)sim->wall_ms,
+            (long long)clock_now_ms(&sim->clock));
 }
 
 static void state_fault(struct sim *sim)
@@ -97,7 +98,7 @@ static void state_fault(struct sim *sim)
     disk_state_readonly(true);
     unsigned rounds = 1 + dice_below(&sim->dice, 3);
     for (unsigned i = 0; i < rounds; i++) {
-        sim->mono_ns += sim->plan.checkpoint_ms * 1000000;
+        step_wait(sim, sim->plan.checkpoint_ms);
         sim->state_faulty = true;
         step_tend(sim);
     }
@@ -159,7 +160,7 @@ static void busy_step(struct sim *sim)
         step_sync(sim);
         break;
     default:
-        if (dice_chance(&sim->dice, 50)) sim->mono_ns += sim->plan.checkpoint_ms * 1000000;
+        if (dice_chance(&sim->dice, 50)) step_wait(sim, sim->plan.checkpoint_ms);
         step_tend(sim);
     }
 }
@@ -321,7 +322,8 @@ static void sweep_all(struct sim *sim)
 {
     sim->doing = "the last sweep";
     for (unsigned i = 0; i < 2000; i++) {
-        if (!model_has_due(&sim->chain.shown, sim->wall_ms)) return;
+        const struct moment moment = clock_moment(&sim->clock);
+        if (!model_has_due(&sim->chain.shown, moment_sure(&moment))) return;
         step_wait(sim, sim->plan.sweep_ms + 1);
         step_tend(sim);
         life_drain(sim);
@@ -342,6 +344,7 @@ void steps_run(struct sim *sim)
     }
     compare_all(sim);
     sim->doing = "the last rebuild";
+    clocks_calm(sim);
     rebuild_all(sim);
     compare_all(sim);
     sim->doing = "the last recount";
