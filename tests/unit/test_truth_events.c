@@ -88,7 +88,8 @@ static void put_retained(uint64_t ms)
 static void nothing_is_repaired_from_incomplete_history(void **state)
 {
     post("voted", "c1");
-    put_retained((uint64_t)heart->time->wall_ms + 1);
+    heart_wait_ms(heart, 1);
+    put_retained((uint64_t)heart->time->wall_ms);
     corrupt("votes", "c1", 9);
     scan();
     work();
