@@ -14,6 +14,10 @@
  *     or "my predecessor was n" in a segment header stays true for ever: recovery relies on both.
  * (4) A segment header gets its file under a spare's name and is synced there; the rename makes it
  *     part of the journal. So a file named journal-* always has a whole header.
+ * (5) A file that may have been named is in the list, also if naming it failed: a rename that was
+ *     reported as failed may be there all the same. It is empty, the next attempt has a higher
+ *     number and the same predecessor, and journal_trim removes it with the first there is to do.
+ *     Were it forgotten, it would be there when the segments after it are not, and stand for them.
  *
  * Blocks are gathered in memory and written by one call when the stage is full or at the sync: two
  * small direct writes cost twice what one of both costs. */
@@ -48,9 +52,10 @@ static enum err journal_fail(struct journal *journal, int64_t result)
     return journal_storage_error(journal, result);
 }
 
-/* Writes and syncs the header and gives the file its name. */
+/* Writes and syncs the header and gives the file its name. `*named_out`: it may have it by now,
+ * also if this fails. */
 static enum err name_segment(struct journal *journal, int fd, const char *spare_path,
-                             struct segment_header *header)
+                             struct segment_header *header, bool *named_out)
 {
     struct io *io = journal->io;
     _Alignas(IO_ALIGN) char page[IO_ALIGN];
@@ -61,14 +66,10 @@ static enum err name_segment(struct journal *journal, int fd, const char *spare_
 
     char path[JOURNAL_PATH_MAX];
     journal_path(journal, path, SEGMENT_LIVE, header->number);
+    *named_out = true;
     result = io->ops->rename(io, spare_path, path);
-    if (result < 0) return journal_storage_error(journal, result);
-    result = io->ops->sync_dir(io, journal->config.dir);
-    if (result == 0) return ERR_OK;
-    /* Should it come back after a crash it does no harm: it is empty, and the next attempt has a
-     * higher number and the same predecessor. */
-    io->ops->unlink(io, path);
-    return journal_storage_error(journal, result);
+    if (result == 0) result = io->ops->sync_dir(io, journal->config.dir);
+    return result == 0 ? ERR_OK : journal_storage_error(journal, result);
 }
 
 enum err journal_begin_segment(struct journal *journal, const struct chain_end *previous,
@@ -90,11 +91,20 @@ enum err journal_begin_segment(struct journal *journal, const struct chain_end *
         .number = journal->number_next++, /* never used twice, even if this attempt fails */
         .previous = *previous,
     };
+    struct segment segment = {.number = header.number,
+                              .previous = *previous,
+                              .size = spare.size,
+                              .used = IO_ALIGN,
+                              .zeroed = zeroed};
+    bool named = false;
     int fd = io->ops->open(io, path, false, true);
-    e = fd < 0 ? journal_storage_error(journal, fd) : name_segment(journal, fd, path, &header);
+    e = fd < 0 ? journal_storage_error(journal, fd)
+               : name_segment(journal, fd, path, &header, &named);
     if (e) {
         if (fd >= 0) io->ops->close(io, fd);
         io->ops->unlink(io, path);
+        segment.zeroed = false;
+        if (named) journal_add_segment(journal, &segment);
         return e;
     }
     if (journal->fd >= 0) io->ops->close(io, journal->fd);
@@ -104,11 +114,7 @@ enum err journal_begin_segment(struct journal *journal, const struct chain_end *
     journal->zeroed = zeroed;
     journal->offset = IO_ALIGN;
     journal->stage_size = 0;
-    journal_add_segment(journal, &(struct segment){.number = header.number,
-                                                   .previous = *previous,
-                                                   .size = spare.size,
-                                                   .used = IO_ALIGN,
-                                                   .zeroed = zeroed});
+    journal_add_segment(journal, &segment);
     return ERR_OK;
 }
 
