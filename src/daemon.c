@@ -555,12 +555,11 @@ static void block_signals(sigset_t *signals)
     signal(SIGPIPE, SIG_IGN);
 }
 
-int daemon_run(const struct config *given, const struct daemon_options *options)
+int daemon_run(const struct config *config, const struct daemon_options *options)
 {
-    struct config fitting = *given;
-    const struct config *config = &fitting;
+    struct config fitting = *config;
     struct daemon daemon = {
-        .config = config, .options = options, .enacting = PTHREAD_MUTEX_INITIALIZER};
+        .config = &fitting, .options = options, .enacting = PTHREAD_MUTEX_INITIALIZER};
     char error[512] = "";
     sigset_t signals;
     log_set_level(config->log_level);

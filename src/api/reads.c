@@ -324,7 +324,9 @@ enum err read_answer(struct call *call, struct read_plan *plan, const char **why
     switch (plan->kind) {
     case READ_GET:
         call->cells++;
-        e = answer_get(store, plan, READ_ALL, &call->exchange->reply.body);
+        /* Not asked anew: what was sent behind this read may be there by now. */
+        e = plan->absent ? ERR_NOT_FOUND
+                         : answer_get(store, plan, READ_ALL, &call->exchange->reply.body);
         return e == ERR_NOT_FOUND ? explain_absent(store, plan, why_out) : e;
     case READ_SUM:
         return answer_sum(call, plan);
@@ -379,8 +381,10 @@ enum request_verdict read_get(struct call *call)
     struct reply *reply = &call->exchange->reply;
     if (!read_plan(call, READ_GET, &verdict)) return verdict;
     buf_add_char(&reply->body, '{');
-    enum err e = answer_get(call->api->config.store, call->plan, READ_MEMORY, &reply->body);
-    if (e == ERR_BUSY || e == ERR_NOT_FOUND) { /* why it is not found, a reader says */
+    struct read_plan *plan = call->plan;
+    enum err e = answer_get(call->api->config.store, plan, READ_MEMORY, &reply->body);
+    if (e == ERR_BUSY || e == ERR_NOT_FOUND) {
+        plan->absent = e == ERR_NOT_FOUND;
         buf_reset(&reply->body);
         return call_read(call, run_plan);
     }

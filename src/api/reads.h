@@ -34,7 +34,8 @@ struct read_plan {
     int64_t from; /* bucket starts; `get` has only this one */
     int64_t to;
     int64_t limit;
-    bool fill; /* show absent buckets as zeros */
+    bool fill;   /* show absent buckets as zeros */
+    bool absent; /* memory knows that there is no such bucket: a reader is only to say why */
     struct arena *arena;
     struct granularities kept; /* what an error is to show, if `why` was said of them */
     struct read_walk walk;

@@ -59,8 +59,8 @@ bool pack(struct bytes text, struct buf *out)
     char *at = buf_reserve(out, text.size - 1);
     if (!at) return false;
     int bits = window_bits(text.size);
-    int status =
-        deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, GZIP_HEAD + bits, bits - 7, Z_DEFAULT_STRATEGY);
+    int status = deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, GZIP_HEAD + bits, bits - 7,
+                              Z_DEFAULT_STRATEGY);
     must(status == Z_OK);
     stream.next_out = (Bytef *)at;
     stream.avail_out = (uInt)text.size - 1;

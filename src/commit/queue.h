@@ -16,10 +16,10 @@ struct queue_limits {
     uint32_t tenant_ops_max; /* batched ops of one tenant */
     uint32_t sync_ops_max;
     uint32_t tenant_sync_ops_max; /* of one tenant; 0: as many as there are */
-    size_t bytes_max;        /* memory held by all jobs */
-    size_t batch_weight_max; /* sum of op->weight in one batch; 0: any */
-    size_t tenant_bytes_max; /* by one tenant's batched jobs; 0: as much as there is */
-    uint32_t batch_ops;      /* nothing more joins a batch that has so many; 0: any */
+    size_t bytes_max;             /* memory held by all jobs */
+    size_t batch_weight_max;      /* sum of op->weight in one batch; 0: any */
+    size_t tenant_bytes_max;      /* by one tenant's batched jobs; 0: as much as there is */
+    uint32_t batch_ops;           /* nothing more joins a batch that has so many; 0: any */
 };
 
 struct queue *queue_new(const struct queue_limits *limits);

@@ -39,7 +39,8 @@ static void band_add(struct timeline *timeline)
 static bool band_fits(const struct timeline *timeline, int64_t offset_ms)
 {
     int64_t hour = timeline->boot_ms / HOUR_MS;
-    int64_t least_ms = timeline->offset_ms, most_ms = timeline->offset_ms;
+    int64_t least_ms = timeline->offset_ms;
+    int64_t most_ms = least_ms;
     if (offset_ms == timeline->offset_ms) return true;
     for (unsigned i = 0; i < TIMELINE_SLOTS; i++) {
         const struct offsets *slot = &timeline->slots[i];

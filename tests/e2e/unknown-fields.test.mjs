@@ -58,7 +58,7 @@ describe('a name that the call does not know', () => {
             { opp: 'increment', name: 'b', ...TOTAL },
         ];
         const lines = ops.map((op) => `${JSON.stringify(op)}\n`).join('');
-        const atomic = await t.batch(ops, { atomic: true });
+        const atomic = await t.batch(ops.slice(0, 2), { atomic: true });
         expectUnknown(atomic, 'amout', 'amount');
         assert.equal(atomic.body.index, 1);
         for (const reply of [await t.batch(ops), await t.ndjson(lines)]) {

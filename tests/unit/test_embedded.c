@@ -566,7 +566,8 @@ static void *read_main(void *context)
         must(cell.added >= last);
         last = cell.added;
         int64_t sum = 0;
-        enum err e = heart->store->ops->range(heart->store, &minutes, 0, 99999, NULL, sum_cell, &sum);
+        enum err e =
+            heart->store->ops->range(heart->store, &minutes, 0, 99999, NULL, sum_cell, &sum);
         must(e == ERR_OK && sum >= last_sum);
         last_sum = sum;
     }
