@@ -32,6 +32,13 @@ int64_t moment_ago(const struct moment *moment, int64_t age_ms)
     return __builtin_sub_overflow(moment_sure(moment), age_ms, &ago_ms) ? INT64_MIN : ago_ms;
 }
 
+void moment_leap(struct moment *moment, int64_t by_ms)
+{
+    if (by_ms <= 0) return;
+    moment->back_ms = by_ms < moment->back_ms ? moment->back_ms - by_ms : 0;
+    if (moment->back_since_ms) moment->back_since_ms += by_ms;
+}
+
 void moment_raise(struct moment *moment, int64_t now_ms)
 {
     if (now_ms <= moment->now_ms) return;

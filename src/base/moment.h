@@ -53,4 +53,8 @@ static inline bool moment_due(const struct moment *moment, int64_t at_ms)
     return at_ms <= moment_sure(moment);
 }
 
+/* Time has leapt forth by so much, or may have: what still lies ahead after it was set back is by
+ * as much less earlier. `now_ms` is the caller's to set. */
+void moment_leap(struct moment *moment, int64_t by_ms);
+
 #endif

@@ -121,6 +121,9 @@ enum err timekeeper_new(struct timekeeper **keeper_out, const struct clock *cloc
         .wall_ms = keeper_wall, .mono_ns = keeper_mono, .moment = keeper_moment, .context = keeper};
     pthread_mutex_init(&keeper->lock, NULL);
     struct moment last = keeper->recorded.moment;
+    /* Batches since the note may be dated by a leap whose own note the last life did not live to.
+     */
+    moment_leap(&last, store->position.time_ms - last.now_ms);
     last.now_ms = store->position.time_ms;
     const struct clock_reading reading = look_at_clocks(keeper);
     timeline_start(&keeper->timeline, settings, &reading, &last);

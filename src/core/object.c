@@ -82,7 +82,7 @@ bool usage_row_decode(struct bytes value, struct usage_row *row_out)
     return true;
 }
 
-#define CLOCK_RECORD_SIZE (5 * sizeof(uint64_t))
+#define CLOCK_RECORD_SIZE (6 * sizeof(uint64_t))
 
 struct bytes clock_record_encode(struct arena *arena, const struct clock_record *record)
 {
@@ -92,6 +92,7 @@ struct bytes clock_record_encode(struct arena *arena, const struct clock_record 
     put_u64(value + 16, (uint64_t)record->moment.since_ms);
     put_u64(value + 24, (uint64_t)record->moment.back_ms);
     put_u64(value + 32, (uint64_t)record->moment.back_since_ms);
+    put_u64(value + 40, (uint64_t)record->moment.now_ms);
     return bytes_of(value, CLOCK_RECORD_SIZE);
 }
 
@@ -102,7 +103,8 @@ bool clock_record_decode(struct bytes value, struct clock_record *record_out)
     record_out->moment = (struct moment){.held_ms = (int64_t)get_u64(value.data + 8),
                                          .since_ms = (int64_t)get_u64(value.data + 16),
                                          .back_ms = (int64_t)get_u64(value.data + 24),
-                                         .back_since_ms = (int64_t)get_u64(value.data + 32)};
+                                         .back_since_ms = (int64_t)get_u64(value.data + 32),
+                                         .now_ms = (int64_t)get_u64(value.data + 40)};
     return record_out->moment.held_ms >= 0 && record_out->moment.back_ms >= 0;
 }
 

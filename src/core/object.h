@@ -61,7 +61,7 @@ MUST_USE bool usage_row_decode(struct bytes value, struct usage_row *row_out);
 /* What the next life has to know of the time of the last batch (base/moment.h). */
 struct clock_record {
     uint64_t resets;      /* how often time was set back: no two records of that are the same */
-    struct moment moment; /* `now_ms` is not stored */
+    struct moment moment; /* as it was then */
 };
 struct bytes clock_record_encode(struct arena *arena, const struct clock_record *record);
 MUST_USE bool clock_record_decode(struct bytes value, struct clock_record *record_out);

@@ -102,10 +102,10 @@ static void believe(struct timeline *timeline)
  */
 static void leap_to(struct timeline *timeline, int64_t to_ms)
 {
-    int64_t by_ms = to_ms - timeline->now_ms;
-    if (by_ms <= 0) return;
-    timeline->back_ms = by_ms < timeline->back_ms ? timeline->back_ms - by_ms : 0;
-    if (timeline->back_since_ms) timeline->back_since_ms += by_ms;
+    struct moment moment = {.back_ms = timeline->back_ms, .back_since_ms = timeline->back_since_ms};
+    moment_leap(&moment, to_ms - timeline->now_ms);
+    timeline->back_ms = moment.back_ms;
+    timeline->back_since_ms = moment.back_since_ms;
 }
 
 static void believe_anew(struct timeline *timeline)

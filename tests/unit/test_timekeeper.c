@@ -231,6 +231,23 @@ static void after_a_lead_only_a_reset_takes_time_back(void **state)
     assert_true(use("K1").replayed);
 }
 
+/* The note of the leap comes after the batch that is dated by it, and the life may end in between.
+ */
+static void a_leap_that_was_not_noted_before_a_crash_ages_nothing(void **state)
+{
+    start("embedded", 0);
+    assert_false(use("K1").replayed);
+    heart->time->wall_ms -= 40 * DAY;
+    assert_int_equal(set_back(), ERR_OK); /* by mistake */
+    assert_true(use("K1").replayed);
+    heart->time->wall_ms += 40 * DAY - SECOND;
+    timekeeper_accept(heart->keeper);
+    add("other", TIME_NONE);
+    assert_int_equal(batch_time(), HEART_START_MS - SECOND);
+    crash(0);
+    assert_true(use("K1").replayed);
+}
+
 static void a_reset_that_does_not_become_durable_is_made_again(void **state)
 {
     lead("fault embedded");
@@ -302,6 +319,7 @@ int main(void)
         KEEPER(in_a_new_store_nothing_expires_until_the_clock_has_settled),
         KEEPER(a_clock_that_was_wrong_at_the_start_is_set_back_and_that_survives),
         KEEPER(after_a_lead_only_a_reset_takes_time_back),
+        KEEPER(a_leap_that_was_not_noted_before_a_crash_ages_nothing),
         KEEPER(a_reset_that_does_not_become_durable_is_made_again),
         KEEPER(the_same_reset_twice_is_two_records),
         KEEPER(what_rocksdb_forgets_the_decision_has_forgotten),
