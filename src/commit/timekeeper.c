@@ -46,13 +46,27 @@ static enum err record_read(struct timekeeper *keeper)
     return e;
 }
 
-/* What was not watched for as long as the tolerance is, is no more than a step that is followed. */
+/* A start need not say that a little is not sure. It is half the tolerance, because the wall clock
+ * that a lead is measured by may be ahead by the other half: together they are no more than a step
+ * that is followed. */
+static int64_t little_ms(const struct timekeeper *keeper)
+{
+    return keeper->timeline.settings.tolerance_ms / 2;
+}
+
 static struct moment worth_recording(const struct timekeeper *keeper)
 {
     struct moment moment = timeline_moment(&keeper->timeline);
-    if (moment.held_ms > keeper->timeline.settings.tolerance_ms) return moment;
+    if (moment.held_ms > little_ms(keeper)) return moment;
     moment.held_ms = moment.since_ms = 0;
     return moment;
+}
+
+/* A lead that grows while it lasts: the next life would take too much for sure. */
+static bool holds_more(const struct timekeeper *keeper, const struct moment *moment)
+{
+    int64_t recorded_ms = keeper->recorded.moment.held_ms;
+    return moment->held_ms > recorded_ms && moment->held_ms - recorded_ms > little_ms(keeper);
 }
 
 /* -- Looking ----------------------------------------------------------------------------------- */
@@ -172,6 +186,7 @@ bool timekeeper_wants_note(struct timekeeper *keeper)
     struct moment moment = worth_recording(keeper);
     bool wanted = keeper->unknown || timeline_wants_back(&keeper->timeline) ||
                   (moment.held_ms > 0) != (keeper->recorded.moment.held_ms > 0) ||
+                  holds_more(keeper, &moment) ||
                   moment.since_ms != keeper->recorded.moment.since_ms ||
                   moment.back_ms != keeper->recorded.moment.back_ms;
     pthread_mutex_unlock(&keeper->lock);

@@ -248,6 +248,38 @@ static void a_leap_that_was_not_noted_before_a_crash_ages_nothing(void **state)
     assert_true(use("K1").replayed);
 }
 
+/* Errors add: the wall clock that the lead is measured by may be wrong by the rest. */
+static void a_lead_of_most_of_the_tolerance_is_not_sure_after_a_crash_either(void **state)
+{
+    start("embedded", 0);
+    heart->time->wall_ms += 4 * MINUTE; /* followed: the tolerance is five */
+    add("other", TIME_NONE);
+    heart->time->wall_ms -= 4 * MINUTE;
+    run_round();
+    crash(-2 * MINUTE);
+    add("other", TIME_NONE);
+    assert_int_equal(batch_time(), HEART_START_MS + 4 * MINUTE);
+    struct moment moment = clock_moment(heart->clock);
+    assert_true(moment_sure(&moment) <= HEART_START_MS);
+}
+
+static void a_lead_that_grows_is_recorded_again(void **state)
+{
+    start("embedded", 0);
+    heart->time->wall_ms += DAY;
+    timekeeper_accept(heart->keeper); /* by mistake */
+    add("other", TIME_NONE);
+    heart->time->wall_ms -= HOUR;
+    timekeeper_accept(heart->keeper); /* the same mistake, nearly */
+    run_round();
+    heart->time->wall_ms -= DAY - HOUR;
+    timekeeper_accept(heart->keeper);
+    run_round();
+    crash(0);
+    struct moment moment = clock_moment(heart->clock);
+    assert_true(moment_sure(&moment) <= HEART_START_MS);
+}
+
 static void a_reset_that_does_not_become_durable_is_made_again(void **state)
 {
     lead("fault embedded");
@@ -320,6 +352,8 @@ int main(void)
         KEEPER(a_clock_that_was_wrong_at_the_start_is_set_back_and_that_survives),
         KEEPER(after_a_lead_only_a_reset_takes_time_back),
         KEEPER(a_leap_that_was_not_noted_before_a_crash_ages_nothing),
+        KEEPER(a_lead_of_most_of_the_tolerance_is_not_sure_after_a_crash_either),
+        KEEPER(a_lead_that_grows_is_recorded_again),
         KEEPER(a_reset_that_does_not_become_durable_is_made_again),
         KEEPER(the_same_reset_twice_is_two_records),
         KEEPER(what_rocksdb_forgets_the_decision_has_forgotten),
