@@ -36,11 +36,11 @@ LDLIBS   += -lrocksdb -lsimdjson -lyaml -lxxhash -lzstd -lcrypto -ljwt -lpq -lcu
 # Tests see the whole library except main.o, and whatever helps them in tests/support.
 TESTFLAGS := -Itests -Wno-unused-parameter
 
-SRC     := $(wildcard src/*.c src/*/*.c src/*/*/*.c)
-CXXSRC  := $(wildcard src/*/*.cc src/*/*/*.cc)
+SRC     := $(wildcard src/*.c src/*/*.c src/*/*/*.c src/*/*/*/*.c)
+CXXSRC  := $(wildcard src/*/*.cc src/*/*/*/*.cc)
 # Fuzzers reach half of it, and clang with all its checks takes a second for each file.
 ifeq ($(VARIANT),fuzz)
-SRC     := $(filter-out $(addprefix src/,cli/% reconcile/% tend/%),$(SRC))
+SRC     := $(filter-out $(addprefix src/,cli/% reconcile/% tend/% serve/%),$(SRC))
 endif
 OBJ     := $(SRC:%.c=$(OUT)/obj/%.o) $(CXXSRC:%.cc=$(OUT)/obj/%.o)
 WEB     := $(shell find web -name node_modules -prune -o -type f -print)
@@ -212,7 +212,7 @@ $(OUT)/obj/src/%.o: src/%.cc Makefile | can-build
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
 # The dashboard: bundled by esbuild, written down as a C table (web/build.mjs).
-$(OUT)/obj/web/assets.o: $(ASSETS) src/api/assets.h Makefile | can-build
+$(OUT)/obj/web/assets.o: $(ASSETS) src/api/views/assets.h Makefile | can-build
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 $(ASSETS): $(WEB) web/node_modules/.installed

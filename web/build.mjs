@@ -1,4 +1,4 @@
-// build.mjs OUT.c -- bundles the dashboard and writes it down as a C table for src/api/page.c.
+// build.mjs OUT.c -- bundles the dashboard and writes it down as a C table for src/api/views/page.c.
 //
 // Scripts and styles get their content's hash into their names and are compressed; the page stays plain and
 // names them. What comes out depends on nothing but what goes in.
@@ -60,7 +60,7 @@ function asTable(files) {
         `    {"${name}", "${type}", ${keeps}, ${gzip}, {(const char *)asset_${index}, sizeof asset_${index}}},`);
     return [
         '/* Made by web/build.mjs. */',
-        '#include "api/assets.h"\n',
+        '#include "api/views/assets.h"\n',
         ...files.map(asArray),
         `const struct asset assets[] = {\n${rows.join('\n')}\n};`,
         `const unsigned assets_count = ${files.length};\n`,

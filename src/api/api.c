@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "api/call.h"
-#include "api/cors.h"
+#include "api/auth/cors.h"
 #include "api/gzip_reply.h"
 #include "base/metrics.h"
 #include "core/name.h"

@@ -5,10 +5,10 @@
 #ifndef TALLY_API_API_H
 #define TALLY_API_API_H
 
-#include "api/auth.h"
+#include "api/auth/auth.h"
 #include "base/clock.h"
 #include "commit/queue.h"
-#include "commit/rulebook.h"
+#include "rules/rulebook.h"
 #include "store/store.h"
 #include "wire/exchange.h"
 

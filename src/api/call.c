@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/metrics.h"
-#include "config.h"
+#include "config/config.h"
 #include "core/bucket.h"
 #include "core/name.h"
 

@@ -6,13 +6,13 @@
 #ifndef TALLY_API_CALL_H
 #define TALLY_API_CALL_H
 
-#include "api/activity.h"
+#include "api/views/activity.h"
 #include "api/api.h"
 #include "api/params.h"
 #include "api/readers.h"
 #include "api/route.h"
 #include "api/shares.h"
-#include "api/streams.h"
+#include "api/views/streams.h"
 #include "api/unknown.h"
 
 struct loop_state; /* what belongs to one loop thread */

@@ -2,7 +2,7 @@
 #ifndef TALLY_API_ROUTE_H
 #define TALLY_API_ROUTE_H
 
-#include "api/auth.h"
+#include "api/auth/auth.h"
 #include "wire/exchange.h"
 
 struct call;

@@ -1,5 +1,5 @@
 /* json.h -- a JSON document as C values. The parser behind it is simdjson; json.cc and
- * store/embedded/state_log.cc are the only C++ in the tree.
+ * store/embedded/state/log.cc are the only C++ in the tree.
  *
  * A parsed document is fully validated (syntax, UTF-8, depth), also where nobody looks, and stays
  * valid until the parser's next parse. Strings are unescaped views into the parser's memory, and

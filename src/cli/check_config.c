@@ -1,7 +1,7 @@
 /* check_config.c -- `tally check-config FILE`: would it start, and with what? */
 #include <unistd.h>
 
-#include "api/auth.h"
+#include "api/auth/auth.h"
 #include "cli/cli.h"
 
 static const char help[] =

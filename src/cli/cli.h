@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/version.h"
-#include "config.h"
+#include "config/config.h"
 
 enum exit_code {
     EXIT_GOOD = 0,

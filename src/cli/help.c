@@ -1,7 +1,7 @@
 /* help.c -- the help topics that are tables printed. */
 #include <stdlib.h>
 
-#include "api/openapi.h"
+#include "api/openapi/openapi.h"
 #include "cli/cli.h"
 
 int cli_help_errors(void)

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "cli/client.h"
-#include "port/prepare.h"
-#include "store/backup/tree.h"
+#include "jobs/prepare.h"
+#include "base/tree.h"
 
 static const char help_export[] =
     "usage: tally export [NAME] [--ids] [--no-wait] [--json]\n"

@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "store/backup/backup.h"
+#include "store/embedded/backup/backup.h"
 
 #define LOOK_MS 50
 

@@ -6,7 +6,7 @@
 #ifndef TALLY_CLI_SECRET_H
 #define TALLY_CLI_SECRET_H
 
-#include "config.h"
+#include "config/config.h"
 
 #define SECRET_SIZE 65 /* 64 hex digits and a NUL */
 

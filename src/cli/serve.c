@@ -6,14 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/bearer.h"
+#include "api/auth/bearer.h"
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/listen.h"
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/secret.h"
-#include "daemon.h"
+#include "serve/daemon.h"
 
 #define DEV_TENANT "demo"
 #define DEV_TOKEN_MS (30 * 24 * 3600 * INT64_C(1000))

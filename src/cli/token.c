@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "api/bearer.h"
+#include "api/auth/bearer.h"
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/scope.h"

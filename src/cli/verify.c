@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "store/backup/audit.h"
-#include "store/backup/backup.h"
+#include "store/embedded/backup/audit.h"
+#include "store/embedded/backup/backup.h"
 
 #define LOOK_MS 50
 

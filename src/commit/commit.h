@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "commit/queue.h"
-#include "commit/rulebook.h"
+#include "rules/rulebook.h"
 #include "store/store.h"
 
 struct commit;

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "commit/queue.h"
-#include "commit/rulebook.h"
+#include "rules/rulebook.h"
 #include "core/mark.h"
 #include "store/store.h"
 

@@ -1,7 +1,7 @@
 /* rules.h -- which counters an event changes: the config's `counters:`, compiled.
  *
  * A struct rules is immutable once rules_seal was called and is shared by all threads. It lives in
- * one arena and is freed with its last reference. Config (config_rules.c) and the stored
+ * one arena and is freed with its last reference. Config (config/rules.c) and the stored
  * definitions of counters that are no longer in the config (`frozen`) make it; project.c uses it.
  */
 #ifndef TALLY_CORE_RULES_H
@@ -88,7 +88,7 @@ struct definition {
     unsigned granularities_count;
     int64_t keep_ms; /* series: 0 for ever */
 
-    /* From the store, see commit/enact.h. */
+    /* From the store, see rules/enact.h. */
     uint32_t generation; /* of its cells; a rebuild makes the next; 0: not yet given */
     uint64_t since;      /* batch time, in ms, from which on it has counted every event */
     bool adjusted;       /* had adjustments or imports: history alone does not make its value */

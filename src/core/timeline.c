@@ -5,7 +5,7 @@
 
 #define HOUR_MS (3600 * INT64_C(1000))
 #define LEAD_MS_MAX 1000 /* of a settling clock; more than that is set back */
-#define VOUCHED_GAP_MS                                                         \
+#define VOUCHED_GAP_MS \
     (60 * INT64_C(1000)) /* nobody looked for longer: the kernel's word is old \
                           */
 

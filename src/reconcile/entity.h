@@ -15,7 +15,7 @@
 
 #include "base/json.h"
 #include "commit/propose.h"
-#include "commit/rulebook.h"
+#include "rules/rulebook.h"
 #include "core/mark.h"
 #include "reconcile/truth.h"
 #include "store/store.h"

@@ -2,7 +2,7 @@
 #ifndef TALLY_TEND_GARBAGE_H
 #define TALLY_TEND_GARBAGE_H
 
-#include "tend/rebuild.h"
+#include "commit/propose.h"
 
 struct garbage;
 

@@ -16,8 +16,8 @@
 
 #include "base/codec.h"
 #include "base/log.h"
-#include "store/embedded/archive_internal.h"
-#include "store/embedded/archive_pack.h"
+#include "store/embedded/archive/internal.h"
+#include "store/embedded/archive/pack.h"
 #include "support/archive_world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,7 @@
 #include <openssl/hmac.h>
 #include <stdlib.h>
 
-#include "api/auth.h"
+#include "api/auth/auth.h"
 #include "core/name.h"
 
 #define SECRET "0123456789abcdef0123456789abcdef"

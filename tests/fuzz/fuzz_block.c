@@ -11,8 +11,8 @@
 #include "core/object.h"
 #include "core/outcome.h"
 #include "core/rules.h"
-#include "store/embedded/block.h"
-#include "store/embedded/records.h"
+#include "store/embedded/journal/block.h"
+#include "store/embedded/state/records.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

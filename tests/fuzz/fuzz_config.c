@@ -2,7 +2,7 @@
  * when printed and read again. */
 #include <stdlib.h>
 
-#include "config.h"
+#include "config/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,8 @@
  * it as the same event again. */
 #include <stdlib.h>
 
-#include "api/event_headers.h"
-#include "api/event_read.h"
+#include "api/events/headers.h"
+#include "api/events/read.h"
 #include "core/timefmt.h"
 #include "wire/http.h"
 

@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "port/record.h"
-#include "store/backup/manifest.h"
+#include "jobs/record.h"
+#include "store/embedded/backup/manifest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,7 +15,7 @@
 #include "core/name.h"
 #include "core/object.h"
 #include "core/project.h"
-#include "tend/rebuild_job.h"
+#include "jobs/rebuild_job.h"
 
 struct care {
     struct sim *sim;

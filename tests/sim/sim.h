@@ -24,12 +24,12 @@
 
 #include "chain.h"
 #include "commit/commit.h"
-#include "commit/enact.h"
+#include "rules/enact.h"
 #include "dice.h"
 #include "disk.h"
 #include "reconcile/reconciler.h"
 #include "support/asks.h"
-#include "tend/rebuild.h"
+#include "jobs/rebuild.h"
 #include "tend/tend.h"
 
 #define SIM_DURATIONS 5

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "base/hash.h"
-#include "store/embedded/archive.h"
+#include "store/embedded/archive/archive.h"
 #include "support/io_sim.h"
 
 #define ARRIVED(sequence) (1000000 + 10 * (int64_t)(sequence))

@@ -7,7 +7,7 @@
 #ifndef TALLY_TESTS_SUPPORT_JOURNAL_WORLD_H
 #define TALLY_TESTS_SUPPORT_JOURNAL_WORLD_H
 
-#include "store/embedded/journal.h"
+#include "store/embedded/journal/journal.h"
 #include "support/io_sim.h"
 
 #define WORLD_PAGE 4096u

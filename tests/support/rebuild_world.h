@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "commit/enact.h"
+#include "rules/enact.h"
 #include "core/name.h"
 #include "core/object.h"
 #include "support/heart.h"
 #include "support/rules_text.h"
-#include "tend/rebuild.h"
+#include "jobs/rebuild.h"
 
 #define STEPS_MAX 50
 #define COUNTER(name) \

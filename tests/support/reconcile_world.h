@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "commit/enact.h"
+#include "rules/enact.h"
 #include "core/event.h"
 #include "core/name.h"
 #include "core/object.h"

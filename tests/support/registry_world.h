@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "store/embedded/registry.h"
+#include "store/embedded/ids/registry.h"
 #include "support/scratch_dir.h"
 
 #define SEAL 50u /* records to a sealed set */

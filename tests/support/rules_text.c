@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "config.h"
+#include "config/config.h"
 
 struct rules *rules_of_text(const char *text, uint32_t generation)
 {

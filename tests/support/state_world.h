@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "store/embedded/state.h"
+#include "store/embedded/state/state.h"
 #include "support/scratch_dir.h"
 
 struct world {

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "api/auth.h"
+#include "api/auth/auth.h"
 
 #define SECRET "0123456789abcdef0123456789abcdef"
 #define OTHER_SECRET "abcdef0123456789abcdef0123456789"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "config.h"
+#include "config/config.h"
 
 /* The head of a counter, and of a rule, that is good but for what follows. */
 #define GOOD "counters:\n- counterName: c\n  rules: [{on: e, op: increment}]\n  "

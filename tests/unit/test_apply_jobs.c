@@ -8,7 +8,7 @@
 
 #include "core/counter.h"
 #include "core/object.h"
-#include "store/embedded/block.h"
+#include "store/embedded/journal/block.h"
 #include "support/decider.h"
 
 static struct decider decider;

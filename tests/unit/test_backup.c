@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "store/backup/backup.h"
+#include "store/embedded/backup/backup.h"
 #include "support/scratch_dir.h"
 
 static struct scratch_dir dir;

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "core/counter.h"
-#include "store/embedded/block.h"
+#include "store/embedded/journal/block.h"
 #include "support/decider.h"
 #include "support/rules_text.h"
 

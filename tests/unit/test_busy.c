@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "api/busy.h"
+#include "api/views/busy.h"
 
 #define S INT64_C(1000000000)
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/scope.h"
-#include "settings.h"
+#include "config/settings.h"
 
 #define SECRET "0123456789abcdef0123456789abcdef"
 #define ROOMY "journal: { segmentBytes: 512MiB }\n" /* also in the small world */

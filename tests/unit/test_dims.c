@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "api/dims.h"
+#include "api/counters/dims.h"
 
 static struct arena arena;
 static struct json_parser *parser;

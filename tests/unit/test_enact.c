@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "commit/enact.h"
+#include "rules/enact.h"
 #include "core/name.h"
 #include "core/object.h"
 #include "store/memory.h"

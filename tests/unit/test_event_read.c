@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "api/event_read.h"
+#include "api/events/read.h"
 
 #define NOW_MS 1767225600000 /* 2026-01-01T00:00:00Z */
 

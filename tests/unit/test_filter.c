@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "store/embedded/filter.h"
+#include "store/embedded/ids/filter.h"
 #include "support/scratch_dir.h"
 
 struct world {

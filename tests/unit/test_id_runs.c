@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/embedded/id_runs.h"
-#include "store/embedded/registry_record.h"
+#include "store/embedded/ids/runs.h"
+#include "store/embedded/state/registry_record.h"
 #include "support/io_sim.h"
 
 #define SET_IDS 300u /* of one run: three pages */

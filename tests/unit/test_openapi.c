@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "api/openapi.h"
+#include "api/openapi/openapi.h"
 #include "api/route.h"
 #include "base/json.h"
 
@@ -24,7 +24,7 @@ static const char *const described[] = {
 #define REPLY_AS(...)
 #define SENDS(...)
 #define FAILS(...)
-#include "api/openapi.def"
+#include "api/openapi/openapi.def"
 };
 
 static bool is_described(const char *route)
@@ -45,7 +45,7 @@ static void every_route_is_described(void **state)
 {
     for (unsigned i = 0; i < route_count(); i++)
         if (!is_described(route_at(i)->name))
-            fail_msg("route \"%s\" has no CALL in src/api/openapi.def", route_at(i)->name);
+            fail_msg("route \"%s\" has no CALL in src/api/openapi/openapi.def", route_at(i)->name);
 }
 
 static void every_description_has_a_route(void **state)

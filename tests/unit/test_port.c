@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "port/file.h"
-#include "port/record.h"
-#include "store/backup/manifest.h"
+#include "jobs/file.h"
+#include "jobs/record.h"
+#include "store/embedded/backup/manifest.h"
 #include "support/scratch_dir.h"
 
 static struct json_parser *parser;

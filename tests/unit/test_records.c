@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "store/embedded/records.h"
+#include "store/embedded/state/records.h"
 
 static struct buf buf;
 static struct arena arena;

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "store/embedded/filter.h"
+#include "store/embedded/ids/filter.h"
 #include "support/registry_world.h"
 
 #define LARGE (FILTER_TAIL_MAX + 100) /* fills a tail */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/codec.h"
-#include "store/embedded/registry_record.h"
+#include "store/embedded/state/registry_record.h"
 #include "support/state_world.h"
 
 /* ---- reading and writing ---- */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "api/top.h"
+#include "api/counters/top.h"
 
 #define ROWS 300
 

@@ -18,8 +18,8 @@
 
 #include "base/log.h"
 #include "base/rwlock.h"
-#include "store/backup/tree.h"
-#include "store/embedded/block.h"
+#include "base/tree.h"
+#include "store/embedded/journal/block.h"
 #include "store/embedded/internal.h"
 
 #define STATE_CACHE_SHARE 4u           /* of cacheBytes, for RocksDB's blocks */

@@ -13,7 +13,7 @@
 
 #include "base/crash.h"
 #include "base/log.h"
-#include "store/embedded/block.h"
+#include "store/embedded/journal/block.h"
 
 #ifdef TALLY_SMALL_WORLD
 #define RUN_JOURNAL_BYTES (32u << 10) /* of journal that make a run worthwhile */

@@ -19,17 +19,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "store/embedded/archive.h"
+#include "store/embedded/archive/archive.h"
 #include "store/embedded/cells.h"
 #include "store/embedded/counters.h"
 #include "store/embedded/embedded.h"
 #include "store/embedded/identity.h"
-#include "store/embedded/journal.h"
+#include "store/embedded/journal/journal.h"
 #include "store/embedded/objects.h"
-#include "store/embedded/records.h"
-#include "store/embedded/registry.h"
+#include "store/embedded/state/records.h"
+#include "store/embedded/ids/registry.h"
 #include "store/embedded/reserve.h"
-#include "store/embedded/state.h"
+#include "store/embedded/state/state.h"
 #include "store/embedded/sums.h"
 #include "store/embedded/tenants.h"
 

@@ -16,9 +16,9 @@
 
 #include "base/crash.h"
 #include "base/log.h"
-#include "store/backup/tree.h"
+#include "base/tree.h"
 #include "store/embedded/internal.h"
-#include "store/embedded/journal_copy.h"
+#include "store/embedded/journal/copy.h"
 
 struct snapshot {
     struct embedded *embedded;

@@ -23,7 +23,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "store/embedded/records.h"
+#include "store/embedded/state/records.h"
 
 #ifdef TALLY_SMALL_WORLD
 #define STEP_CELLS 20u

@@ -17,7 +17,7 @@
 #define TALLY_STORE_EMBEDDED_SUMS_H
 
 #include "store/embedded/cells.h"
-#include "store/embedded/state.h"
+#include "store/embedded/state/state.h"
 #include "store/store.h"
 
 #define SUMS_LEVELS 2u

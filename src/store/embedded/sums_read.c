@@ -4,7 +4,7 @@
  * below, and so on down to cells: at most five scans of neighbouring rows, all in one view. */
 #include "store/embedded/sums.h"
 
-#include "store/embedded/records.h"
+#include "store/embedded/state/records.h"
 
 #define NEAR 8u     /* buckets apart, at most, in a run of newer cells */
 #define LOOKUPS 64u /* cells looked up at once */

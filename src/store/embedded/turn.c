@@ -5,7 +5,7 @@
 #include "store/embedded/internal.h"
 
 #include "core/cell.h"
-#include "store/embedded/block.h"
+#include "store/embedded/journal/block.h"
 
 struct misses {
     struct embedded *embedded;

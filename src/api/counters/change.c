@@ -1,0 +1,191 @@
+/* change.c -- increment, decrement, set and delete: one operation, one reply. */
+#include <stdio.h>
+
+#include "api/call.h"
+#include "api/counters/change.h"
+#include "api/endpoints.h"
+#include "api/counters/frozen.h"
+#include "base/json_flat.h"
+#include "base/metrics.h"
+
+enum { DURATION, TIMESTAMP, EXPIRES, AMOUNT, TARGET, CAP, FIELDS };
+
+/* The same names in a single request's body and in each op of a batch. Which of the last three
+ * apply depends on the operation; so does whether an expiry means anything. */
+static const struct field change_fields[FIELDS] = {
+    [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
+    [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = true},
+    [EXPIRES] = {BYTES("expiresAt"), FIELD_TIME, .fallback = TIME_NONE},
+    [AMOUNT] = {BYTES("amount"), FIELD_I64, .min = 1, .max = INT64_MAX, .fallback = 1},
+    [TARGET] = {BYTES("targetValue"), FIELD_I64, .required = true, .max = INT64_MAX},
+    [CAP] = {BYTES("max"), FIELD_I64, .max = INT64_MAX, .fallback = MAX_NONE},
+};
+
+static const struct bytes change_names[] = {CHANGE_FIELD_NAMES};
+_Static_assert(FIELDS == CHANGE_FIELD_COUNT && ARRAY_COUNT(change_names) == FIELDS,
+               "the names are in the order of the enum");
+
+/* Of the fields above, those that are another kind's; a decrement may name an expiry, and ignores
+ * it. */
+static const uint32_t elsewhere[] = {
+    [OP_INCREMENT] = 1u << TARGET,
+    [OP_DECREMENT] = 1u << TARGET | 1u << CAP,
+    [OP_SET] = 1u << AMOUNT | 1u << CAP,
+};
+
+bool change_strays(enum op_kind kind, const struct json_value *values, uint32_t *elsewhere_out)
+{
+    uint32_t there = 0;
+    for (unsigned i = AMOUNT; i < FIELDS; i++)
+        there |= (uint32_t)(values[i].type > JSON_NULL) << i;
+    *elsewhere_out = elsewhere[kind];
+    return (there & elsewhere[kind]) != 0;
+}
+
+static enum err read_fields(enum op_kind kind, const struct json_value *values, struct op *op,
+                            int64_t *time_out, struct sentence *why)
+{
+    struct field_value value;
+    enum err e = field_from_json(&values[DURATION], &change_fields[DURATION], &value, why);
+    if (e != ERR_OK) return e;
+    op->duration = (int32_t)value.integer;
+    e = field_from_json(&values[TIMESTAMP], &change_fields[TIMESTAMP], &value, why);
+    if (e != ERR_OK) return e;
+    *time_out = value.integer;
+    e = field_from_json(&values[EXPIRES], &change_fields[EXPIRES], &value, why);
+    if (e != ERR_OK) return e;
+    op->expires_ms = value.integer;
+    unsigned amount = kind == OP_SET ? TARGET : AMOUNT;
+    e = field_from_json(&values[amount], &change_fields[amount], &value, why);
+    if (e != ERR_OK) return e;
+    op->amount = value.integer;
+    op->max = MAX_NONE;
+    if (kind != OP_INCREMENT) return ERR_OK;
+    e = field_from_json(&values[CAP], &change_fields[CAP], &value, why);
+    op->max = value.integer;
+    return e;
+}
+
+enum err change_fill(struct call *call, enum op_kind kind, struct bytes name,
+                     const struct json_value *values, struct op *op, int64_t *time_out,
+                     struct sentence *why)
+{
+    int64_t bucket;
+    op->kind = kind;
+    enum err e = read_fields(kind, values, op, time_out, why);
+    if (e != ERR_OK) return e;
+    e = params_bucket(*time_out, op->duration, "timestamp", &bucket, why);
+    if (e == ERR_OK) call_address(call, op, name, op->duration, bucket);
+    return e;
+}
+
+static const struct {
+    enum op_kind kind;
+    enum lane lane;
+} changes[] = {
+    [CHANGE_INCREMENT] = {OP_INCREMENT, LANE_BATCHED},
+    [CHANGE_DECREMENT] = {OP_DECREMENT, LANE_BATCHED},
+    [CHANGE_INCREMENT_SYNC] = {OP_INCREMENT, LANE_SYNC},
+    [CHANGE_DECREMENT_SYNC] = {OP_DECREMENT, LANE_SYNC},
+    [CHANGE_SET] = {OP_SET, LANE_SYNC},
+};
+
+static void finish_one(struct call *call)
+{
+    const struct op *op = &call->op;
+    struct reply *reply = &call->exchange->reply;
+    if (call->job.err == ERR_STORAGE) {
+        exchange_error(call->exchange, ERR_STORAGE, NULL);
+        return;
+    }
+    change_count(op);
+    if (op->err != ERR_OK && op->err != ERR_LIMIT) {
+        exchange_error(call->exchange, op->err, NULL);
+    } else {
+        reply->status = err_status(op->err);
+        buf_add_char(&reply->body, '{');
+        if (op->err == ERR_LIMIT) {
+            reply_error_fields(&reply->body, op->err);
+            buf_add_char(&reply->body, ',');
+        }
+        reply_triple(&reply->body, op->after.net, op->after.added, op->after.subbed);
+        buf_add_char(&reply->body, '}');
+    }
+    reply_sequence(reply, op->sequence);
+    if (op->replayed) reply_replayed(reply);
+}
+
+void change_count(const struct op *op)
+{
+    if (op->err == ERR_OK && !op->replayed) metric_add(METRIC_UPDATE_SUCCESS, 1);
+    if (op->err == ERR_NEGATIVE || op->err == ERR_LIMIT) metric_add(METRIC_CONSTRAINT_REFUSED, 1);
+}
+
+static enum request_verdict send_one(struct call *call, enum lane lane,
+                                     void (*finish)(struct call *call))
+{
+    enum request_verdict verdict;
+    struct op *op = &call->op;
+    if (!call_key(call, &op->keyed, &op->key, &op->key_check, &verdict)) return verdict;
+    call->job.ops = op;
+    call->job.count = 1;
+    call->job.lane = lane;
+    return call_change(call, finish);
+}
+
+/* All that a body of plain known fields costs is one look at it. */
+static enum err pick_values(struct call *call, enum op_kind kind, struct json_value *values,
+                            struct sentence *why)
+{
+    struct json_value body;
+    struct known known = {.names = change_names, .count = FIELDS};
+    struct bytes text = call->exchange->request.body;
+    if (json_flat_pick(text, change_names, FIELDS, values) &&
+        !change_strays(kind, values, &known.elsewhere))
+        return ERR_OK;
+    snprintf(why->text, sizeof why->text, "The body must be one JSON object.");
+    if (!json_parse(call_loop(call)->parser, text, &body)) return ERR_INVALID;
+    if (body.type != JSON_OBJECT) return ERR_INVALID;
+    size_t others = json_pick(&body, change_names, FIELDS, values);
+    if (change_strays(kind, values, &known.elsewhere)) others++;
+    return others ? call_unknown(call, &body, &known, why) : ERR_OK;
+}
+
+enum request_verdict change_one(struct call *call)
+{
+    enum request_verdict verdict;
+    struct json_value values[FIELDS];
+    struct sentence why;
+    int64_t time_ms;
+    int change = call->route->detail;
+    enum op_kind kind = changes[change].kind;
+    if (!call_name(call, &verdict)) return verdict;
+    enum err e = pick_values(call, kind, values, &why);
+    if (e == ERR_OK) e = change_fill(call, kind, call->name, values, &call->op, &time_ms, &why);
+    if (e != ERR_OK) return call_refuse(call, e, why.text);
+    return send_one(call, changes[change].lane, finish_one);
+}
+
+static void finish_delete(struct call *call)
+{
+    struct reply *reply = &call->exchange->reply;
+    if (call->job.err == ERR_STORAGE || call->op.err != ERR_OK) {
+        exchange_error(call->exchange, call->job.err ? call->job.err : call->op.err, NULL);
+    } else {
+        reply->status = 200;
+        buf_add(&reply->body, BYTES("{\"deleted\":true}"));
+    }
+    if (call->job.err == ERR_OK) reply_sequence(reply, call->op.sequence);
+    if (call->op.replayed) reply_replayed(reply);
+}
+
+enum request_verdict change_delete(struct call *call)
+{
+    enum request_verdict verdict;
+    if (!call_name(call, &verdict)) return verdict;
+    const struct definition *definition = call_definition(call, call->name);
+    if (definition && definition->frozen && call->admin) return frozen_delete(call, definition);
+    call->op.kind = OP_DELETE;
+    call_address(call, &call->op, call->name, 0, 0);
+    return send_one(call, LANE_BATCHED, finish_delete);
+}

@@ -1,0 +1,85 @@
+/* granularities.c -- in which granularities a counter is kept. */
+#include "api/counters/granularities.h"
+
+#include <stdio.h>
+
+#define SAID_MAX 8u /* in a sentence; the reply's list has all */
+
+static const int32_t all_of_time = 0;
+
+struct granularities granularities_of_rules(const struct definition *definition)
+{
+    switch (definition->mode) {
+    case MODE_PERSISTENT:
+        return (struct granularities){&all_of_time, 1};
+    case MODE_SERIES:
+        return (struct granularities){definition->granularities, definition->granularities_count};
+    case MODE_WINDOWED:
+        return (struct granularities){NULL, 0};
+    }
+    unreachable_state(definition->mode);
+}
+
+enum err granularities_of_direct(struct store *store, const struct cell_ref *ref,
+                                 struct arena *arena, struct granularities *kept_out)
+{
+    const struct counter *counter;
+    *kept_out = (struct granularities){NULL, 0};
+    enum err e = store->ops->counter(store, ref, arena, &counter);
+    if (e != ERR_OK || !counter) return e;
+    int32_t *items = arena_alloc(arena, (counter->count + 1) * sizeof *items);
+    for (uint32_t i = 0; i < counter->count; i++)
+        items[i] = counter->series[i].duration;
+    *kept_out = (struct granularities){items, counter->count};
+    return ERR_OK;
+}
+
+bool granularities_have(const struct granularities *kept, int32_t duration)
+{
+    for (unsigned i = 0; i < kept->count; i++)
+        if (kept->items[i] == duration) return true;
+    return false;
+}
+
+/* "0, 60, 3600." at the end of the sentence. */
+static void say_list(const struct granularities *kept, struct sentence *why)
+{
+    size_t used = strlen(why->text);
+    for (unsigned i = 0; i < kept->count && i < SAID_MAX; i++)
+        used += (size_t)snprintf(why->text + used, sizeof why->text - used, "%s%d", i ? ", " : "",
+                                 (int)kept->items[i]);
+    must(used < sizeof why->text);
+    snprintf(why->text + used, sizeof why->text - used, kept->count > SAID_MAX ? ", ..." : ".");
+}
+
+bool granularities_allow(const struct definition *definition, int32_t duration,
+                         struct sentence *why)
+{
+    struct granularities kept = granularities_of_rules(definition);
+    bool window = definition->mode == MODE_WINDOWED;
+    if (window ? duration == 0 : granularities_have(&kept, duration)) return true;
+    snprintf(why->text, sizeof why->text,
+             window ? "The counter is a window: it is read without durationSeconds."
+                    : "The counter is not kept with that durationSeconds, only with ");
+    if (!window) say_list(&kept, why);
+    return false;
+}
+
+void granularities_say(const struct granularities *kept, struct sentence *why)
+{
+    snprintf(why->text, sizeof why->text, "not found: the counter is kept with durationSeconds ");
+    say_list(kept, why);
+}
+
+void granularities_add(struct buf *body, const struct granularities *kept)
+{
+    if (body->failed) return;
+    must(body->size && body->data[body->size - 1] == '}');
+    body->size--;
+    buf_add(body, BYTES(",\"granularities\":["));
+    for (unsigned i = 0; i < kept->count; i++) {
+        if (i) buf_add_char(body, ',');
+        buf_add_i64(body, kept->items[i]);
+    }
+    buf_add(body, BYTES("]}"));
+}

@@ -1,0 +1,363 @@
+/* errand.c -- the thread that runs errands. */
+#include "jobs/errand.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/crash.h"
+#include "base/log.h"
+#include "core/object.h"
+#include "jobs/export.h"
+#include "jobs/import.h"
+#include "jobs/errand_internal.h"
+#include "jobs/rebuild_job.h"
+
+#define RETRY_MS 500 /* a store in trouble is asked again after this */
+#define WHY_SIZE_MAX 1024u
+
+/* One errand under way. */
+struct work {
+    struct errands *errands;
+    struct arena arena;
+    struct errand_job job;
+    struct bytes stored; /* its bytes, as expected in the store */
+    struct bytes marked; /* what they become with the chunk of an import under way */
+    struct buf why;
+};
+
+struct errands *errands_new(const struct errand_config *config)
+{
+    struct errands *errands = must_calloc(1, sizeof *errands);
+    errands->config = *config;
+    must(tree_path(errands->backups, config->ops_dir, "backups") == ERR_OK);
+    must(tree_path(errands->exports, config->ops_dir, "exports") == ERR_OK);
+    if (config->embedded)
+        must(tree_path(errands->snapshot, config->embedded->dir, EMBEDDED_SNAPSHOT) == ERR_OK);
+    pthread_mutex_init(&errands->lock, NULL);
+    pthread_cond_init(&errands->changed, NULL);
+    errands->asked = true; /* something may be left from before */
+    backup_tidy(errands->backups);
+    backup_tidy(errands->exports);
+    return errands;
+}
+
+void errands_free(struct errands *errands)
+{
+    pthread_cond_destroy(&errands->changed);
+    pthread_mutex_destroy(&errands->lock);
+    free(errands);
+}
+
+static bool is_stopped(struct errands *errands)
+{
+    pthread_mutex_lock(&errands->lock);
+    bool stopped = errands->stopped;
+    pthread_mutex_unlock(&errands->lock);
+    return stopped;
+}
+
+/* -- Moving an errand on ----------------------------------------------------------------------- */
+
+static enum err move(struct work *work)
+{
+    const struct caretaker *config = &work->errands->config.with;
+    struct arena *arena = &work->arena;
+    struct bytes next = errand_job_encode(arena, &work->job);
+    struct op op = propose_object_if(arena, &config->store->secret,
+                                     rebuild_job_key(arena, work->job.id), work->stored, next);
+    struct job job = {.ops = &op, .count = 1, .lane = LANE_SYNC, .atomic = true, .whole = true};
+    enum err e = config->propose(config->context, &job);
+    if (e == ERR_OK) work->stored = next;
+    return e;
+}
+
+static enum err end(struct work *work, enum err e)
+{
+    work->job.state = e == ERR_OK ? ERRAND_DONE : ERRAND_FAILED;
+    work->job.ended_ms = clock_now_ms(work->errands->config.with.clock);
+    if (e != ERR_OK && work->why.size == 0) buf_add(&work->why, bytes_str(err_sentence(e)));
+    work->job.why = buf_bytes(&work->why);
+    if (e != ERR_OK)
+        log_line(LOG_ERROR, "an errand failed", LOG_KV("name", work->job.name),
+                 LOG_KV("why", work->job.why));
+    return move(work);
+}
+
+/* -- Backups ----------------------------------------------------------------------------------- */
+
+static enum err snapshot(struct work *work, struct store_position *position_out)
+{
+    struct store *store = work->errands->config.with.store;
+    const char *dir = work->errands->snapshot;
+    enum err e = tree_remove(dir);
+    if (e == ERR_OK) return store->ops->snapshot(store, dir, position_out, &work->why);
+    buf_addf(&work->why, "%s cannot be removed: %s", dir, strerror(errno));
+    return e;
+}
+
+static bool same_disk(const char *a, const char *b)
+{
+    struct stat left;
+    struct stat right;
+    return stat(a, &left) == 0 && stat(b, &right) == 0 && left.st_dev == right.st_dev;
+}
+
+static enum err copy_backup(struct work *work, const char *name)
+{
+    struct errands *errands = work->errands;
+    struct backup_request request = {.dir = errands->backups,
+                                     .name = name,
+                                     .snapshot = errands->snapshot,
+                                     .taken_ms = work->job.asked_ms};
+    enum err e = snapshot(work, &request.position);
+    if (e != ERR_OK) return e;
+    if (same_disk(errands->config.ops_dir, errands->config.embedded->dir))
+        errands->effort.keep_free_of = errands->config.embedded->dir;
+    e = backup_make(&request, &errands->effort, &work->why);
+    work->job.sequence = request.position.last_sequence;
+    work->job.size = atomic_load(&errands->effort.total);
+    return e;
+}
+
+static enum err name_taken(struct work *work)
+{
+    buf_addf(&work->why, "that name is taken");
+    return ERR_CONFLICT;
+}
+
+/* A backup of that name is this errand's if it was asked for at the same moment: the errand was at
+ * its end when the server was, and all that is missing is to say so. */
+static enum err is_made(struct work *work, const struct manifest *manifest)
+{
+    if (manifest->taken_ms != work->job.asked_ms) return name_taken(work);
+    work->job.sequence = manifest->sequence;
+    work->job.size = manifest_bytes(manifest);
+    return ERR_OK;
+}
+
+static enum err run_backup(struct work *work)
+{
+    struct errands *errands = work->errands;
+    char name[NAME_SIZE_MAX + 1];
+    struct manifest manifest;
+    snprintf(name, sizeof name, "%.*s", (int)work->job.name.size, work->job.name.data);
+    enum err e = backup_find(errands->backups, name, &manifest);
+    if (e == ERR_OK) {
+        e = is_made(work, &manifest);
+        manifest_release(&manifest);
+        return e;
+    }
+    if (backup_exists(errands->backups, name)) return name_taken(work);
+    e = copy_backup(work, name);
+    if (tree_remove(errands->snapshot) != ERR_OK)
+        log_line(LOG_WARN, "a snapshot could not be removed");
+    return e;
+}
+
+/* -- Exports and imports ----------------------------------------------------------------------- */
+
+static enum err run_export(struct work *work)
+{
+    struct errands *errands = work->errands;
+    char name[NAME_SIZE_MAX + 1];
+    snprintf(name, sizeof name, "%.*s", (int)work->job.name.size, work->job.name.data);
+    struct export_request request = {.dir = errands->exports,
+                                     .name = name,
+                                     .snapshot = errands->snapshot,
+                                     .store = errands->config.embedded,
+                                     .ids = work->job.ids};
+    enum err e = tree_make(errands->exports);
+    if (e == ERR_OK) e = snapshot(work, &request.position);
+    if (e == ERR_OK && same_disk(errands->config.ops_dir, errands->config.embedded->dir))
+        errands->effort.keep_free_of = errands->config.embedded->dir;
+    if (e == ERR_OK) e = export_write(&request, &errands->effort, &work->job.size, &work->why);
+    work->job.sequence = request.position.last_sequence;
+    if (tree_remove(errands->snapshot) != ERR_OK)
+        log_line(LOG_WARN, "a snapshot could not be removed");
+    return e;
+}
+
+/* Goes with each chunk, so that the errand knows how far it is. */
+static struct op mark_import(void *context, struct arena *arena, uint64_t lines)
+{
+    struct work *work = context;
+    work->job.position = lines;
+    work->marked = errand_job_encode(&work->arena, &work->job);
+    return propose_object_if(arena, &work->errands->config.with.store->secret,
+                             rebuild_job_key(arena, work->job.id), work->stored, work->marked);
+}
+
+/* Fingerprints of ids mean something under one key only. */
+static enum err check_ids(struct work *work, const struct port_record *header)
+{
+    const struct store *store = work->errands->config.with.store;
+    if (!header->ids || memcmp(&header->secret, &store->secret, sizeof store->secret) == 0)
+        return ERR_OK;
+    buf_addf(&work->why, "the ids in this export were made with another key; `tally import NAME "
+                         "--prepare DIR` makes an empty data directory that can take them");
+    return ERR_CONFLICT;
+}
+
+static enum err import_lines(struct work *work, struct importer *importer)
+{
+    struct errands *errands = work->errands;
+    bool changed;
+    bool more = true;
+    enum err e = check_ids(work, importer_header(importer));
+    if (e == ERR_OK) e = import_definitions(importer, &changed, &work->why);
+    if (e == ERR_OK && changed)
+        e = errands->config.refresh(errands->config.refresh_context, &work->why);
+    if (e == ERR_OK) e = import_skip(importer, work->job.position);
+    work->job.size = importer_lines(importer);
+    while (e == ERR_OK && more) {
+        e = import_chunk(importer, mark_import, work, &more, &work->why);
+        if (e == ERR_OK || (e == ERR_BUSY && is_stopped(errands))) work->stored = work->marked;
+        crash_point("import.after_chunk");
+    }
+    return e;
+}
+
+static enum err run_import(struct work *work)
+{
+    struct errands *errands = work->errands;
+    const struct caretaker *with = &errands->config.with;
+    struct importer *importer;
+    struct store_stats stats;
+    char name[NAME_SIZE_MAX + 1];
+    snprintf(name, sizeof name, "%.*s", (int)work->job.name.size, work->job.name.data);
+    enum err e =
+        importer_open(&importer, with, errands->exports, name, &errands->effort, &work->why);
+    if (e == ERR_OK) e = import_lines(work, importer);
+    importer_close(importer);
+    with->store->ops->stats(with->store, &stats);
+    work->job.sequence = stats.durable_sequence;
+    return e;
+}
+
+/* -- The thread -------------------------------------------------------------------------------- */
+
+static enum err run_kind(struct work *work)
+{
+    switch (work->job.kind) {
+    case ERRAND_BACKUP:
+        return run_backup(work);
+    case ERRAND_EXPORT:
+        return run_export(work);
+    case ERRAND_IMPORT:
+        return run_import(work);
+    }
+    unreachable_state(work->job.kind);
+}
+
+static void set_running(struct errands *errands, uint64_t id)
+{
+    atomic_store(&errands->effort.done, 0);
+    atomic_store(&errands->effort.total, 0);
+    pthread_mutex_lock(&errands->lock);
+    errands->running = id;
+    pthread_mutex_unlock(&errands->lock);
+}
+
+static enum err run(struct work *work)
+{
+    enum err e = tree_make(work->errands->config.ops_dir);
+    if (e != ERR_OK)
+        buf_addf(&work->why, "%s cannot be made: %s", work->errands->config.ops_dir,
+                 strerror(errno));
+    if (e == ERR_OK) e = run_kind(work);
+    return e;
+}
+
+/* False: the store is in trouble; what it did is seen when it is looked for again. */
+static bool run_stored(struct errands *errands, struct bytes stored)
+{
+    struct work work = {.errands = errands, .stored = stored};
+    bool decoded = errand_job_decode(stored, &work.job);
+    must(decoded);
+    arena_init(&work.arena, 4096);
+    buf_init(&work.why, WHY_SIZE_MAX);
+    set_running(errands, work.job.id);
+    enum err e = ERR_OK;
+    if (work.job.state == ERRAND_WAITING) {
+        work.job.state = ERRAND_RUNNING;
+        e = move(&work);
+    }
+    if (e == ERR_OK) {
+        e = run(&work);
+        /* ERR_BUSY: told to stop, or the store is in trouble; it is taken up again. */
+        e = e == ERR_BUSY || (e != ERR_OK && is_stopped(errands)) ? ERR_BUSY : end(&work, e);
+    }
+    set_running(errands, 0);
+    buf_release(&work.why);
+    arena_release(&work.arena);
+    return e == ERR_OK;
+}
+
+struct unfinished {
+    struct arena *arena;
+    struct bytes value;
+};
+
+static bool find_unfinished(void *context, struct bytes key, struct bytes value)
+{
+    struct unfinished *unfinished = context;
+    struct errand_job job;
+    if (!errand_job_met(key, value, &job) || errand_is_over(&job)) return true;
+    unfinished->value = arena_copy(unfinished->arena, value);
+    return false;
+}
+
+/* One errand. False: there is none; `*failed_out` if it has to be tried again later. */
+static bool step(struct errands *errands, bool *failed_out)
+{
+    struct store *store = errands->config.with.store;
+    struct arena arena;
+    arena_init(&arena, 4096);
+    struct unfinished unfinished = {.arena = &arena};
+    enum err e = store->ops->objects(store, object_key(&arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
+                                     find_unfinished, &unfinished);
+    bool some = e == ERR_OK && unfinished.value.size > 0;
+    *failed_out = e != ERR_OK || (some && !run_stored(errands, unfinished.value));
+    arena_release(&arena);
+    return some;
+}
+
+/* True: told to stop. */
+static bool pause_work(struct errands *errands, bool failed)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += RETRY_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    pthread_mutex_lock(&errands->lock);
+    while (!errands->asked && !errands->stopped && !failed)
+        pthread_cond_wait(&errands->changed, &errands->lock);
+    if (failed && !errands->stopped)
+        pthread_cond_clockwait(&errands->changed, &errands->lock, CLOCK_MONOTONIC, &until);
+    errands->asked = false;
+    bool stopped = errands->stopped;
+    pthread_mutex_unlock(&errands->lock);
+    return stopped;
+}
+
+void errands_run(struct errands *errands)
+{
+    bool failed = false;
+    while (!pause_work(errands, failed)) {
+        while (step(errands, &failed) && !failed && !is_stopped(errands))
+            ;
+    }
+}
+
+void errands_stop(struct errands *errands)
+{
+    atomic_store(&errands->effort.stop, true);
+    pthread_mutex_lock(&errands->lock);
+    errands->stopped = true;
+    pthread_cond_signal(&errands->changed);
+    pthread_mutex_unlock(&errands->lock);
+}

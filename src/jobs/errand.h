@@ -1,0 +1,69 @@
+/* errand.h -- long pieces of work that an operator asks for: backups, exports, imports.
+ *
+ *   waiting -> running -> done
+ *                 \-> failed
+ *
+ * One thread does them one after the other, in the order they were asked for. An errand is an
+ * object in the store, so a 202 is a promise: after a crash or a stop it begins again, an import
+ * where it was. What is under way shows how far it is.
+ *
+ * What they make and take lies in `ops.dir`: backups/NAME and exports/NAME. Names are never paths:
+ * 1 to 255 of the name alphabet, without a leading dot. */
+#ifndef TALLY_JOBS_ERRAND_H
+#define TALLY_JOBS_ERRAND_H
+
+#include "commit/propose.h"
+#include "store/embedded/embedded.h"
+#include "jobs/errand_job.h"
+
+struct errand_config {
+    struct caretaker with;
+    const struct embedded_config *embedded; /* as the store was opened; NULL: it is another kind */
+    const char *ops_dir;
+    /* Puts the rules in force anew, after an import brought definitions. */
+    enum err (*refresh)(void *context, struct buf *why_out);
+    void *refresh_context;
+};
+
+struct errands;
+
+struct errands *errands_new(const struct errand_config *config);
+void errands_free(struct errands *errands);
+
+struct errand_ask {
+    enum errand_kind kind;
+    struct bytes name; /* size 0: named after the time, for a backup or an export */
+    bool ids;
+};
+
+/* Any thread. `id_out` and `name_out` say what became of it. ERR_INVALID: no valid name, or this
+ * store cannot; ERR_CONFLICT: the name is taken; ERR_NOT_FOUND: there is no such export; ERR_BUSY:
+ * too many are waiting; ERR_STORAGE. `why_out` may get a sentence. */
+MUST_USE enum err errand_ask(struct errands *errands, const struct errand_ask *ask,
+                             struct buf *id_out, struct buf *name_out, struct buf *why_out);
+
+/* Any thread. The errand as a JSON object. ERR_NOT_FOUND: no errand has that id. */
+MUST_USE enum err errand_describe(struct errands *errands, struct bytes id, struct buf *json_out);
+
+#define ERRAND_NEXT_SIZE_MAX (NAME_SIZE_MAX + 32)
+
+/* A page of what there is. */
+struct errand_page {
+    enum errand_kind kind;
+    struct bytes after; /* a `next` of before, or whatever a caller takes for one; or none */
+    uint64_t limit;
+};
+
+/* Any thread. Backups, oldest first, or exports, by name, as JSON objects with commas between.
+ * `next_out` says where the next page begins; empty: this was the last. */
+MUST_USE enum err errand_list(struct errands *errands, const struct errand_page *page,
+                              struct buf *json_out, struct buf *next_out);
+/* Any thread. ERR_NOT_FOUND; ERR_CONFLICT: it is in use. */
+MUST_USE enum err errand_remove(struct errands *errands, enum errand_kind kind, struct bytes name);
+
+/* For a thread of its own: works until it is stopped; what is under way is left for the next start.
+ */
+void errands_run(struct errands *errands);
+void errands_stop(struct errands *errands);
+
+#endif

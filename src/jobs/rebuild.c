@@ -1,0 +1,564 @@
+/* rebuild.c -- the steps of a rebuild. Each step reads the job from the store first, so an unknown
+ * outcome (ERR_STORAGE) needs no care: the job says how far it got. A step holds off changes of
+ * rules: they come between two steps, and the next one notices. */
+#include "jobs/rebuild.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/crash.h"
+#include "base/log.h"
+#include "base/table.h"
+#include "core/name.h"
+#include "core/object.h"
+#include "core/project.h"
+#include "tend/garbage.h"
+#include "jobs/rebuild_internal.h"
+#include "jobs/rebuild_job.h"
+
+#define STEP_CHUNK (256u << 10)
+#ifdef TALLY_SMALL_WORLD
+#define LOOK_BYTES 2000u /* of history looked through for one chunk */
+#else
+#define LOOK_BYTES (8u << 20)
+#endif
+#define OBJECTS_PER_CHUNK 1u /* the job's own position */
+#define RETRY_MS 200
+#define WHY_SIZE_MAX 1024u
+#define JOBS_KEPT 100u  /* that are over, to be asked for */
+#define SWAP_BATCHES 8u /* replayed at once before the swap: some 100 ms */
+
+/* One step under way. */
+struct step {
+    struct rebuilds *rebuilds;
+    struct arena arena;
+    struct rebuild_job job;
+    struct bytes stored; /* the job's bytes, as expected in the store */
+    struct rules *rules; /* held */
+    const struct definition *definition;
+    uint64_t rules_check;
+    uint64_t retained_ms;
+
+    /* The chunk. */
+    struct op *ops;
+    uint32_t count;
+    uint32_t count_max;
+    size_t look_bytes; /* of history looked through for it */
+    size_t weight;
+    uint64_t last;    /* the last sequence looked at */
+    uint64_t durable; /* the last there was then */
+    uint64_t events;
+    bool full;
+    struct json_parser *parser;
+    struct bytes marked; /* the job's bytes with the chunk of an export under way */
+    struct buf why;      /* it cannot go on; empty: the error says it all */
+    enum err err;
+};
+
+struct rebuilds *rebuilds_new(const struct caretaker *config, const char *exports)
+{
+    struct rebuilds *rebuilds = must_calloc(1, sizeof *rebuilds);
+    rebuilds->config = *config;
+    rebuilds->exports = exports;
+    rebuilds->garbage = garbage_new(config);
+    rebuilds->parser = json_parser_new(EVENT_SIZE_MAX);
+    rebuilds->commit_parser = json_parser_new(EVENT_SIZE_MAX);
+    pthread_mutex_init(&rebuilds->lock, NULL);
+    pthread_cond_init(&rebuilds->changed, NULL);
+    return rebuilds;
+}
+
+void rebuilds_free(struct rebuilds *rebuilds)
+{
+    rebuild_base_close(rebuilds);
+    garbage_free(rebuilds->garbage);
+    json_parser_free(rebuilds->parser);
+    json_parser_free(rebuilds->commit_parser);
+    pthread_cond_destroy(&rebuilds->changed);
+    pthread_mutex_destroy(&rebuilds->lock);
+    free(rebuilds);
+}
+
+/* -- Reading the store ------------------------------------------------------------------------- */
+
+struct unfinished {
+    struct arena *arena;
+    struct bytes value; /* of the first job that is not over */
+};
+
+static bool find_unfinished(void *context, struct bytes key, struct bytes value)
+{
+    struct unfinished *unfinished = context;
+    struct rebuild_job job;
+    if (!rebuild_job_met(key, value, &job) || rebuild_is_over(&job)) return true;
+    unfinished->value = arena_copy(unfinished->arena, value);
+    return false;
+}
+
+static enum err read_unfinished(struct rebuilds *rebuilds, struct arena *arena,
+                                struct bytes *value_out)
+{
+    struct store *store = rebuilds->config.store;
+    struct unfinished unfinished = {.arena = arena};
+    enum err e = store->ops->objects(store, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
+                                     find_unfinished, &unfinished);
+    *value_out = unfinished.value;
+    return e;
+}
+
+/* -- Moving a job on --------------------------------------------------------------------------- */
+
+static struct op job_op(struct step *step, const struct rebuild_job *next)
+{
+    struct arena *arena = &step->arena;
+    return propose_object_if(arena, &step->rebuilds->config.store->secret,
+                             rebuild_job_key(arena, step->job.id), step->stored,
+                             rebuild_job_encode(arena, next));
+}
+
+static struct op garbage_op(struct step *step, uint32_t generation)
+{
+    return propose_object(
+        &step->arena, &step->rebuilds->config.store->secret,
+        garbage_key(&step->arena, step->job.counter, generation),
+        object_number(&step->arena, (uint64_t)clock_now_ms(step->rebuilds->config.clock)));
+}
+
+static enum err propose_ops(struct step *step, struct op *ops, uint32_t count)
+{
+    const struct caretaker *config = &step->rebuilds->config;
+    struct job job = {.ops = ops,
+                      .count = count,
+                      .lane = LANE_SYNC,
+                      .atomic = true,
+                      .whole = true,
+                      .weighty = true};
+    propose_fit(&job, config->batch_ops);
+    return config->propose(config->context, &job);
+}
+
+static enum err fail_job(struct step *step, const char *why)
+{
+    struct rebuild_job next = step->job;
+    struct op ops[2];
+    uint32_t count = 1;
+    next.state = REBUILD_FAILED;
+    next.ended_ms = clock_now_ms(step->rebuilds->config.clock);
+    next.why = bytes_str(why);
+    ops[0] = job_op(step, &next);
+    if (step->job.generation) ops[count++] = garbage_op(step, step->job.generation);
+    log_line(LOG_ERROR, "a rebuild failed", LOG_KV("why", why));
+    return propose_ops(step, ops, count);
+}
+
+/* A fresh generation, counted from the beginning; what an earlier try had made is garbage. */
+static enum err begin_job(struct step *step)
+{
+    struct rebuilds *rebuilds = step->rebuilds;
+    struct store *store = rebuilds->config.store;
+    struct store_stats stats;
+    uint64_t last;
+    struct op ops[3];
+    uint32_t count = 0;
+    enum err e = store_number(store, META_GENERATION, &last);
+    if (e != ERR_OK) return e;
+    store->ops->stats(store, &stats);
+    struct rebuild_job next = step->job;
+    next.state = REBUILD_RUNNING;
+    next.target = stats.durable_sequence;
+    next.generation = (uint32_t)(last + 1);
+    next.rules_check = step->rules_check;
+    next.since = step->retained_ms;
+    next.position = next.events = next.base_lines = 0;
+    next.based = false;
+    ops[count++] = job_op(step, &next);
+    ops[count++] = rebuild_count_on(rebuilds, &step->arena, META_GENERATION, last);
+    if (step->job.generation) ops[count++] = garbage_op(step, step->job.generation);
+    return propose_ops(step, ops, count);
+}
+
+/* -- A chunk ----------------------------------------------------------------------------------- */
+
+/* Half of what a batch may weigh: its journal block has the job's objects too. What weighs more by
+ * itself goes as the only event. */
+static bool has_room(const struct step *step, size_t weight)
+{
+    return step->events == 0 || step->weight + weight <= step->rebuilds->config.batch_weight / 2;
+}
+
+/* The rules of by now may make an event heavier than those it came under, even heavier than a batch
+ * may be: then it cannot be counted again. */
+static bool take_event(void *context, const struct stored_event *stored)
+{
+    struct step *step = context;
+    struct event *event = arena_zalloc(&step->arena, sizeof *event);
+    struct json_value payload;
+    if (!event_of_stored(stored, step->parser, &step->arena, event, &payload)) {
+        step->err = ERR_CORRUPT;
+        return false;
+    }
+    struct bytes tenant = arena_copy(&step->arena, stored->tenant);
+    event->arrived_ms = stored->arrived_ms;
+    event->first_sequence = stored->sequence;
+    const struct project_input input = {.rules = step->rules,
+                                        .secret = &step->rebuilds->config.store->secret,
+                                        .tenant = tenant,
+                                        .only = step->definition,
+                                        .generation = step->job.generation,
+                                        .payload = &payload,
+                                        .arena = &step->arena};
+    event->projection = project(&input, event);
+    size_t weight = event->projection->weight;
+    if (event->projection->too_large || weight > step->rebuilds->config.batch_weight) {
+        step->err = ERR_EVENT_SIZE;
+        return false;
+    }
+    bool counts = event->projection->changes_count > 0;
+    step->full = counts && !has_room(step, weight);
+    if (step->full) return false;
+    step->last = stored->sequence;
+    if (!counts) return true;
+    step->ops[step->count++] =
+        (struct op){.kind = OP_REPLAY, .tenant = tenant, .event = event, .weight = weight};
+    step->events++;
+    step->weight += weight;
+    step->full = step->count == step->count_max;
+    return !step->full;
+}
+
+/* Fills the chunk with what is retained after the job's position. True in `*caught_up_out` if that
+ * is all there is. */
+static enum err fill_chunk(struct step *step, bool *caught_up_out)
+{
+    struct store *store = step->rebuilds->config.store;
+    struct store_stats stats;
+    uint64_t next;
+    store->ops->stats(store, &stats);
+    const struct event_query query = {.after = step->job.position,
+                                      .upto = stats.durable_sequence,
+                                      .arrived_from = (int64_t)step->retained_ms,
+                                      .events = true,
+                                      .budget = step->look_bytes};
+    step->last = step->job.position;
+    step->durable = stats.durable_sequence;
+    enum err e = store->ops->events(store, &query, take_event, step, &next);
+    if (e == ERR_OK) e = step->err;
+    *caught_up_out = e == ERR_OK && next == 0 && !step->full;
+    if (*caught_up_out)
+        step->last = stats.durable_sequence;
+    else if (next > step->last && !step->full) /* full: the event it stopped at may not be in it */
+        step->last = next;
+    return e;
+}
+
+/* Room for `batches` of events and the objects, whose places are filled last. */
+static void chunk_room(struct step *step, uint32_t objects, uint32_t batches)
+{
+    uint32_t most = batches * step->rebuilds->config.batch_ops;
+    step->look_bytes = (size_t)batches * LOOK_BYTES;
+    step->count = objects;
+    step->count_max = most > objects ? most : objects + 1;
+    step->ops = arena_alloc(&step->arena, step->count_max * sizeof *step->ops);
+}
+
+static struct rebuild_job moved_job(const struct step *step)
+{
+    struct rebuild_job next = step->job;
+    next.position = step->last;
+    next.events += step->events;
+    return next;
+}
+
+/* Takes turns with the tenants; no tenant can have this name. */
+static enum err propose_chunk(struct step *step)
+{
+    const struct caretaker *config = &step->rebuilds->config;
+    struct job job = {.ops = step->ops,
+                      .count = step->count,
+                      .lane = LANE_BATCHED,
+                      .tenant = BYTES(" rebuild"),
+                      .atomic = true,
+                      .whole = true,
+                      .weighty = true};
+    propose_fit(&job, config->batch_ops);
+    return config->propose(config->context, &job);
+}
+
+static enum err replay_chunk(struct step *step, bool *caught_up_out)
+{
+    chunk_room(step, OBJECTS_PER_CHUNK, 1);
+    enum err e = fill_chunk(step, caught_up_out);
+    if (e != ERR_OK) return e;
+    struct rebuild_job next = moved_job(step);
+    step->ops[0] = job_op(step, &next);
+    crash_point("rebuild.before_chunk");
+    e = propose_chunk(step);
+    crash_point("rebuild.after_chunk");
+    return e;
+}
+
+/* -- What it begins with ----------------------------------------------------------------------- */
+
+/* Goes with each chunk of the export. That this is the last one is known only afterwards. */
+static struct op mark_base(void *context, struct arena *arena, uint64_t lines)
+{
+    struct step *step = context;
+    struct rebuild_job next = step->job;
+    next.base_lines = lines;
+    (void)arena;
+    step->marked = rebuild_job_encode(&step->arena, &next);
+    return job_op(step, &next);
+}
+
+static enum err base_chunk(struct step *step)
+{
+    bool more;
+    uint64_t sequence;
+    buf_reset(&step->why);
+    enum err e = rebuild_base_chunk(step->rebuilds, &step->job, step->definition->mode, mark_base,
+                                    step, &more, &sequence, &step->why);
+    if (e != ERR_OK || more) return e;
+    bool decoded = rebuild_job_decode(step->marked, &step->job);
+    must(decoded);
+    step->stored = step->marked;
+    struct rebuild_job next = step->job;
+    next.based = true;
+    next.position = sequence;
+    struct op op = job_op(step, &next);
+    return propose_ops(step, &op, 1);
+}
+
+/* Whether the events that it needs are all there. */
+static enum err check_history(struct step *step)
+{
+    if (step->job.from.size)
+        return rebuild_check_base(step->rebuilds, &step->arena, step->job.from, step->job.force,
+                                  &step->why);
+    if (step->job.force) return ERR_OK;
+    return rebuild_check_history(step->rebuilds, step->definition);
+}
+
+/* -- The swap ---------------------------------------------------------------------------------- */
+
+struct swap {
+    struct step *step;
+    struct job job;
+    struct op placeholder;
+    struct rules *rules; /* with the new generation */
+    bool swapped;        /* the job did not only replay another chunk */
+};
+
+enum { SWAP_OBJECTS = 3 };
+
+static struct op definition_op(struct step *step, const struct definition *definition)
+{
+    struct arena *arena = &step->arena;
+    return propose_object_if(arena, &step->rebuilds->config.store->secret,
+                             object_key(arena, OBJECT_DEFINITION, definition->name),
+                             definition_bytes(arena, step->definition),
+                             definition_bytes(arena, definition));
+}
+
+/* On the commit thread, with everything before it durable: what is left is counted, and if that is
+ * all, the new generation becomes the counter's. Events go only after a commit has said so: a
+ * history that is complete here was complete for every chunk. */
+static void swap_prepare(struct job *job, int64_t time_ms)
+{
+    struct swap *swap = CONTAINER_OF(job, struct swap, job);
+    struct step *step = swap->step;
+    bool caught_up;
+    step->parser = step->rebuilds->commit_parser;
+    enum err e = fill_chunk(step, &caught_up);
+    if (e == ERR_OK) e = check_history(step);
+    if (e != ERR_OK) {
+        swap->placeholder.err = e;
+        return;
+    }
+    struct rebuild_job next = moved_job(step);
+    if (caught_up) {
+        next.state = REBUILD_DONE;
+        next.ended_ms = time_ms;
+    }
+    step->ops[0] = job_op(step, &next);
+    uint32_t first = SWAP_OBJECTS - 1; /* without a swap only the job's own object is put */
+    if (caught_up) {
+        const struct definition *definition = rules_find(swap->rules, step->definition->name);
+        step->ops[1] = definition_op(step, definition);
+        step->ops[2] = garbage_op(step, step->definition->generation);
+        job->rules = swap->rules;
+        first = 0;
+    } else {
+        step->ops[first] = step->ops[0];
+    }
+    swap->swapped = caught_up;
+    job->ops = step->ops + first;
+    job->count = step->count - first;
+    crash_point("rebuild.swap");
+}
+
+static enum err swap_generations(struct step *step)
+{
+    struct rebuilds *rebuilds = step->rebuilds;
+    const struct caretaker *config = &rebuilds->config;
+    struct swap swap = {.step = step,
+                        .rules = rules_with_generation(step->rules, step->definition->name,
+                                                       step->job.generation, step->job.since,
+                                                       step->job.from.size > 0)};
+    swap.job = (struct job){.ops = &swap.placeholder,
+                            .count = 1,
+                            .lane = LANE_SYNC,
+                            .atomic = true,
+                            .whole = true,
+                            .prepare = swap_prepare};
+    step->events = step->weight = 0;
+    step->full = false;
+    chunk_room(step, SWAP_OBJECTS, SWAP_BATCHES);
+    enum err e = config->propose(config->context, &swap.job);
+    if (e == ERR_OK && swap.swapped) crash_point("rebuild.after_swap");
+    rules_release(swap.rules);
+    return e;
+}
+
+/* Traffic that fills every batch keeps a rebuild, which takes turns with it, a few batches behind
+ * for ever. So the last chunk, during which everybody waits, may be larger than others. */
+static bool is_near(const struct step *step)
+{
+    uint64_t left = step->durable - step->last;
+    return left <= (uint64_t)SWAP_BATCHES * step->rebuilds->config.batch_ops;
+}
+
+/* -- Steps ------------------------------------------------------------------------------------- */
+
+static enum err run_job(struct step *step)
+{
+    if (!step->definition || step->definition->frozen)
+        return fail_job(step, "the counter is no longer kept by rules");
+    enum err e = check_history(step);
+    if (e != ERR_OK) return e;
+    if (step->job.generation == 0 || step->job.rules_check != step->rules_check)
+        return begin_job(step);
+    if (step->job.from.size && !step->job.based) return base_chunk(step);
+    bool caught_up;
+    e = replay_chunk(step, &caught_up);
+    if (e != ERR_OK || (!caught_up && !is_near(step))) return e;
+    step->job = moved_job(step);
+    step->stored = rebuild_job_encode(&step->arena, &step->job);
+    return swap_generations(step);
+}
+
+/* Rules must not change between reading them and the commit that goes by them. */
+static enum err run_locked(struct step *step)
+{
+    struct rebuilds *rebuilds = step->rebuilds;
+    struct bytes text;
+    enum err e = rebuild_read(rebuilds, &step->arena,
+                              object_key(&step->arena, OBJECT_META, META_RULES), &text);
+    if (e == ERR_OK) e = store_number(rebuilds->config.store, META_RETAINED, &step->retained_ms);
+    if (e != ERR_OK) return e;
+    step->rules = rulebook_hold(rebuilds->config.rulebook);
+    step->definition = rules_find(step->rules, step->job.counter);
+    step->rules_check = hash_checksum(text);
+    e = run_job(step);
+    rules_release(step->rules);
+    return e;
+}
+
+/* What cannot be put right by trying again ends the job; a store that is down does not. */
+static bool is_final(enum err e)
+{
+    return e != ERR_OK && e != ERR_STORAGE && e != ERR_BUSY && e != ERR_CONFLICT;
+}
+
+static bool step_job(struct rebuilds *rebuilds, struct bytes value)
+{
+    struct step step = {.rebuilds = rebuilds, .stored = value, .parser = rebuilds->parser};
+    bool decoded = rebuild_job_decode(value, &step.job);
+    must(decoded); /* find_unfinished has seen it */
+    arena_init(&step.arena, STEP_CHUNK);
+    buf_init(&step.why, WHY_SIZE_MAX);
+    pthread_mutex_lock(rebuilds->config.enacting);
+    enum err e = run_locked(&step);
+    pthread_mutex_unlock(rebuilds->config.enacting);
+    if (is_final(e)) {
+        buf_add_char(&step.why, '\0');
+        e = fail_job(&step,
+                     step.why.size > 1 && !step.why.failed ? step.why.data : err_sentence(e));
+    }
+    buf_release(&step.why);
+    arena_release(&step.arena);
+    return e == ERR_OK || e == ERR_CONFLICT;
+}
+
+static uint64_t asked_so_far(struct rebuilds *rebuilds)
+{
+    pthread_mutex_lock(&rebuilds->lock);
+    uint64_t asked = rebuilds->asked;
+    pthread_mutex_unlock(&rebuilds->lock);
+    return asked;
+}
+
+/* Unless somebody asked since it looked: that may not have been seen. */
+static void rest(struct rebuilds *rebuilds, uint64_t asked)
+{
+    pthread_mutex_lock(&rebuilds->lock);
+    rebuilds->idle = rebuilds->asked == asked;
+    pthread_mutex_unlock(&rebuilds->lock);
+}
+
+bool rebuild_step(struct rebuilds *rebuilds)
+{
+    struct arena arena;
+    struct bytes value;
+    uint64_t asked = asked_so_far(rebuilds);
+    arena_init(&arena, 4096);
+    enum err e = read_unfinished(rebuilds, &arena, &value);
+    bool more = e == ERR_OK && value.size > 0 && step_job(rebuilds, value);
+    if (e == ERR_OK && value.size == 0) e = garbage_step(rebuilds->garbage, &more);
+    if (e == ERR_OK && value.size == 0 && !more) rest(rebuilds, asked);
+    arena_release(&arena);
+    return more;
+}
+
+void rebuild_wake(struct rebuilds *rebuilds)
+{
+    pthread_mutex_lock(&rebuilds->lock);
+    rebuilds->asked++;
+    rebuilds->idle = false;
+    pthread_cond_signal(&rebuilds->changed);
+    pthread_mutex_unlock(&rebuilds->lock);
+}
+
+/* -- The thread -------------------------------------------------------------------------------- */
+
+/* True: told to stop. Nothing to do: sleeps until somebody asks; a store in trouble is asked again
+ * after a while. */
+static bool pause_steps(struct rebuilds *rebuilds, bool more)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += RETRY_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    pthread_mutex_lock(&rebuilds->lock);
+    while (rebuilds->idle && !rebuilds->stopped)
+        pthread_cond_wait(&rebuilds->changed, &rebuilds->lock);
+    if (!more && !rebuilds->stopped)
+        pthread_cond_clockwait(&rebuilds->changed, &rebuilds->lock, CLOCK_MONOTONIC, &until);
+    bool stopped = rebuilds->stopped;
+    pthread_mutex_unlock(&rebuilds->lock);
+    return stopped;
+}
+
+void rebuilds_run(struct rebuilds *rebuilds)
+{
+    while (!pause_steps(rebuilds, rebuild_step(rebuilds)))
+        ;
+}
+
+void rebuilds_stop(struct rebuilds *rebuilds)
+{
+    pthread_mutex_lock(&rebuilds->lock);
+    rebuilds->stopped = true;
+    pthread_cond_signal(&rebuilds->changed);
+    pthread_mutex_unlock(&rebuilds->lock);
+}

@@ -1,0 +1,75 @@
+/* record.h -- the lines of an export: one JSON object each, its `kind` first.
+ *
+ *   {"kind":"header","format":1,"sequence":"9","moment":"1763..","installation":"..","idScope":"tenant",
+ *    "ids":false}                                  first; with ids also "idKey"
+ *   {"kind":"rules","text":"counters: ..."}        as they were in force
+ *   {"kind":"definition","counter":"..","mode":"series","value":"<hex>"}
+ *   {"kind":"cell","tenant":"..","counter":"..","dimensions":"{..}","durationSeconds":60,
+ *    "bucket":"0","added":"5","subbed":"0","expiresAt":"..","windowStart":"..","updatedAt":".."}
+ *   {"kind":"status","tenant":"..","status":"active","updatedAt":".."}
+ *   {"kind":"state","tenant":"..","counter":"..","entity":"<hex>","value":"<hex>"}
+ *   {"kind":"id","print":"<hex>","event":true,"firstSeenAt":"..","check":"..","outcome":"<hex>"}
+ *   {"kind":"end","lines":"8","checksum":".."}     last: how many there are before it, and port_sum
+ *                                                  of them; a file made by hand may leave that out
+ *
+ * Numbers that may be large are decimal strings; times are milliseconds since 1970. A cell with
+ * `dimensions` is a rule counter's; they are the set's canonical JSON, as a text. An id is kept as
+ * its fingerprint under `idKey`, for stores do not keep their texts for ever. */
+#ifndef TALLY_JOBS_RECORD_H
+#define TALLY_JOBS_RECORD_H
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "core/rules.h"
+#include "core/sets.h"
+
+enum port_kind {
+    PORT_HEADER,
+    PORT_RULES,
+    PORT_DEFINITION,
+    PORT_CELL,
+    PORT_STATUS,
+    PORT_STATE,
+    PORT_ID,
+    PORT_END,
+};
+
+/* Which members are set depends on the kind. */
+struct port_record {
+    enum port_kind kind;
+    uint64_t sequence; /* header: the last change that is in the export */
+    int64_t moment_ms;
+    uint64_t installation;
+    bool ids_shared;
+    bool ids; /* header: ids follow, and `secret` is what they were made with */
+    struct hash_secret secret;
+    struct bytes tenant;
+    struct bytes counter;    /* its name */
+    struct bytes dimensions; /* of a rule counter's cell; data NULL: a direct one */
+    int32_t duration;
+    int64_t bucket;
+    struct cell cell;
+    enum counter_mode mode;
+    struct bytes text;   /* rules, status */
+    struct bytes entity; /* state */
+    struct bytes value;  /* definition, state: bytes as stored */
+    int64_t updated_ms;  /* status */
+    struct fingerprint print;
+    struct key_record key;
+    uint64_t lines;
+    bool summed; /* end: `sum` is that of the lines before it */
+    uint64_t sum;
+};
+
+/* The checksum of one line more, without its end; 0 before the first. */
+uint64_t port_sum(uint64_t sum, struct bytes line);
+
+/* Replaces what is in `line`. */
+void port_record_write(struct buf *line, const struct port_record *record);
+
+/* Texts are copied into `arena`. False: not a line of an export; `why_out` is the end of a sentence
+ * ("has no tenant"). */
+MUST_USE bool port_record_read(struct json_parser *parser, struct bytes line, struct arena *arena,
+                               struct port_record *record_out, const char **why_out);
+
+#endif

@@ -1,0 +1,32 @@
+/* rulebook.h -- which rules are in force: for events, for readers, for the next batch.
+ *
+ * There are two places where rules can be: in force for readers (durable), and in force for the
+ * next batch, one step ahead while the batch that changes them is being synced. A batch never sees
+ * two rule sets. */
+#ifndef TALLY_RULES_RULEBOOK_H
+#define TALLY_RULES_RULEBOOK_H
+
+#include "core/rules.h"
+
+struct rulebook;
+
+struct rulebook *rulebook_new(void); /* with rules that say nothing */
+void rulebook_free(struct rulebook *rulebook);
+
+/* The rules in force, held: give them back with rules_release. Any thread. */
+struct rules *rulebook_hold(struct rulebook *rulebook);
+
+/* True: there are no counters in them, so nobody need look. Costs no lock. */
+bool rulebook_is_empty(const struct rulebook *rulebook);
+
+/* Commit layer: what the next batch goes by, held; a batch that changes it was decided; that batch
+ * became durable or failed. */
+struct rules *rulebook_next(struct rulebook *rulebook);
+void rulebook_decided(struct rulebook *rulebook, struct rules *rules);
+void rulebook_settled(struct rulebook *rulebook, bool durable);
+
+/* At the start, before the first batch: rules that the store holds already come into force without
+ * one, where none can be written. */
+void rulebook_adopt(struct rulebook *rulebook, struct rules *rules);
+
+#endif

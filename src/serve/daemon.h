@@ -1,0 +1,19 @@
+/* daemon.h -- the server as one call: start everything in order, serve, stop in reverse. */
+#ifndef TALLY_SERVE_DAEMON_H
+#define TALLY_SERVE_DAEMON_H
+
+#include "config/config.h"
+
+struct daemon_options {
+    const struct config_source *source; /* loaded again at SIGHUP */
+    /* Called once, right after the ready line, with "http://ADDR:PORT"; may be NULL. */
+    void (*ready)(void *context, const char *url);
+    void *context;
+    const char *token_command; /* shown to who opens the dashboard without a token; may be NULL */
+};
+
+/* Serves until SIGTERM or SIGINT. Returns the process's exit code; why it failed is on stderr.
+ * `config` has been loaded and has something to check tokens against. */
+int daemon_run(const struct config *config, const struct daemon_options *options);
+
+#endif

@@ -1,0 +1,130 @@
+/* reload.c -- one change of rules at a time, through the queue like everything else. */
+#include "serve/reload.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "rules/enact.h"
+#include "commit/propose.h"
+
+#define TEXT_MAX (16u << 20)
+
+struct reloader {
+    struct reload_config config;
+};
+
+struct reloader *reloader_new(const struct reload_config *config)
+{
+    struct reloader *reloader = must_calloc(1, sizeof *reloader);
+    reloader->config = *config;
+    return reloader;
+}
+
+void reloader_free(struct reloader *reloader)
+{
+    free(reloader);
+}
+
+/* Without a batch only what is stored can come into force. */
+static enum err adopt_stored(struct reloader *reloader, const struct enactment *enactment,
+                             struct buf *why_out)
+{
+    if (!enact_is_stored(enactment)) {
+        buf_add(why_out, BYTES("The store cannot be written now, and the rules of the config are "
+                               "not those that it holds. Make room, or start with the old ones."));
+        return ERR_STORAGE;
+    }
+    rulebook_adopt(reloader->config.rulebook, enactment->rules);
+    return ERR_OK;
+}
+
+static enum err enact_locked(struct reloader *reloader, const struct config *config,
+                             struct bytes text, bool starting, struct buf *why_out)
+{
+    const struct reload_config *with = &reloader->config;
+    struct enactment enactment;
+    enum err e = enact_plan(&enactment, with->store, config->rules, text, why_out);
+    if (e == ERR_OK) {
+        e = propose_and_wait(with->queue, &enactment.job);
+        if (e == ERR_STORAGE && starting)
+            e = adopt_stored(reloader, &enactment, why_out);
+        else if (e != ERR_OK)
+            buf_add(why_out, bytes_str(err_sentence(e)));
+    }
+    enact_release(&enactment);
+    return e;
+}
+
+static enum err reload_enact(struct reloader *reloader, const struct config *config, bool starting,
+                             struct buf *why_out)
+{
+    struct buf text;
+    buf_init(&text, TEXT_MAX);
+    config_write_rules(config, &text);
+    pthread_mutex_lock(reloader->config.enacting);
+    enum err e = enact_locked(reloader, config, buf_bytes(&text), starting, why_out);
+    pthread_mutex_unlock(reloader->config.enacting);
+    buf_release(&text);
+    return e;
+}
+
+enum err reload_start(struct reloader *reloader, const struct config *config, struct buf *why_out)
+{
+    return reload_enact(reloader, config, true, why_out);
+}
+
+/* Keys first: they can only be refused while nothing has changed yet. */
+static enum err reload_config(struct reloader *reloader, const struct config *config,
+                              struct buf *why_out)
+{
+    struct auth_change *keys;
+    char error[256] = "";
+    if (!config_has_auth(config)) {
+        buf_add(why_out, BYTES("there would be nothing left to check tokens against"));
+        return ERR_INVALID;
+    }
+    if (auth_prepare(&keys, config, error, sizeof error) != ERR_OK) {
+        buf_add(why_out, bytes_str(error));
+        return ERR_INVALID;
+    }
+    enum err e = reload_enact(reloader, config, false, why_out);
+    if (e == ERR_OK)
+        auth_enact(reloader->config.auth, keys);
+    else
+        auth_change_free(keys);
+    return e;
+}
+
+enum err reload_now(void *context, struct buf *why_out)
+{
+    struct reloader *reloader = context;
+    struct config config = {0};
+    struct config_report report;
+    config_report_init(&report);
+    enum err e = config_load(&config, reloader->config.source, &report);
+    if (e == ERR_OK)
+        e = reload_config(reloader, &config, why_out);
+    else
+        buf_add(why_out, buf_bytes(&report.text));
+    config_report_release(&report);
+    config_release(&config);
+    return e;
+}
+
+enum err reload_logged(void *context, struct buf *why_out)
+{
+    enum err e = reload_now(context, why_out);
+    if (e == ERR_OK)
+        log_line(LOG_INFO, "reloaded the config's keys and rules");
+    else
+        log_line(LOG_ERROR, "the config was not reloaded", LOG_KV("why", buf_bytes(why_out)));
+    return e;
+}
+
+void reload_on_signal(struct reloader *reloader)
+{
+    struct buf why;
+    buf_init(&why, TEXT_MAX);
+    (void)!reload_logged(reloader, &why); /* the log has it */
+    buf_release(&why);
+}

@@ -1,0 +1,216 @@
+/* audit_files.c -- every checksum there is, file by file, so that a finding names its file. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/embedded/backup/audit_internal.h"
+#include "store/embedded/archive/archive.h"
+#include "store/embedded/journal/block.h"
+#include "store/embedded/ids/filter.h"
+#include "store/embedded/ids/run.h"
+#include "store/embedded/state/state.h"
+
+/* Plain files of DIR/PART, each handed to `check`; returns how many were good. */
+typedef bool check_fn(struct audit *audit, const char *dir, const char *name);
+
+static uint64_t each_file(struct audit *audit, const char *root, const char *part, check_fn *check)
+{
+    char dir[TREE_PATH_MAX];
+    uint64_t good = 0;
+    if (tree_path(dir, root, part) != ERR_OK) return 0;
+    DIR *open_dir = opendir(dir);
+    if (!open_dir && errno != ENOENT)
+        audit_say(audit, AUDIT_DAMAGED, part, "%s cannot be listed: %s", dir, strerror(errno));
+    if (!open_dir) return 0;
+    for (struct dirent *entry; (entry = readdir(open_dir));)
+        if (entry->d_name[0] != '.') good += check(audit, dir, entry->d_name);
+    closedir(open_dir);
+    return good;
+}
+
+/* -- Journal ----------------------------------------------------------------------------------- */
+
+static void see_counter(void *context, struct bytes key, const struct counter *counter)
+{
+    (void)context, (void)key, (void)counter;
+}
+static void see_cell(void *context, uint64_t series, int64_t bucket, const struct cell *cell)
+{
+    (void)context, (void)series, (void)bucket, (void)cell;
+}
+static void see_tenant(void *context, struct bytes tenant, int64_t cells)
+{
+    (void)context, (void)tenant, (void)cells;
+}
+static void see_key(void *context, struct fingerprint print, const struct key_record *record)
+{
+    (void)context, (void)print, (void)record;
+}
+static void see_object(void *context, struct bytes key, struct bytes value)
+{
+    (void)context, (void)key, (void)value;
+}
+static void see_dead(void *context, uint64_t series)
+{
+    (void)context, (void)series;
+}
+
+/* Not only its checksum: what is in it can be read. */
+static enum err see_block(void *context, const struct journal_block *block)
+{
+    struct audit *audit = context;
+    static const struct block_visitor visitor = {.counter = see_counter,
+                                                 .cell = see_cell,
+                                                 .tenant = see_tenant,
+                                                 .key = see_key,
+                                                 .object = see_object,
+                                                 .dead = see_dead};
+    struct arena arena;
+    arena_init(&arena, 64u << 10);
+    enum err e = block_visit(block->body, block->time_ms, &arena, &visitor);
+    arena_release(&arena);
+    atomic_fetch_add(&audit->config->effort->done, block->body.size);
+    if (e == ERR_OK && atomic_load(&audit->config->effort->stop)) e = ERR_BUSY;
+    return e;
+}
+
+void audit_journal(struct audit *audit, const char *dir)
+{
+    char path[TREE_PATH_MAX];
+    struct buf why;
+    buf_init(&why, 2 * TREE_PATH_MAX);
+    enum err e = tree_path(path, dir, "journal");
+    if (e == ERR_OK)
+        e = journal_walk(path, audit->identity.installation, 0, see_block, audit, &audit->journal,
+                         &why);
+    if (e == ERR_OK)
+        audit_say(audit, AUDIT_GOOD, "journal", "%llu files, %llu blocks, up to sequence %llu",
+                  (unsigned long long)audit->journal.segments,
+                  (unsigned long long)audit->journal.blocks,
+                  (unsigned long long)audit->journal.last);
+    else if (e != ERR_BUSY)
+        audit_say(audit, AUDIT_DAMAGED, "journal", "%.*s",
+                  why.size ? (int)why.size : (int)strlen(err_sentence(e)),
+                  why.size ? why.data : err_sentence(e));
+    buf_release(&why);
+}
+
+/* -- Archive ----------------------------------------------------------------------------------- */
+
+static bool see_event(void *context, const struct stored_event *event)
+{
+    struct audit *audit = context;
+    atomic_fetch_add(&audit->config->effort->done, event->payload.size);
+    return true;
+}
+
+/* One file: the run of sequences that its name says. */
+static bool check_archive_file(struct audit *audit, const char *dir, const char *name)
+{
+    uint64_t first;
+    uint64_t last;
+    uint64_t next = 0;
+    (void)dir;
+    if (!archive_is_file(name, &first, &last)) return false;
+    const struct event_query query = {.after = first - 1,
+                                      .upto = last,
+                                      .arrived_from = INT64_MIN,
+                                      .events = true,
+                                      .duplicates = true,
+                                      .budget = SIZE_MAX};
+    enum err e = archive_read(audit->archive, &query, see_event, audit, &next);
+    if (e != ERR_OK)
+        audit_say(audit, AUDIT_DAMAGED, "archive", "archive/%s: %s", name, err_sentence(e));
+    return e == ERR_OK;
+}
+
+void audit_archive(struct audit *audit, const char *dir)
+{
+    char path[TREE_PATH_MAX];
+    char error[512] = "";
+    if (tree_path(path, dir, "archive") != ERR_OK || access(path, F_OK) != 0) return;
+    const struct archive_config config = {
+        .dir = path, .io = &io_system, .installation = audit->identity.installation};
+    if (archive_open(&audit->archive, &config, error, sizeof error) != ERR_OK) {
+        audit_say(audit, AUDIT_DAMAGED, "archive", "%s", error);
+        return;
+    }
+    bool damaged = audit->damaged;
+    uint64_t good = each_file(audit, dir, "archive", check_archive_file);
+    if (audit->damaged == damaged)
+        audit_say(audit, AUDIT_GOOD, "archive", "%llu files of retained events",
+                  (unsigned long long)good);
+    archive_close(audit->archive);
+}
+
+/* -- Ids and tables ---------------------------------------------------------------------------- */
+
+/* A run of event ids, page by page. ERR_NOT_FOUND: the file is none. */
+static enum err read_ids(struct audit *audit, const char *dir, const char *name)
+{
+    char path[TREE_PATH_MAX];
+    uint64_t first;
+    uint64_t last;
+    struct id_run run;
+    struct id_cursor cursor;
+    struct id_entry entry;
+    if (!id_run_name_parse(name, &first, &last)) return ERR_NOT_FOUND;
+    enum err e = tree_path(path, dir, "../state");
+    const struct id_files files = {
+        .io = &io_system, .dir = dir, .identity = state_identity_of(path)};
+    if (e == ERR_OK) e = id_run_open(&run, &files, first, last);
+    if (e != ERR_OK) return e;
+    id_cursor_init(&cursor, &run);
+    while (e == ERR_OK) {
+        e = id_cursor_next(&cursor, &entry);
+        atomic_fetch_add(&audit->config->effort->done, sizeof entry);
+    }
+    id_cursor_release(&cursor);
+    id_run_close(&run);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+static bool check_ids(struct audit *audit, const char *dir, const char *name)
+{
+    const struct filter_files files = {.dir = dir, .io = &io_system};
+    enum err e = filter_file_check(&files, name);
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        audit_say(audit, AUDIT_DAMAGED, "ids",
+                  "ids/%s is damaged; remove it and the next start makes it anew", name);
+    if (e != ERR_NOT_FOUND) return e == ERR_OK;
+    e = read_ids(audit, dir, name);
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        audit_say(audit, AUDIT_DAMAGED, "ids", "ids/%s: %s", name, err_sentence(e));
+    return e == ERR_OK;
+}
+
+void audit_ids(struct audit *audit, const char *dir)
+{
+    bool damaged = audit->damaged;
+    uint64_t good = each_file(audit, dir, "ids", check_ids);
+    if (audit->damaged == damaged)
+        audit_say(audit, AUDIT_GOOD, "ids", "%llu files", (unsigned long long)good);
+}
+
+static bool check_table(struct audit *audit, const char *dir, const char *name)
+{
+    char path[TREE_PATH_MAX];
+    char why[512] = "";
+    size_t size = strlen(name);
+    if (size < 4 || strcmp(name + size - 4, ".sst") != 0) return false;
+    if (tree_path(path, dir, name) != ERR_OK) return false;
+    bool good = state_table_check(path, why, sizeof why);
+    if (!good && state_table_is_litter(dir, name)) return false;
+    if (!good) audit_say(audit, AUDIT_DAMAGED, "state", "state/%s: %s", name, why);
+    return good;
+}
+
+void audit_tables(struct audit *audit, const char *dir)
+{
+    bool damaged = audit->damaged;
+    uint64_t good = each_file(audit, dir, "state", check_table);
+    if (audit->damaged == damaged)
+        audit_say(audit, AUDIT_GOOD, "state", "%llu tables", (unsigned long long)good);
+}

@@ -1,0 +1,329 @@
+/* backup.c -- making, listing and removing backups. */
+#include "store/embedded/backup/backup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/crash.h"
+#include "base/log.h"
+#include "core/name.h"
+
+#define MAKING ".making-"
+#define REMOVING ".removing-"
+
+bool backup_name_valid(struct bytes name)
+{
+    return name_valid(name) && name.size <= BACKUP_NAME_MAX && name.data[0] != '.';
+}
+
+bool backup_exists(const char *dir, const char *name)
+{
+    char path[TREE_PATH_MAX];
+    return tree_path(path, dir, name) == ERR_OK && access(path, F_OK) == 0;
+}
+
+enum err backup_find(const char *dir, const char *name, struct manifest *manifest_out)
+{
+    char path[TREE_PATH_MAX];
+    enum err e = tree_path(path, dir, name);
+    if (e == ERR_OK) e = manifest_read(path, manifest_out);
+    if (e != ERR_OK) return e;
+    e = tree_sync_dir(dir);
+    if (e != ERR_OK) manifest_release(manifest_out);
+    return e;
+}
+
+/* -- Listing ----------------------------------------------------------------------------------- */
+
+struct found {
+    char *name;
+    struct manifest manifest;
+};
+
+struct findings {
+    struct found *items;
+    size_t count;
+    size_t capacity;
+};
+
+static void add_found(struct findings *findings, const char *dir, const char *name)
+{
+    char path[TREE_PATH_MAX];
+    struct found found;
+    if (!backup_name_valid(bytes_str(name)) || tree_path(path, dir, name) != ERR_OK) return;
+    if (manifest_read(path, &found.manifest) != ERR_OK) return;
+    if (findings->count == findings->capacity) {
+        findings->capacity = findings->capacity * 2 + 16;
+        findings->items = must_realloc(findings->items, findings->capacity * sizeof found);
+    }
+    found.name = strdup(name);
+    must(found.name != NULL);
+    findings->items[findings->count++] = found;
+}
+
+static int compare_found(const void *a, const void *b)
+{
+    const struct found *left = a;
+    const struct found *right = b;
+    if (left->manifest.taken_ms != right->manifest.taken_ms)
+        return left->manifest.taken_ms < right->manifest.taken_ms ? -1 : 1;
+    return strcmp(left->name, right->name);
+}
+
+static enum err find_all(struct findings *findings, const char *dir)
+{
+    *findings = (struct findings){0};
+    DIR *open_dir = opendir(dir);
+    if (!open_dir) return errno == ENOENT ? ERR_OK : ERR_STORAGE;
+    for (struct dirent *entry; (entry = readdir(open_dir));)
+        add_found(findings, dir, entry->d_name);
+    closedir(open_dir);
+    if (findings->count)
+        qsort(findings->items, findings->count, sizeof *findings->items, compare_found);
+    return ERR_OK;
+}
+
+static void findings_release(struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        manifest_release(&findings->items[i].manifest);
+        free(findings->items[i].name);
+    }
+    free(findings->items);
+}
+
+enum err backup_list(const char *dir, backup_visit_fn *visit, void *context)
+{
+    struct findings findings;
+    enum err e = find_all(&findings, dir);
+    for (size_t i = 0; i < findings.count; i++)
+        if (!visit(context, findings.items[i].name, &findings.items[i].manifest)) break;
+    findings_release(&findings);
+    return e;
+}
+
+#define NAMED_MAX 8u /* names that fit a sentence */
+
+void backup_say_missing(const char *dir, const char *name, struct buf *why_out)
+{
+    struct findings findings;
+    enum err e = find_all(&findings, dir);
+    buf_addf(why_out, "there is no backup %s in %s", name, dir);
+    if (e == ERR_OK && findings.count == 0) buf_addf(why_out, ", nor any other");
+    for (size_t i = 0; i < findings.count && i < NAMED_MAX; i++) /* the newest first */
+        buf_addf(why_out, "%s%s",
+                 i ? ", " : "; there are: ", findings.items[findings.count - 1 - i].name);
+    if (findings.count > NAMED_MAX)
+        buf_addf(why_out, " and %zu earlier ones", findings.count - NAMED_MAX);
+    findings_release(&findings);
+}
+
+/* -- The directories of a store ---------------------------------------------------------------- */
+
+static const char *const parts[] = {"state", "ids", "archive", "journal"};
+
+static enum err each_part(const char *dir, enum err (*visit)(const char *path))
+{
+    char path[TREE_PATH_MAX];
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < ARRAY_COUNT(parts) && e == ERR_OK; i++) {
+        e = tree_path(path, dir, parts[i]);
+        if (e == ERR_OK) e = visit(path);
+    }
+    return e;
+}
+
+enum err backup_parts_make(const char *dir)
+{
+    return each_part(dir, tree_make);
+}
+
+enum err backup_parts_sync(const char *dir)
+{
+    enum err e = each_part(dir, tree_sync_dir);
+    return e == ERR_OK ? tree_sync_dir(dir) : e;
+}
+
+/* -- Making ------------------------------------------------------------------------------------ */
+
+struct making {
+    const struct backup_request *request;
+    struct effort *effort;
+    char dir[TREE_PATH_MAX];         /* .making-NAME */
+    char earlier_dir[TREE_PATH_MAX]; /* the newest backup there is */
+    const char *earlier_name;
+    const struct manifest *earlier; /* NULL: there is none */
+    const char *damaged;            /* the first file of it that is not as it was; NULL: none */
+    size_t damaged_count;
+    struct manifest manifest;
+};
+
+/* Whether the earlier backup's file still holds what its manifest says. ERR_NOT_FOUND: it does not,
+ * or cannot be read. What is linked unread passes one backup's damage on to all that follow. */
+static enum err check_earlier(struct making *making, const char *path, const struct tree_file *file)
+{
+    struct checksum now;
+    enum err e = tree_checksum(path, &now, making->effort);
+    if (e == ERR_BUSY) return e;
+    atomic_fetch_sub(&making->effort->done, e == ERR_OK ? file->size : 0);
+    if (e == ERR_OK && checksum_equal(now, file->checksum)) return ERR_OK;
+    log_line(LOG_ERROR, "a file of an earlier backup is damaged; the new backup gets its own copy",
+             LOG_KV("file", path));
+    if (making->damaged_count++ == 0) making->damaged = file->path;
+    return ERR_NOT_FOUND;
+}
+
+/* Links the earlier backup's file if it is the same. ERR_NOT_FOUND: it has to be copied. */
+static enum err link_earlier(struct making *making, const char *from, const char *to,
+                             struct tree_file *file)
+{
+    const struct tree_file *before =
+        making->earlier ? tree_list_find(&making->earlier->files, file->path) : NULL;
+    char path[TREE_PATH_MAX];
+    if (!before || before->size != file->size) return ERR_NOT_FOUND;
+    enum err e = tree_path(path, making->earlier_dir, file->path);
+    if (e == ERR_OK) e = tree_checksum(from, &file->checksum, making->effort);
+    if (e != ERR_OK) return e;
+    bool same = checksum_equal(before->checksum, file->checksum);
+    e = same ? check_earlier(making, path, before) : ERR_NOT_FOUND;
+    if (e == ERR_OK && link(path, to) == 0) return ERR_OK;
+    atomic_fetch_sub(&making->effort->done, file->size); /* it is read again */
+    return e == ERR_OK ? ERR_NOT_FOUND : e;
+}
+
+static enum err take_file(struct making *making, struct tree_file *file)
+{
+    char from[TREE_PATH_MAX];
+    char to[TREE_PATH_MAX];
+    enum err e = tree_path(from, making->request->snapshot, file->path);
+    if (e == ERR_OK) e = tree_path(to, making->dir, file->path);
+    if (e != ERR_OK) return e;
+    e = link_earlier(making, from, to, file);
+    if (e != ERR_NOT_FOUND) return e;
+    making->manifest.copied_bytes += file->size;
+    return tree_copy(from, to, &file->checksum, making->effort);
+}
+
+static enum err take_files(struct making *making)
+{
+    struct tree_list *files = &making->manifest.files;
+    enum err e = tree_list_read(files, making->request->snapshot);
+    if (e == ERR_OK) atomic_store(&making->effort->total, manifest_bytes(&making->manifest));
+    for (size_t i = 0; i < files->count && e == ERR_OK; i++) {
+        e = take_file(making, &files->files[i]);
+        crash_point("backup.after_file");
+    }
+    return e;
+}
+
+static enum err finish(struct making *making)
+{
+    char path[TREE_PATH_MAX];
+    const struct backup_request *request = making->request;
+    /* Names are durable before the manifest that lists them, and that before the backup's own name.
+     */
+    enum err e = backup_parts_sync(making->dir);
+    crash_point("backup.before_manifest");
+    if (e == ERR_OK) e = manifest_write(making->dir, &making->manifest);
+    if (e == ERR_OK) e = tree_path(path, request->dir, request->name);
+    crash_point("backup.before_rename");
+    if (e == ERR_OK && rename(making->dir, path) != 0) e = ERR_STORAGE;
+    if (e == ERR_OK) e = tree_sync_dir(request->dir);
+    crash_point("backup.after_rename");
+    return e;
+}
+
+static enum err make(struct making *making)
+{
+    const struct backup_request *request = making->request;
+    int need =
+        snprintf(making->dir, sizeof making->dir, "%s/" MAKING "%s", request->dir, request->name);
+    if (need < 0 || (size_t)need >= sizeof making->dir) return ERR_STORAGE;
+    enum err e = tree_make(request->dir);
+    if (e == ERR_OK) e = tree_remove(making->dir);
+    if (e == ERR_OK) e = tree_make(making->dir);
+    if (e == ERR_OK) e = backup_parts_make(making->dir);
+    if (e == ERR_OK) e = take_files(making);
+    if (e == ERR_OK) e = finish(making);
+    int error = errno;
+    if (e != ERR_OK && tree_remove(making->dir) != ERR_OK)
+        log_line(LOG_WARN, "what is left of a failed backup could not be removed");
+    errno = error;
+    return e;
+}
+
+static enum err name_earlier(struct making *making, const struct findings *findings)
+{
+    if (findings->count == 0) return ERR_OK;
+    const struct found *newest = &findings->items[findings->count - 1];
+    making->earlier = &newest->manifest;
+    making->earlier_name = newest->name;
+    return tree_path(making->earlier_dir, making->request->dir, newest->name);
+}
+
+enum err backup_make(const struct backup_request *request, struct effort *effort,
+                     struct buf *why_out)
+{
+    struct findings findings;
+    struct making making = {.request = request,
+                            .effort = effort,
+                            .manifest = {.sequence = request->position.last_sequence,
+                                         .moment_ms = request->position.time_ms,
+                                         .taken_ms = request->taken_ms}};
+    must(backup_name_valid(bytes_str(request->name)));
+    enum err e = find_all(&findings, request->dir);
+    if (e == ERR_OK) e = name_earlier(&making, &findings);
+    if (e == ERR_OK) e = make(&making);
+    if (e != ERR_OK) buf_addf(why_out, "the backup could not be written: %s", strerror(errno));
+    if (e == ERR_OK && making.damaged)
+        buf_addf(why_out,
+                 "%zu file%s of the earlier backup %s %s damaged, %s first; this one has what the "
+                 "store has. `tally verify %s` names all",
+                 making.damaged_count, making.damaged_count == 1 ? "" : "s", making.earlier_name,
+                 making.damaged_count == 1 ? "is" : "are", making.damaged, making.earlier_name);
+    findings_release(&findings);
+    manifest_release(&making.manifest);
+    return e;
+}
+
+/* -- Removing ---------------------------------------------------------------------------------- */
+
+/* Renamed first: half a backup is never taken for one. */
+enum err backup_remove(const char *dir, const char *name)
+{
+    char path[TREE_PATH_MAX];
+    char away[TREE_PATH_MAX];
+    must(backup_name_valid(bytes_str(name)));
+    enum err e = tree_path(path, dir, name);
+    int need = snprintf(away, sizeof away, "%s/" REMOVING "%s", dir, name);
+    if (e != ERR_OK || need < 0 || (size_t)need >= sizeof away) return ERR_STORAGE;
+    e = tree_remove(away);
+    if (e != ERR_OK) return e;
+    if (rename(path, away) != 0) return errno == ENOENT ? ERR_NOT_FOUND : ERR_STORAGE;
+    e = tree_sync_dir(dir);
+    crash_point("backup.removing");
+    return e == ERR_OK ? tree_remove(away) : e;
+}
+
+void backup_tidy(const char *dir)
+{
+    char path[TREE_PATH_MAX];
+    DIR *open_dir = opendir(dir);
+    if (!open_dir) return;
+    bool synced = tree_sync_dir(dir) == ERR_OK;
+    if (!synced) log_line(LOG_WARN, "backups cannot be synced; what a crash left of one stays");
+    for (struct dirent *entry; synced && (entry = readdir(open_dir));) {
+        const char *name = entry->d_name;
+        bool ours = strncmp(name, MAKING, strlen(MAKING)) == 0 ||
+                    strncmp(name, REMOVING, strlen(REMOVING)) == 0;
+        if (!ours || tree_path(path, dir, name) != ERR_OK) continue;
+        if (tree_remove(path) != ERR_OK)
+            log_line(LOG_WARN, "what a crash left of a backup could not be removed");
+    }
+    closedir(open_dir);
+}

@@ -1,0 +1,81 @@
+/* backup.h -- backups: directories of files under `ops.dir`/backups, each whole by itself.
+ *
+ *   DIR/NAME/MANIFEST                          what is in it (manifest.h)
+ *   DIR/NAME/IDENTITY state/ ids/ archive/ journal/: a store as a snapshot of it was (store.h)
+ *   DIR/.making-NAME  DIR/.removing-NAME       rubbish of a crash
+ *
+ * (1) A backup has its name only once everything in it is synced. Before, and while it is being
+ *     removed, its directory is called something that no name can be.
+ * (2) A file that an earlier backup has, by path, size and checksum, is linked and not copied: so
+ *     backups share what has not changed, and any of them can be removed without the others.
+ * (3) Only what was read again a moment ago and is as it was is linked: a backup is never made of
+ *     damage that was there before it. Damage that comes later to a shared file is damage to all
+ *     that share it: `backup_check` finds it.
+ *
+ * Errors come with a sentence in `why_out`, a buffer of the caller's. */
+#ifndef TALLY_STORE_EMBEDDED_BACKUP_BACKUP_H
+#define TALLY_STORE_EMBEDDED_BACKUP_BACKUP_H
+
+#include "store/embedded/backup/manifest.h"
+#include "store/store.h"
+
+struct backup_request {
+    const char *dir;      /* of all backups; made if it is not there */
+    const char *name;     /* has passed backup_name_valid */
+    const char *snapshot; /* the directory to copy */
+    struct store_position position;
+    int64_t taken_ms;
+};
+
+/* Of the 255 bytes that a file's name has at most, some go in front while it is made or removed. */
+#define BACKUP_NAME_MAX 240u
+
+/* A name (core/name.h) that does not begin with a dot and is not longer than that. */
+bool backup_name_valid(struct bytes name);
+bool backup_exists(const char *dir, const char *name);
+
+/* The manifest of the backup of that name, to be released after ERR_OK; the name is then durable:
+ * the process that gave it may have been killed before it synced the directory, and the backup must
+ * not be called done while a power cut can take it away. ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORAGE.
+ */
+MUST_USE enum err backup_find(const char *dir, const char *name, struct manifest *manifest_out);
+
+/* ERR_STORAGE, ERR_BUSY when told to stop; nothing is left of it then. After ERR_OK `why_out` may
+ * have a warning: the backup is whole, but an earlier one was found damaged. */
+MUST_USE enum err backup_make(const struct backup_request *request, struct effort *effort,
+                              struct buf *why_out);
+
+/* Reads every file of a backup again and tells `damage` of each that is not as it was, by a
+ * sentence that names it. ERR_CORRUPT: there was such a file, or its manifest is damaged;
+ * ERR_NOT_FOUND: there is no backup of that name. `why_out` has a sentence unless `damage` had all.
+ * `manifest_out` is for the caller to release after ERR_OK. */
+typedef void backup_damage_fn(void *context, const char *sentence);
+MUST_USE enum err backup_check(const char *dir, const char *name, struct effort *effort,
+                               backup_damage_fn *damage, void *context,
+                               struct manifest *manifest_out, struct buf *why_out);
+
+/* Lays a backup out as a data directory that is empty or not there, checking every byte on the way.
+ * A failure leaves the directory empty; a crash leaves one that refuses to open (RESTORING) and can
+ * be removed. */
+MUST_USE enum err backup_restore(const char *dir, const char *name, const char *data,
+                                 struct effort *effort, struct buf *why_out);
+
+/* The directories that a store's files lie in, in a backup as in a data directory: made where they
+ * are not there, and with all names in them made durable. */
+MUST_USE enum err backup_parts_make(const char *dir);
+MUST_USE enum err backup_parts_sync(const char *dir);
+
+MUST_USE enum err backup_remove(const char *dir, const char *name);
+/* Removes what crashes left behind, once it is sure that it stays rubbish: a backup whose new name,
+ * given to remove it, a power cut takes back must have all of its files. */
+void backup_tidy(const char *dir);
+
+/* Every whole backup, oldest moment first; what does not check is left out. Stops when `visit`
+ * returns false. ERR_OK also where there is no directory yet. */
+typedef bool backup_visit_fn(void *context, const char *name, const struct manifest *manifest);
+MUST_USE enum err backup_list(const char *dir, backup_visit_fn *visit, void *context);
+
+/* "there is no backup NAME in DIR", and which there are. */
+void backup_say_missing(const char *dir, const char *name, struct buf *why_out);
+
+#endif

@@ -1,0 +1,39 @@
+/* manifest.h -- what a backup consists of: the file that makes a directory a backup.
+ *
+ *   tally-backup 1
+ *   sequence 1234                                  the last change that is in it
+ *   moment 1763407800000                           when that was decided, batch time
+ *   taken 1763407800123                            when the backup was asked for, wall clock
+ *   copied 52428800                                bytes that are not shared with an earlier one
+ *   file 4096 <128 bits in hex> state/000012.sst   and so on, sorted
+ *   end <64 bits in hex>                           checksum of all lines before
+ *
+ * It is written last. A directory without one, or with one that does not check, is no backup. */
+#ifndef TALLY_STORE_EMBEDDED_BACKUP_MANIFEST_H
+#define TALLY_STORE_EMBEDDED_BACKUP_MANIFEST_H
+
+#include "base/tree.h"
+
+#define MANIFEST_NAME "MANIFEST"
+
+struct manifest {
+    uint64_t sequence;
+    int64_t moment_ms;
+    int64_t taken_ms;
+    uint64_t copied_bytes;
+    struct tree_list files;
+};
+
+void manifest_release(struct manifest *manifest);
+uint64_t manifest_bytes(const struct manifest *manifest); /* of all its files */
+
+void manifest_encode(struct buf *text, const struct manifest *manifest);
+/* ERR_CORRUPT: not what manifest_encode wrote. Release it only after ERR_OK. */
+MUST_USE enum err manifest_decode(struct bytes text, struct manifest *manifest_out);
+
+/* Writes DIR/MANIFEST beside its place, synced, and renames it there. */
+MUST_USE enum err manifest_write(const char *dir, const struct manifest *manifest);
+/* ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORAGE. */
+MUST_USE enum err manifest_read(const char *dir, struct manifest *manifest_out);
+
+#endif
