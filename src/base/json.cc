@@ -258,7 +258,7 @@ bool json_next(json_iter *iter)
 // ---- json_text ----
 
 // Where it writes: from `at` to `end` of the parser's text buffer.
-struct writer {
+struct json_writer {
     json_parser *parser;
     char *at;
     char *end;
@@ -269,7 +269,7 @@ static constexpr size_t ESCAPE_MAX = 6;   // bytes that escaping makes of one
 static constexpr size_t PIECE_BYTES = 1024;
 static constexpr size_t TEXT_BYTES_MIN = 4096;
 
-static __attribute__((noinline)) void text_grow(writer *out, size_t size)
+static __attribute__((noinline)) void text_grow(json_writer *out, size_t size)
 {
     json_parser *self = out->parser;
     size_t used = static_cast<size_t>(out->at - self->text);
@@ -284,19 +284,19 @@ static __attribute__((noinline)) void text_grow(writer *out, size_t size)
 }
 
 // Where `size` more bytes can go. The caller writes there and advances `at`.
-static inline char *room(writer *out, size_t size)
+static inline char *room(json_writer *out, size_t size)
 {
     if (static_cast<size_t>(out->end - out->at) < size) text_grow(out, size);
     return out->at;
 }
 
-static inline void write_char(writer *out, char byte)
+static inline void write_char(json_writer *out, char byte)
 {
     *room(out, 1) = byte;
     out->at++;
 }
 
-static inline void write_word(writer *out, const char *word, size_t size)
+static inline void write_word(json_writer *out, const char *word, size_t size)
 {
     memcpy(room(out, size), word, size);
     out->at += size;
@@ -360,7 +360,7 @@ static char *write_piece(char *at, const char *text, size_t size)
 }
 
 // In pieces, so that a long string does not ask for room to escape all of it.
-static void write_string(writer *out, std::string_view text)
+static void write_string(json_writer *out, std::string_view text)
 {
     write_char(out, '"');
     for (size_t done = 0; done < text.size();) {
@@ -372,14 +372,14 @@ static void write_string(writer *out, std::string_view text)
     write_char(out, '"');
 }
 
-template <typename T> static void write_integer(writer *out, T number)
+template <typename T> static void write_integer(json_writer *out, T number)
 {
     char *at = room(out, NUMBER_ROOM);
     out->at = std::to_chars(at, at + NUMBER_ROOM, number).ptr;
 }
 
 // A whole double is given a ".0": it was no integer when it came, nor is it when it is read again.
-static void write_double(writer *out, double number)
+static void write_double(json_writer *out, double number)
 {
     char *start = room(out, NUMBER_ROOM);
     char *end = std::to_chars(start, start + NUMBER_ROOM, number).ptr;
@@ -389,9 +389,9 @@ static void write_double(writer *out, double number)
     if (whole) write_word(out, ".0", 2);
 }
 
-static void write_element(writer *out, dom::element element);
+static void write_element(json_writer *out, dom::element element);
 
-static void write_object(writer *out, dom::object fields)
+static void write_object(json_writer *out, dom::object fields)
 {
     char before = '{';
     for (dom::object::iterator at = fields.begin(), end = fields.end(); at != end; ++at) {
@@ -405,7 +405,7 @@ static void write_object(writer *out, dom::object fields)
     write_char(out, '}');
 }
 
-static void write_array(writer *out, dom::array elements)
+static void write_array(json_writer *out, dom::array elements)
 {
     char before = '[';
     for (dom::array::iterator at = elements.begin(), end = elements.end(); at != end; ++at) {
@@ -417,7 +417,7 @@ static void write_array(writer *out, dom::array elements)
     write_char(out, ']');
 }
 
-static void write_value(writer *out, const json_value *value)
+static void write_value(json_writer *out, const json_value *value)
 {
     switch (value->type) {
     case JSON_ABSENT:
@@ -451,7 +451,7 @@ static void write_value(writer *out, const json_value *value)
 }
 
 // No deeper than JSON_DEPTH_MAX, which the parser has seen to.
-static void write_element(writer *out, dom::element element)
+static void write_element(json_writer *out, dom::element element)
 {
     json_value value;
     value_of(element, &value);
@@ -460,7 +460,7 @@ static void write_element(writer *out, dom::element element)
 
 bytes json_text(json_parser *self, const json_value *value)
 {
-    writer out = {self, self->text, self->text + self->text_capacity};
+    json_writer out = {self, self->text, self->text + self->text_capacity};
     write_value(&out, value);
     return bytes{self->text, static_cast<size_t>(out.at - self->text)};
 }

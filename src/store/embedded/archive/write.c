@@ -13,7 +13,7 @@
 #include "store/embedded/archive/internal.h"
 #include "store/embedded/archive/pack.h"
 
-struct writer {
+struct archive_writer {
     struct archive *archive;
     struct archive_summary *summary; /* filled in as the file grows */
     int fd;
@@ -97,7 +97,7 @@ static int entry_compare(const void *a, const void *b, void *context)
     return archive_key_compare(&left, &right);
 }
 
-static void writer_put(struct writer *writer, struct bytes bytes)
+static void writer_put(struct archive_writer *writer, struct bytes bytes)
 {
     if (writer->result < 0 || bytes.size == 0) return;
     struct io *io = writer->archive->io;
@@ -105,13 +105,13 @@ static void writer_put(struct writer *writer, struct bytes bytes)
     writer->written += bytes.size;
 }
 
-static void writer_flush(struct writer *writer)
+static void writer_flush(struct archive_writer *writer)
 {
     writer_put(writer, buf_bytes(&writer->out));
     buf_reset(&writer->out);
 }
 
-static void frame_pack(struct writer *writer)
+static void frame_pack(struct archive_writer *writer)
 {
     size_t before = writer->out.size;
     archive_pack(writer->packer, buf_bytes(&writer->raw), &writer->out);
@@ -120,7 +120,7 @@ static void frame_pack(struct writer *writer)
     writer->frame.checksum = hash_checksum(buf_bytes(&writer->raw));
 }
 
-static void frame_end(struct writer *writer)
+static void frame_end(struct archive_writer *writer)
 {
     if (writer->raw.size == 0) return;
     writer->frame.last = writer->cursor.key;
@@ -138,7 +138,7 @@ static void arrived_widen(int64_t *min, int64_t *max, bool first, int64_t arrive
     if (first || arrived_ms > *max) *max = arrived_ms;
 }
 
-static void writer_record(struct writer *writer, const struct archive_entry *entry)
+static void writer_record(struct archive_writer *writer, const struct archive_entry *entry)
 {
     struct archive_key key = entry_key(writer->archive, entry);
     struct bytes event = bytes_of(key.tenant.data + key.tenant.size, entry->event_size);
@@ -163,7 +163,7 @@ static void writer_record(struct writer *writer, const struct archive_entry *ent
     archive_pack_id(writer->packer, id, writer->raw.size - to_end);
 }
 
-static void writer_run(struct writer *writer)
+static void writer_run(struct archive_writer *writer)
 {
     struct archive *archive = writer->archive;
     struct archive_summary *summary = writer->summary;
@@ -188,7 +188,7 @@ static void writer_run(struct writer *writer)
 /* Writes and syncs all of the file; 0 or a negative errno. */
 static int64_t run_write(struct archive *archive, int fd, struct archive_summary *summary)
 {
-    struct writer writer = {.archive = archive, .summary = summary, .fd = fd};
+    struct archive_writer writer = {.archive = archive, .summary = summary, .fd = fd};
     buf_init(&writer.out, ARCHIVE_WRITE_SIZE + ARCHIVE_STORED_MAX);
     buf_init(&writer.raw, ARCHIVE_FRAME_MAX);
     buf_init(&writer.index, ARCHIVE_INDEX_MAX);
