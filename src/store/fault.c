@@ -237,6 +237,7 @@ struct store *fault_new(struct store *inner, fault_break_fn *break_sync, void *c
 {
     struct fault *fault = must_calloc(1, sizeof *fault);
     fault->store.ops = &fault_ops;
+    fault->store.writer.store = fault->store.view.store = &fault->store;
     fault->store.position = inner->position;
     fault->store.secret = inner->secret;
     fault->store.installation = inner->installation;

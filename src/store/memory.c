@@ -546,6 +546,7 @@ enum err memory_open(struct store **store_out)
 {
     struct memory *memory = must_calloc(1, sizeof *memory);
     memory->store.ops = &memory_ops;
+    memory->store.writer.store = memory->store.view.store = &memory->store;
     memory->store.position = (struct store_position){.next_series = 1, .time_ms = INT64_MIN};
     memory->shown_position = memory->store.position;
     memory->store.secret = hash_own;

@@ -20,3 +20,21 @@ enum err store_number(struct store *store, struct bytes name, uint64_t *number_o
     arena_release(&arena);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
+
+struct moment_read {
+    struct view *moment;
+    view_read_fn *read;
+    void *context;
+};
+
+static void read_moment(void *context)
+{
+    struct moment_read *reading = context;
+    reading->read(reading->context, reading->moment);
+}
+
+void view_instant(struct view *view, view_read_fn *read, void *context)
+{
+    struct moment_read reading = {.moment = view, .read = read, .context = context};
+    view->store->ops->instant(view->store, read_moment, &reading);
+}

@@ -27,6 +27,7 @@
 #include "core/sets.h"
 
 struct store;
+struct view;
 
 /* What the store was told before: where the commit layer goes on after opening. */
 struct store_position {
@@ -71,6 +72,7 @@ typedef bool store_cell_fn(void *context, int64_t bucket, const struct cell *cel
 typedef bool store_counter_fn(void *context, struct bytes key, const struct counter *counter);
 typedef bool store_object_fn(void *context, struct bytes key, struct bytes value);
 typedef bool store_event_fn(void *context, const struct stored_event *event);
+typedef void view_read_fn(void *context, struct view *moment);
 typedef bool store_due_fn(void *context, struct bytes counter, int32_t duration, int64_t bucket);
 
 struct store_stats {
@@ -180,14 +182,151 @@ struct store_ops {
     void (*close)(struct store *store);
 };
 
+/* -- The faces of a store ----------------------------------------------------------------------
+ *
+ * A lane's commit thread and sync thread hold the writer, readers hold a view, and the store itself
+ * is for who opens, tends and closes it. */
+
+struct writer {
+    struct store *store;
+};
+
+struct view {
+    struct store *store;
+};
+
 struct store {
     const struct store_ops *ops;
+    struct writer writer;
+    struct view view;
     struct store_position position; /* as recovered by open */
     struct hash_secret secret;      /* fingerprints are made with this one */
     uint64_t installation;          /* whose sequences they are; 0: lost at exit */
     store_durable_fn *durable;      /* set by the commit layer before the first turn */
     void *durable_context;
 };
+
+static inline enum err writer_begin(struct writer *writer)
+{
+    return writer->store->ops->begin(writer->store);
+}
+
+static inline enum err writer_load(struct writer *writer, struct read_set *reads,
+                                   struct arena *arena)
+{
+    return writer->store->ops->load(writer->store, reads, arena);
+}
+
+static inline void writer_submit(struct writer *writer, struct write_set *writes)
+{
+    writer->store->ops->submit(writer->store, writes);
+}
+
+static inline void writer_abandon(struct writer *writer, struct read_set *reads)
+{
+    writer->store->ops->abandon(writer->store, reads);
+}
+
+static inline uint32_t writer_sync(struct writer *writer)
+{
+    return writer->store->ops->sync(writer->store);
+}
+
+static inline enum err view_get(struct view *view, const struct cell_ref *ref, int64_t bucket,
+                                enum read_how how, struct cell *cell_out)
+{
+    return view->store->ops->get(view->store, ref, bucket, how, cell_out);
+}
+
+static inline enum err view_range(struct view *view, const struct cell_ref *ref, int64_t from,
+                                  int64_t to, struct range_newer *newer, store_cell_fn *visit,
+                                  void *context)
+{
+    return view->store->ops->range(view->store, ref, from, to, newer, visit, context);
+}
+
+static inline enum err view_sum(struct view *view, const struct cell_ref *ref, int64_t from,
+                                int64_t to, uint32_t cells_max, struct range_sum *sum_out)
+{
+    return view->store->ops->sum(view->store, ref, from, to, cells_max, sum_out);
+}
+
+static inline enum err view_counter(struct view *view, const struct cell_ref *ref,
+                                    struct arena *arena, const struct counter **counter_out)
+{
+    return view->store->ops->counter(view->store, ref, arena, counter_out);
+}
+
+static inline enum err view_series(struct view *view, const struct cell_ref *ref,
+                                   uint64_t *series_out)
+{
+    return view->store->ops->series(view->store, ref, series_out);
+}
+
+static inline enum err view_list(struct view *view, struct bytes prefix, struct bytes after,
+                                 store_counter_fn *visit, void *context)
+{
+    return view->store->ops->list(view->store, prefix, after, visit, context);
+}
+
+static inline enum err view_object(struct view *view, struct bytes key, struct buf *value_out)
+{
+    return view->store->ops->object(view->store, key, value_out);
+}
+
+static inline enum err view_objects(struct view *view, struct bytes prefix, struct bytes after,
+                                    store_object_fn *visit, void *context)
+{
+    return view->store->ops->objects(view->store, prefix, after, visit, context);
+}
+
+static inline enum err view_events(struct view *view, const struct event_query *query,
+                                   store_event_fn *visit, void *context, uint64_t *next_out)
+{
+    return view->store->ops->events(view->store, query, visit, context, next_out);
+}
+
+static inline enum err view_lookup(struct view *view, struct fingerprint print,
+                                   struct key_record *record_out)
+{
+    return view->store->ops->lookup(view->store, print, record_out);
+}
+
+/* Runs `read` with a view whose `get`, `sum` and `object` show one moment. `read` may be run again
+ * from its start. */
+void view_instant(struct view *view, view_read_fn *read, void *context);
+
+static inline void store_forget(struct store *store, int64_t before_ms)
+{
+    store->ops->forget(store, before_ms);
+}
+
+static inline enum err store_snapshot(struct store *store, const char *dir,
+                                      struct store_position *position_out, struct buf *why_out)
+{
+    return store->ops->snapshot(store, dir, position_out, why_out);
+}
+
+static inline enum err store_due(struct store *store, int64_t now_ms, store_due_fn *visit,
+                                 void *context)
+{
+    return store->ops->due(store, now_ms, visit, context);
+}
+
+static inline bool store_tend(struct store *store)
+{
+    return store->ops->tend(store);
+}
+
+static inline void store_stats(struct store *store, struct store_stats *stats_out)
+{
+    store->ops->stats(store, stats_out);
+}
+
+static inline void store_close(struct store *store)
+{
+    store->ops->close(store);
+}
 
 /* A meta object's number (core/object.h); 0: there is none. ERR_STORAGE, ERR_CORRUPT. */
 MUST_USE enum err store_number(struct store *store, struct bytes name, uint64_t *number_out);

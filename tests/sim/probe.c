@@ -386,6 +386,7 @@ static const struct store_ops probe_ops = {
 void probe_init(struct sim *sim, struct store *real)
 {
     sim->probe = (struct probe){.store = {.ops = &probe_ops}, .real = real};
+    sim->probe.store.writer.store = sim->probe.store.view.store = &sim->probe.store;
     sim->probe.store.position = real->position;
     sim->probe.store.secret = real->secret;
     real->durable = probe_durable;

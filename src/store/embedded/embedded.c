@@ -215,6 +215,7 @@ static struct embedded *embedded_new(const struct embedded_config *config)
     embedded->sure_ms = INT64_MIN;
     size_t memory = config->cache_bytes - config->cache_bytes / STATE_CACHE_SHARE;
     embedded->store.ops = &embedded_ops;
+    embedded->store.writer.store = embedded->store.view.store = &embedded->store;
     embedded->config = *config;
     if (!embedded->config.io) embedded->config.io = &io_system;
     embedded->identity.lock_fd = -1;
