@@ -55,8 +55,8 @@ static enum err take_share(struct call *call, struct bytes tenant)
 static int64_t loop_wall_ms(const struct call *call)
 {
     struct loop_state *loop = call_loop(call);
-    if (loop->wall_ns != call->exchange->turn_ns) {
-        loop->wall_ns = call->exchange->turn_ns;
+    if (loop->turn_ns != call->exchange->turn_ns) {
+        loop->turn_ns = call->exchange->turn_ns;
         loop->wall_ms = clock_wall_ms(call->api->config.clock);
     }
     return loop->wall_ms;
@@ -191,7 +191,7 @@ static bool api_complete(void *context, struct exchange *exchange)
  * committed here all the same. */
 static bool reads_come_first(const struct loop_state *loop)
 {
-    bool reads = loop->wall_ns < loop->read_ns + READS_ABOUT_NS;
+    bool reads = loop->turn_ns < loop->read_ns + READS_ABOUT_NS;
     return reads && loop->turn_ops > FEW_OPS;
 }
 

@@ -163,7 +163,7 @@ enum request_verdict call_change(struct call *call, void (*finish)(struct call *
     struct loop_state *loop = call_loop(call);
     if (!exchange_reserve(call->exchange, call->reply_bytes)) return refuse_room(call);
     loop->turn_ops += job->count;
-    if (job->lane == LANE_SYNC) {
+    if (job->urgency == URGENCY_SYNC) {
         struct job *refused;
         job->next = NULL;
         queue_push_all(call->api->config.queue, job, &refused);

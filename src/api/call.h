@@ -38,8 +38,8 @@ struct loop_state {
     uint32_t collected_ops;
     uint32_t turn_ops; /* those and what was pushed before, in this turn */
     int64_t read_ns;   /* the turn of the last read */
-    int64_t wall_ns;   /* of which turn */
-    int64_t wall_ms;   /* the time of day is known */
+    int64_t turn_ns;   /* the last turn that asked for the time of day, */
+    int64_t wall_ms;   /* and what it was told */
 };
 
 struct call {
@@ -111,7 +111,7 @@ const struct rules *call_rules(struct call *call);
 const struct definition *call_definition(struct call *call, struct bytes name);
 
 /* Sends call->job on its way; `finish` will be called on the loop thread. The caller has set ops,
- * count, lane, whole, atomic and the keys. */
+ * count, urgency, whole, atomic and the keys. */
 enum request_verdict call_change(struct call *call, void (*finish)(struct call *call));
 /* Puts what the loop has collected into the queue; commit_help or queue_wake must follow. */
 void call_push_collected(struct api *api, struct loop_state *loop);

@@ -26,7 +26,7 @@ static void answer(struct job *job)
 void propose_fit(struct job *job, uint32_t batch_ops)
 {
     if (job->count <= batch_ops) return;
-    job->lane = LANE_SYNC;
+    job->urgency = URGENCY_SYNC;
     job->alone = true;
 }
 

@@ -1,4 +1,4 @@
-/* queue.c -- two lanes, tenants in turn.
+/* queue.c -- two urgencies, tenants in turn.
  *
  * A tenant has an entry while it has unanswered batched ops. Tenants with waiting jobs stand in a
  * ring; the front one gives up to QUANTUM ops and goes to the back. */
@@ -24,8 +24,8 @@ struct tenant {
     struct tenant *chain;     /* same hash bucket */
     struct tenant *ring_next; /* while it has waiting jobs */
     bool in_ring;
-    uint32_t ops;      /* unanswered, of the batched lane */
-    uint32_t sync_ops; /* and of the sync lane */
+    uint32_t ops;      /* unanswered, batched */
+    uint32_t sync_ops; /* and sync */
     size_t bytes;      /* of those */
     struct fifo waiting;
     size_t size;
@@ -43,12 +43,12 @@ struct queue {
     uint32_t taken;       /* ops of the last batch; read without the lock */
     int64_t crowded_ns;   /* until when larger batches are expected */
     bool stopped;
-    uint32_t ops; /* unanswered, batched lane */
+    uint32_t ops; /* unanswered, batched */
     uint32_t sync_ops;
     uint32_t clients; /* unanswered jobs that have a time of arrival */
     int64_t busy_ns;  /* since when there are any */
     size_t bytes;
-    uint32_t waiting_ops; /* not yet taken, per lane */
+    uint32_t waiting_ops; /* not yet taken, by urgency */
     uint32_t waiting_sync_ops;
     size_t weight; /* of the batch being taken */
     bool alone;    /* its first job is the only one, or comes alone in the next one */
@@ -208,7 +208,7 @@ static enum err push_locked(struct queue *queue, struct job *job)
     must(job->count > 0);
     job->taken = 0;
     job->answered = 0;
-    enum err e = job->lane == LANE_SYNC ? push_sync(queue, job) : push_batched(queue, job);
+    enum err e = job->urgency == URGENCY_SYNC ? push_sync(queue, job) : push_batched(queue, job);
     if (e != ERR_OK) return e;
     if (job->queued_ns && queue->clients++ == 0) queue->busy_ns = job->queued_ns;
     queue->bytes += job->bytes;
@@ -291,7 +291,7 @@ static uint32_t batch_enough(const struct queue *queue, uint32_t ops_max)
     return queue->limits.batch_ops < ops_max ? queue->limits.batch_ops : ops_max;
 }
 
-/* The sync lane's share of a batch: at most half while the other lane waits (of one op, every other
+/* The sync jobs' share of a batch: at most half while batched ones wait (of one op, every other
  * time), and no more than what leaves room for what is owed. */
 static uint32_t sync_share(const struct queue *queue, uint32_t ops_max)
 {
@@ -309,8 +309,8 @@ static bool goes_alone(const struct job *job)
     return job->prepare || job->rules || job->alone;
 }
 
-/* A whole job larger than the lane's share goes first into an empty batch, or it would wait for
- * ever; unless the other lane was passed over last time. */
+/* A whole job larger than the sync jobs' share goes first into an empty batch, or it would wait for
+ * ever; unless batched jobs were passed over last time. */
 static uint32_t take_sync(struct queue *queue, struct slice *slices, uint32_t ops_max,
                           uint32_t *ops_out)
 {
@@ -430,7 +430,7 @@ static void release_places(struct queue *queue, struct job *job)
 {
     queue->bytes -= job->bytes;
     queue->clients -= job->queued_ns != 0;
-    if (job->lane == LANE_SYNC) {
+    if (job->urgency == URGENCY_SYNC) {
         release_sync(queue, job);
     } else {
         queue->ops -= job->count;

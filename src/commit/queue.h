@@ -1,7 +1,8 @@
 /* queue.h -- where jobs wait for the commit thread, bounded and fair.
  *
- * Two lanes: sync jobs go first, but take at most half of a batch while others wait. Inside the
- * batched lane tenants take turns, a few ops at a time, and each tenant's jobs keep their order.
+ * Jobs have one of two urgencies: sync jobs go first, but take at most half of a batch while others
+ * wait. Of the batched ones tenants take turns, a few ops at a time, and each tenant's jobs keep
+ * their order.
  * Ops count against the limits from queue_push until queue_done, so the bound holds for everything
  * unanswered, not only for what waits. Every call may come from any thread. */
 #ifndef TALLY_COMMIT_QUEUE_H
@@ -26,9 +27,9 @@ struct queue *queue_new(const struct queue_limits *limits);
 void queue_free(struct queue *queue); /* must be empty */
 
 /* Takes a place for each job of the list (linked by `next`). Jobs that found none are left in
- * `*refused_out`, in order, with their `err`: ERR_QUEUE_FULL for a full batched lane, ERR_BUSY for
- * a full sync lane, whose callers wait instead of being refused; nothing of them was taken. One
- * lock for the whole list. Wakes nobody: commit_help or queue_wake must follow. */
+ * `*refused_out`, in order, with their `err`: ERR_QUEUE_FULL where batched ops have no room,
+ * ERR_BUSY where sync ops have none, whose callers wait instead of being refused; nothing of them
+ * was taken. One lock for the whole list. Wakes nobody: commit_help or queue_wake must follow. */
 void queue_push_all(struct queue *queue, struct job *jobs, struct job **refused_out);
 
 /* One job, and a wake-up for the taker if it sleeps. */
@@ -57,7 +58,7 @@ void queue_gather(struct queue *queue, uint32_t ops, int64_t ns);
 /* No more waiting: queue_wait returns false once everything queued has been taken. */
 void queue_stop(struct queue *queue);
 
-uint32_t queue_depth(struct queue *queue); /* unanswered ops, both lanes */
+uint32_t queue_depth(struct queue *queue); /* unanswered ops of both urgencies */
 /* Since when there has been an unanswered op of a client, without a gap: its `queued_ns`. 0: there
  * is none. */
 int64_t queue_busy_ns(struct queue *queue);

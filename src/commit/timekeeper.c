@@ -227,7 +227,7 @@ void timekeeper_note(struct timekeeper *keeper, struct timekeeper_note *note, bo
     note->op.kind = OP_OBJECT;
     note->job = (struct job){.ops = &note->op,
                              .count = 1,
-                             .lane = LANE_SYNC,
+                             .urgency = URGENCY_SYNC,
                              .weighty = true,
                              .retime = note_apply,
                              .prepare = note_prepare};

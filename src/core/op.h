@@ -116,10 +116,9 @@ struct op {
     const struct key_record *imported_id; /* of OP_IMPORT_ID, whose `key` is its fingerprint */
 };
 
-enum lane {
-    LANE_BATCHED,
-    LANE_SYNC, /* ahead of the batched lane, never refused for a full queue */
-    LANE_COUNT
+enum urgency {
+    URGENCY_BATCHED,
+    URGENCY_SYNC, /* ahead of batched jobs, never refused for a full queue */
 };
 
 struct job {
@@ -127,9 +126,9 @@ struct job {
     uint32_t count;
     uint32_t taken;    /* the queue's own: ops already handed to a batch */
     uint32_t answered; /* the commit layer's own: ops already durable */
-    enum lane lane;
+    enum urgency urgency;
     bool whole;     /* all ops in one batch: atomic or keyed jobs */
-    bool alone;     /* of the sync lane: a batch of its own, of whatever size */
+    bool alone;     /* of a sync job: a batch of its own, of whatever size */
     bool weighty;   /* some op has a weight */
     bool unbounded; /* never refused for a full queue: its maker waits for each, one at a time */
     bool atomic;    /* all or nothing */
@@ -149,7 +148,7 @@ struct job {
      * be (`err`). It must not wait. */
     void (*done)(struct job *job);
     struct rules *rules; /* of a job that puts new rules in force; else NULL */
-    /* Of a job of the sync lane whose ops can be made only when nothing else is under way: pushed
+    /* Of a sync job whose ops can be made only when nothing else is under way: pushed
      * with one op, called by whoever has the turn, alone in it, once every earlier batch is
      * durable; it sets `ops` and `count`. `time_ms` is the batch time it will be decided at. */
     void (*prepare)(struct job *job, int64_t time_ms);

@@ -68,7 +68,8 @@ static enum err move(struct work *work)
     struct bytes next = errand_job_encode(arena, &work->job);
     struct op op = propose_object_if(arena, &config->store->secret,
                                      rebuild_job_key(arena, work->job.id), work->stored, next);
-    struct job job = {.ops = &op, .count = 1, .lane = LANE_SYNC, .atomic = true, .whole = true};
+    struct job job = {
+        .ops = &op, .count = 1, .urgency = URGENCY_SYNC, .atomic = true, .whole = true};
     enum err e = config->propose(config->context, &job);
     if (e == ERR_OK) work->stored = next;
     return e;

@@ -83,7 +83,8 @@ static enum err put_job(struct errands *errands, struct arena *arena, struct err
                        errand_job_encode(arena, job)),
         forget_op(errands, arena, census),
     };
-    struct job put = {.ops = ops, .count = 3, .lane = LANE_SYNC, .atomic = true, .whole = true};
+    struct job put = {
+        .ops = ops, .count = 3, .urgency = URGENCY_SYNC, .atomic = true, .whole = true};
     propose_fit(&put, config->batch_ops);
     return config->propose(config->context, &put);
 }

@@ -292,7 +292,7 @@ static enum err commit_definitions(struct merging *merging)
     const struct caretaker *config = &merging->importer->config;
     struct job job = {.ops = merging->ops,
                       .count = merging->count,
-                      .lane = LANE_SYNC,
+                      .urgency = URGENCY_SYNC,
                       .atomic = true,
                       .whole = true,
                       .weighty = true};
@@ -462,7 +462,7 @@ static enum err commit_chunk(struct chunk *chunk)
     const struct caretaker *config = &chunk->importer->config;
     struct job job = {.ops = chunk->ops,
                       .count = chunk->count,
-                      .lane = LANE_BATCHED,
+                      .urgency = URGENCY_BATCHED,
                       .tenant = BYTES(" import"), /* takes turns; no tenant has this name */
                       .atomic = true,
                       .whole = true,

@@ -129,7 +129,7 @@ static enum err propose_ops(struct step *step, struct op *ops, uint32_t count)
     const struct caretaker *config = &step->rebuilds->config;
     struct job job = {.ops = ops,
                       .count = count,
-                      .lane = LANE_SYNC,
+                      .urgency = URGENCY_SYNC,
                       .atomic = true,
                       .whole = true,
                       .weighty = true};
@@ -275,7 +275,7 @@ static enum err propose_chunk(struct step *step)
     const struct caretaker *config = &step->rebuilds->config;
     struct job job = {.ops = step->ops,
                       .count = step->count,
-                      .lane = LANE_BATCHED,
+                      .urgency = URGENCY_BATCHED,
                       .tenant = BYTES(" rebuild"),
                       .atomic = true,
                       .whole = true,
@@ -406,7 +406,7 @@ static enum err swap_generations(struct step *step)
                                                        step->job.from.size > 0)};
     swap.job = (struct job){.ops = &swap.placeholder,
                             .count = 1,
-                            .lane = LANE_SYNC,
+                            .urgency = URGENCY_SYNC,
                             .atomic = true,
                             .whole = true,
                             .prepare = swap_prepare};

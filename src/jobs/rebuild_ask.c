@@ -108,8 +108,12 @@ static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena,
                        rebuild_job_encode(arena, &job)),
         forget_op(rebuilds, arena, *id_out),
     };
-    struct job put = {
-        .ops = ops, .count = 3, .lane = LANE_SYNC, .atomic = true, .whole = true, .weighty = true};
+    struct job put = {.ops = ops,
+                      .count = 3,
+                      .urgency = URGENCY_SYNC,
+                      .atomic = true,
+                      .whole = true,
+                      .weighty = true};
     propose_fit(&put, config->batch_ops);
     return config->propose(config->context, &put);
 }
@@ -189,7 +193,7 @@ static enum err forget_locked(struct rebuilds *rebuilds, struct arena *arena,
     struct rules *without = rules_without(rules, definition->name);
     struct job job = {.ops = ops,
                       .count = 2,
-                      .lane = LANE_SYNC,
+                      .urgency = URGENCY_SYNC,
                       .atomic = true,
                       .whole = true,
                       .weighty = true,

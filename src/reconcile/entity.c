@@ -130,7 +130,7 @@ static enum err propose_change(struct entity *entity, enum mark_step step)
     struct op op = propose_mark(entity->query.tenant, &entity->change);
     struct job job = {.ops = &op,
                       .count = 1,
-                      .lane = LANE_SYNC,
+                      .urgency = URGENCY_SYNC,
                       .whole = true,
                       .weighty = true,
                       .tenant = entity->query.tenant};
@@ -173,7 +173,7 @@ static enum err enact_adjusted(struct entity *entity, struct rules *rules)
     }
     struct job job = {.ops = ops,
                       .count = count,
-                      .lane = LANE_SYNC,
+                      .urgency = URGENCY_SYNC,
                       .atomic = true,
                       .whole = true,
                       .alone = true,

@@ -143,7 +143,7 @@ static enum err propose_marks(struct reconciler *reconciler, struct mark_change 
     struct op *ops = must_calloc(count, sizeof *ops);
     for (unsigned i = 0; i < count; i++)
         ops[i] = propose_mark(tenants[i], &changes[i]);
-    struct job job = {.ops = ops, .count = count, .lane = LANE_SYNC, .weighty = true};
+    struct job job = {.ops = ops, .count = count, .urgency = URGENCY_SYNC, .weighty = true};
     enum err e = config->propose(config->context, &job);
     free(ops);
     return e;

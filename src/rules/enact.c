@@ -200,7 +200,7 @@ static void plan_job(struct enactment *enactment)
     struct job *job = &enactment->job;
     *job = (struct job){.ops = arena_alloc(&enactment->arena, sizeof *job->ops),
                         .count = 1,
-                        .lane = LANE_SYNC,
+                        .urgency = URGENCY_SYNC,
                         .atomic = true,
                         .whole = true,
                         .weighty = true,

@@ -69,8 +69,11 @@ bool sweep_step(struct sweep *sweep, int64_t now_ms)
     if (sweep->busy) return true;
     struct job *job = &sweep->job;
     struct store *store = sweep->config.store;
-    *job = (struct job){
-        .ops = job->ops, .lane = LANE_SYNC, .weighty = true, .done = sweep_done, .owner = sweep};
+    *job = (struct job){.ops = job->ops,
+                        .urgency = URGENCY_SYNC,
+                        .weighty = true,
+                        .done = sweep_done,
+                        .owner = sweep};
     arena_reset(&sweep->arena);
     enum err e = store->ops->due(store, now_ms, sweep_add, sweep);
     if (e != ERR_OK || job->count == 0) return false;

@@ -148,7 +148,7 @@ static enum err propose_all(struct garbage *garbage)
 {
     struct job job = {.ops = garbage->ops,
                       .count = garbage->count,
-                      .lane = LANE_BATCHED,
+                      .urgency = URGENCY_BATCHED,
                       .tenant = BYTES(" garbage"),
                       .weighty = true};
     return garbage->config.propose(garbage->config.context, &job);

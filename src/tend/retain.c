@@ -85,7 +85,7 @@ void retain_step(struct retain *retain, int64_t before_ms)
                                 object_number(&retain->arena, (uint64_t)before_ms));
     retain->job = (struct job){.ops = &retain->op,
                                .count = 1,
-                               .lane = LANE_SYNC,
+                               .urgency = URGENCY_SYNC,
                                .weighty = true,
                                .done = retain_done,
                                .owner = retain};

@@ -193,7 +193,7 @@ void rebuild_delete_some(struct sim *sim)
             BYTES_NONE, delete_state, deletes);
     struct job job = {.ops = deletes->ops,
                       .count = deletes->count,
-                      .lane = LANE_BATCHED,
+                      .urgency = URGENCY_BATCHED,
                       .tenant = BYTES(" deletes"),
                       .weighty = true};
     sim->errand_kind = ERRAND_DELETE;

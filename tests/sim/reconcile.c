@@ -66,7 +66,7 @@ static enum err request(struct sim *sim, unsigned tenant, unsigned code)
     struct op op = propose_mark(owner, &change);
     struct job job = {.ops = &op,
                       .count = 1,
-                      .lane = LANE_BATCHED,
+                      .urgency = URGENCY_BATCHED,
                       .tenant = BYTES(" requests"),
                       .weighty = true};
     sim->errand_kind = ERRAND_MARK;

@@ -86,7 +86,7 @@ struct plan {
 /* A request as its client remembers it. */
 struct request {
     struct model_job asked; /* its answers are not used */
-    enum lane lane;
+    enum urgency urgency;
     size_t bytes;
 };
 
@@ -97,7 +97,7 @@ struct flight {
     struct model_job expected;
     bool failed; /* a part of it must be answered 503 */
     uint32_t taken;
-    unsigned passed_over; /* turns it was the next of its lane and tenant and got nothing */
+    unsigned passed_over; /* turns it was the next of its urgency and tenant and got nothing */
     unsigned patience;    /* turns that may be so many */
     struct flight *next;
     struct asks asks;    /* of its events */
@@ -315,7 +315,7 @@ void errand_push(struct sim *sim, struct errand *errand, struct job *job, enum e
 struct errand *errand_of(const struct job *job); /* NULL: it is none */
 void errands_taken(struct sim *sim);
 void errands_refused(struct sim *sim);
-uint32_t errands_waiting(const struct sim *sim); /* ops in the sync lane that no turn has taken */
+uint32_t errands_waiting(const struct sim *sim); /* sync ops that no turn has taken */
 /* A propose_fn: `sim->errand_kind` says what it is. */
 enum err errand_propose(void *context, struct job *job);
 /* Whether a batch under way brings new rules or generations. */

@@ -74,7 +74,7 @@ static struct model_op make_op(struct sim *sim, unsigned tenant, bool alone)
     return op;
 }
 
-/* As the API makes them: single operations in either lane, with or without a key; batches, cut into
+/* As the API makes them: single operations of either urgency, with or without a key; batches, cut into
  * as many commits as it takes; atomic or keyed batches, which are not. */
 static void make_request(struct sim *sim, struct request *request)
 {
@@ -90,7 +90,7 @@ static void make_request(struct sim *sim, struct request *request)
         unsigned most = whole ? sim->plan.batch_ops_max : MODEL_OPS_MAX;
         job->count = 1 + dice_below(dice, dice_chance(dice, 70) && most > 6 ? 6 : most);
     } else {
-        request->lane = dice_chance(dice, 30) ? LANE_SYNC : LANE_BATCHED;
+        request->urgency = dice_chance(dice, 30) ? URGENCY_SYNC : URGENCY_BATCHED;
     }
     if (sim->plan.events && dice_chance(dice, 45)) {
         events_ask(sim, job);
@@ -175,7 +175,7 @@ static struct flight *make_flight(struct sim *sim, const struct request *request
     flight->expected = *asked;
     flight->job = (struct job){.ops = flight->ops,
                                .count = asked->count,
-                               .lane = request->lane,
+                               .urgency = request->urgency,
                                .atomic = asked->atomic,
                                .whole = asked->atomic || asked->key.used,
                                .keyed = asked->key.used,
@@ -213,7 +213,8 @@ static enum err room_for(const struct sim *sim, const struct flight *flight)
 {
     const struct queue_limits *limits = &sim->plan.queue;
     uint32_t count = flight->job.count;
-    if (flight->job.lane == LANE_SYNC) return traffic_sync_room(sim, count) ? ERR_OK : ERR_BUSY;
+    if (flight->job.urgency == URGENCY_SYNC)
+        return traffic_sync_room(sim, count) ? ERR_OK : ERR_BUSY;
     if (sim->queue_ops + count > limits->ops_max) return ERR_QUEUE_FULL;
     unsigned tenant = flight->request.asked.tenant;
     if (sim->tenant_ops[tenant] + count > limits->tenant_ops_max) return ERR_QUEUE_FULL;
@@ -230,7 +231,7 @@ static void note_queued(struct sim *sim, struct flight *flight)
         end = &(*end)->next;
     *end = flight;
     sim->queue_bytes += flight->job.bytes;
-    if (flight->job.lane == LANE_SYNC) {
+    if (flight->job.urgency == URGENCY_SYNC) {
         sim->sync_ops += flight->job.count;
     } else {
         sim->queue_ops += flight->job.count;
@@ -247,7 +248,7 @@ static void note_answered(struct sim *sim, struct flight *flight)
     if (!*place) sim_fail(sim, "a job was answered twice");
     *place = flight->next;
     sim->queue_bytes -= flight->job.bytes;
-    if (flight->job.lane == LANE_SYNC) {
+    if (flight->job.urgency == URGENCY_SYNC) {
         sim->sync_ops -= flight->job.count;
     } else {
         sim->queue_ops -= flight->job.count;
@@ -352,7 +353,7 @@ void traffic_ask_keys(struct sim *sim)
 {
     for (unsigned tenant = 0; tenant < sim->plan.tenants; tenant++)
         for (unsigned number = 0; number < sim->plan.keys; number++) {
-            struct request request = {.lane = LANE_SYNC};
+            struct request request = {.urgency = URGENCY_SYNC};
             request.asked.count = 1;
             request.asked.tenant = tenant;
             request.asked.ops[0] = (struct model_op){.kind = MODEL_DELETE,
@@ -454,8 +455,8 @@ static void flight_done(struct job *job)
 
 static bool same_line(const struct flight *a, const struct flight *b)
 {
-    if (a->job.lane != b->job.lane) return false;
-    return a->job.lane == LANE_SYNC || a->request.asked.tenant == b->request.asked.tenant;
+    if (a->job.urgency != b->job.urgency) return false;
+    return a->job.urgency == URGENCY_SYNC || a->request.asked.tenant == b->request.asked.tenant;
 }
 
 static void check_turn(struct sim *sim, const struct flight *flight, const struct slice *slice)
@@ -466,7 +467,7 @@ static void check_turn(struct sim *sim, const struct flight *flight, const struc
     for (const struct flight *older = sim->flights; older != flight; older = older->next) {
         if (!older) sim_fail(sim, "a job was taken that had been answered");
         if (same_line(older, flight) && older->taken < older->job.count)
-            sim_fail(sim, "a job overtook an older one of its lane and tenant");
+            sim_fail(sim, "a job overtook an older one of its urgency and tenant");
     }
 }
 
@@ -477,10 +478,10 @@ static bool is_next(const struct sim *sim, const struct flight *flight)
     return flight->taken < flight->job.count;
 }
 
-/* One by one, and every other turn: an errand that stood in the sync lane first. */
+/* One by one, and every other turn: an errand that stood among the sync jobs first. */
 static unsigned patience_of(const struct sim *sim, const struct flight *flight)
 {
-    return TURNS_MAX + (flight->job.lane == LANE_SYNC ? 2 * errands_waiting(sim) : 0);
+    return TURNS_MAX + (flight->job.urgency == URGENCY_SYNC ? 2 * errands_waiting(sim) : 0);
 }
 
 /* Lanes and tenants take turns: nobody's next job waits for ever, however large. */
@@ -490,18 +491,20 @@ static void check_patience(struct sim *sim)
         if (!is_next(sim, flight)) continue;
         if (flight->passed_over == 0) flight->patience = patience_of(sim, flight);
         if (++flight->passed_over > flight->patience)
-            sim_fail(
-                sim, "tenant %u's job of %u operations%s%s was passed over %u times, batches of %u",
-                flight->request.asked.tenant, flight->job.count,
-                flight->job.whole ? ", whole," : "", flight->job.lane == LANE_SYNC ? ", sync," : "",
-                flight->passed_over, sim->plan.batch_ops_max);
+            sim_fail(sim,
+                     "tenant %u's job of %u operations%s%s was passed over %u times, batches of %u",
+                     flight->request.asked.tenant, flight->job.count,
+                     flight->job.whole ? ", whole," : "",
+                     flight->job.urgency == URGENCY_SYNC ? ", sync," : "", flight->passed_over,
+                     sim->plan.batch_ops_max);
     }
 }
 
 static bool batched_waits(const struct sim *sim)
 {
     for (const struct flight *flight = sim->flights; flight; flight = flight->next)
-        if (flight->job.lane == LANE_BATCHED && flight->taken < flight->job.count) return true;
+        if (flight->job.urgency == URGENCY_BATCHED && flight->taken < flight->job.count)
+            return true;
     return false;
 }
 
@@ -553,8 +556,8 @@ void traffic_taken(struct sim *sim, const struct apply *apply)
         const struct slice *slice = &apply->slices[s];
         struct flight *flight = traffic_flight(slice->job);
         ops += slice->count;
-        sync_slices += slice->job->lane == LANE_SYNC;
-        sync_ops += slice->job->lane == LANE_SYNC ? slice->count : 0;
+        sync_slices += slice->job->urgency == URGENCY_SYNC;
+        sync_ops += slice->job->urgency == URGENCY_SYNC ? slice->count : 0;
         if (!flight) continue;
         check_turn(sim, flight, slice);
         flight->taken += slice->count;
@@ -563,7 +566,7 @@ void traffic_taken(struct sim *sim, const struct apply *apply)
     check_patience(sim);
     if (ops == 0 || ops > most) sim_fail(sim, "a batch of %u operations, at most %u", ops, most);
     if (waits && most > 1 && sync_ops > most / 2 && sync_slices > 1)
-        sim_fail(sim, "%u of %u operations from the sync lane while others wait", sync_ops, most);
+        sim_fail(sim, "%u of %u sync operations while others wait", sync_ops, most);
 }
 
 /* Only the queue knows what it gave. */

@@ -82,7 +82,7 @@ enum err heart_open(struct heart *heart);
  * not synced is gone (on the real disk nothing may be under way). */
 void heart_crash(struct heart *heart, uint64_t seed);
 
-/* Puts a job of these ops into the queue. `shape` says what kind: lane, atomic, keyed, ... */
+/* Puts a job of these ops into the queue. `shape` says what kind: urgency, atomic, keyed, ... */
 struct sent *heart_send(struct heart *heart, struct job shape, const struct op *ops,
                         uint32_t count);
 /* Commits and syncs until nothing is left. */

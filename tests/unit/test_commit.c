@@ -303,7 +303,7 @@ static void *push_main(void *context)
     for (unsigned i = 0; i < PUSHES; i++) {
         pusher->jobs[i] = (struct job){.ops = pusher->ops[i],
                                        .count = 1 + i % 3,
-                                       .lane = i % 7 ? LANE_BATCHED : LANE_SYNC,
+                                       .urgency = i % 7 ? URGENCY_BATCHED : URGENCY_SYNC,
                                        .whole = i % 5 == 0,
                                        .tenant = pusher->ops[i][0].tenant,
                                        .done = pusher_done,

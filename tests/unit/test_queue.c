@@ -72,7 +72,7 @@ static struct job *push_whole(const char *tenant, char name, uint32_t count)
 static struct job *push_sync(char name, uint32_t count, bool whole)
 {
     struct job *job = job_new("s", name, count);
-    job->lane = LANE_SYNC;
+    job->urgency = URGENCY_SYNC;
     job->whole = whole;
     assert_int_equal(queue_push(queue, job), ERR_OK);
     return job;
@@ -209,7 +209,7 @@ static void new_rules_go_alone(void **state)
     struct job *rules = job_new("", 'r', 5);
     static struct op ops[5];
     rules->ops = ops;
-    rules->lane = LANE_SYNC;
+    rules->urgency = URGENCY_SYNC;
     rules->whole = rules->weighty = true;
     rules->rules = (struct rules *)rules; /* any will do */
     assert_int_equal(queue_push(queue, rules), ERR_OK);
@@ -225,7 +225,7 @@ static void a_job_that_is_prepared_goes_alone(void **state)
     struct job *job = job_new("", 'p', 1);
     static struct op ops[7];
     job->ops = ops;
-    job->lane = LANE_SYNC;
+    job->urgency = URGENCY_SYNC;
     job->prepare = prepare_nothing;
     assert_int_equal(queue_push(queue, job), ERR_OK);
     struct slice slices[8];
@@ -283,12 +283,12 @@ static void a_tenant_that_came_late_does_not_wait_for_one_that_came_early(void *
     assert_string_equal(take(64), "c0+3 a225+61"); /* its turn, though the batch before was full */
 }
 
-/* ---- lanes ---- */
+/* ---- urgencies ---- */
 
 static enum err try_sync(const char *tenant, uint32_t count)
 {
     struct job *job = job_new(tenant, 'x', count);
-    job->lane = LANE_SYNC;
+    job->urgency = URGENCY_SYNC;
     enum err e = queue_push(queue, job);
     if (e != ERR_OK) jobs_count--;
     return e;
@@ -517,7 +517,7 @@ static void the_sync_lane_has_a_bound_of_its_own(void **state)
 {
     push_sync('s', 99, false);
     struct job *job = job_new("s", 'x', 2);
-    job->lane = LANE_SYNC;
+    job->urgency = URGENCY_SYNC;
     assert_int_equal(queue_push(queue, job), ERR_BUSY);
     push_sync('t', 1, false);
     take(200);

@@ -129,7 +129,7 @@ static void a_cell_extended_since_the_proposal_stays(void **state)
     add("a", 1);
     struct op extend = ask(&heart->asks, OP_SET, "a", 5);
     extend.expires_ms = HEART_START_MS + 99999;
-    heart_send(heart, (struct job){.lane = LANE_SYNC}, &extend, 1);
+    heart_send(heart, (struct job){.urgency = URGENCY_SYNC}, &extend, 1);
     heart_wait_ms(heart, SWEEP_MS);
     tend_round(tend);
     assert_int_equal(queue_depth(heart->queue), 2);
@@ -143,7 +143,7 @@ static void a_cell_made_anew_since_the_proposal_stays(void **state)
     add("a", 1);
     const struct op ops[] = {ask(&heart->asks, OP_DELETE, "a", 0),
                              ask(&heart->asks, OP_INCREMENT, "a", 7)};
-    heart_send(heart, (struct job){.lane = LANE_SYNC}, ops, 2);
+    heart_send(heart, (struct job){.urgency = URGENCY_SYNC}, ops, 2);
     heart_wait_ms(heart, SWEEP_MS);
     tend_round(tend);
     assert_int_equal(queue_depth(heart->queue), 3);
@@ -185,7 +185,7 @@ static void a_full_queue_is_tried_again(void **state)
     tend = tend_new(&config);
     add("a", 1);
     struct op op = ask(&heart->asks, OP_SET, "other", 1);
-    heart_send(heart, (struct job){.lane = LANE_SYNC}, &op, 1);
+    heart_send(heart, (struct job){.urgency = URGENCY_SYNC}, &op, 1);
     heart_wait_ms(heart, SWEEP_MS);
     tend_round(tend);
     assert_int_equal(queue_depth(heart->queue), 1); /* no place */

@@ -91,7 +91,8 @@ enum request_verdict reconcile_post_request(struct call *call)
                                   call->tenant, entity_json);
     call->op = (struct op){
         .kind = OP_MARK, .tenant = call->tenant, .mark = change, .weight = mark_weight(change)};
-    call->job = (struct job){.ops = &call->op, .count = 1, .lane = LANE_BATCHED, .weighty = true};
+    call->job =
+        (struct job){.ops = &call->op, .count = 1, .urgency = URGENCY_BATCHED, .weighty = true};
     return call_change(call, finish_request);
 }
 

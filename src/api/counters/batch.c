@@ -249,7 +249,7 @@ static enum request_verdict send_batch(struct call *call, const struct batch_pla
 {
     const struct config *config = call->api->config.config;
     struct job *job = &call->job;
-    job->lane = LANE_BATCHED;
+    job->urgency = URGENCY_BATCHED;
     job->whole = job->atomic || job->keyed;
     if (job->atomic && job->count > (uint32_t)config->limits_atomic_ops)
         return call_refuse(call, ERR_TOO_MANY_OPS, NULL);

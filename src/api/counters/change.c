@@ -81,13 +81,13 @@ enum err change_fill(struct call *call, enum op_kind kind, struct bytes name,
 
 static const struct {
     enum op_kind kind;
-    enum lane lane;
+    enum urgency urgency;
 } changes[] = {
-    [CHANGE_INCREMENT] = {OP_INCREMENT, LANE_BATCHED},
-    [CHANGE_DECREMENT] = {OP_DECREMENT, LANE_BATCHED},
-    [CHANGE_INCREMENT_SYNC] = {OP_INCREMENT, LANE_SYNC},
-    [CHANGE_DECREMENT_SYNC] = {OP_DECREMENT, LANE_SYNC},
-    [CHANGE_SET] = {OP_SET, LANE_SYNC},
+    [CHANGE_INCREMENT] = {OP_INCREMENT, URGENCY_BATCHED},
+    [CHANGE_DECREMENT] = {OP_DECREMENT, URGENCY_BATCHED},
+    [CHANGE_INCREMENT_SYNC] = {OP_INCREMENT, URGENCY_SYNC},
+    [CHANGE_DECREMENT_SYNC] = {OP_DECREMENT, URGENCY_SYNC},
+    [CHANGE_SET] = {OP_SET, URGENCY_SYNC},
 };
 
 static void finish_one(struct call *call)
@@ -121,7 +121,7 @@ void change_count(const struct op *op)
     if (op->err == ERR_NEGATIVE || op->err == ERR_LIMIT) metric_add(METRIC_CONSTRAINT_REFUSED, 1);
 }
 
-static enum request_verdict send_one(struct call *call, enum lane lane,
+static enum request_verdict send_one(struct call *call, enum urgency urgency,
                                      void (*finish)(struct call *call))
 {
     enum request_verdict verdict;
@@ -129,7 +129,7 @@ static enum request_verdict send_one(struct call *call, enum lane lane,
     if (!call_key(call, &op->keyed, &op->key, &op->key_check, &verdict)) return verdict;
     call->job.ops = op;
     call->job.count = 1;
-    call->job.lane = lane;
+    call->job.urgency = urgency;
     return call_change(call, finish);
 }
 
@@ -163,7 +163,7 @@ enum request_verdict change_one(struct call *call)
     enum err e = pick_values(call, kind, values, &why);
     if (e == ERR_OK) e = change_fill(call, kind, call->name, values, &call->op, &time_ms, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
-    return send_one(call, changes[change].lane, finish_one);
+    return send_one(call, changes[change].urgency, finish_one);
 }
 
 static void finish_delete(struct call *call)
@@ -187,5 +187,5 @@ enum request_verdict change_delete(struct call *call)
     if (definition && definition->frozen && call->admin) return frozen_delete(call, definition);
     call->op.kind = OP_DELETE;
     call_address(call, &call->op, call->name, 0, 0);
-    return send_one(call, LANE_BATCHED, finish_delete);
+    return send_one(call, URGENCY_BATCHED, finish_delete);
 }

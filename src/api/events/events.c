@@ -276,7 +276,7 @@ static void begin(struct reading *reading, struct call *call, enum body_form for
                                 .count_max = (uint32_t)config->config->limits_request_ops,
                                 .bytes_max = call_bytes_max(call)};
     call->plan = reading->plan;
-    call->job.lane = LANE_BATCHED;
+    call->job.urgency = URGENCY_BATCHED;
     call->job.weighty = true;
     event_reader_init(&reading->reader, cloud ? EVENT_CLOUD : EVENT_PLAIN, call_loop(call)->parser,
                       arena, clock_now_ms(config->clock));
