@@ -13,7 +13,6 @@
 #include "jobs/export.h"
 #include "jobs/import.h"
 #include "jobs/errand_internal.h"
-#include "jobs/rebuild_job.h"
 
 #define RETRY_MS 500 /* a store in trouble is asked again after this */
 #define WHY_SIZE_MAX 1024u
@@ -22,7 +21,7 @@
 struct work {
     struct errands *errands;
     struct arena arena;
-    struct errand_job job;
+    struct job_record job;
     struct bytes stored; /* its bytes, as expected in the store */
     struct bytes marked; /* what they become with the chunk of an import under way */
     struct buf why;
@@ -65,9 +64,9 @@ static enum err move(struct work *work)
 {
     const struct caretaker *config = &work->errands->config.with;
     struct arena *arena = &work->arena;
-    struct bytes next = errand_job_encode(arena, &work->job);
-    struct op op = propose_object_if(arena, &config->store->secret,
-                                     rebuild_job_key(arena, work->job.id), work->stored, next);
+    struct bytes next = job_encode(arena, &work->job);
+    struct op op = propose_object_if(arena, &config->store->secret, job_key(arena, work->job.id),
+                                     work->stored, next);
     struct job job = {
         .ops = &op, .count = 1, .urgency = URGENCY_SYNC, .atomic = true, .whole = true};
     enum err e = config->propose(config->context, &job);
@@ -77,7 +76,7 @@ static enum err move(struct work *work)
 
 static enum err end(struct work *work, enum err e)
 {
-    work->job.state = e == ERR_OK ? ERRAND_DONE : ERRAND_FAILED;
+    work->job.state = e == ERR_OK ? JOB_DONE : JOB_FAILED;
     work->job.ended_ms = clock_now_ms(work->errands->config.with.clock);
     if (e != ERR_OK && work->why.size == 0) buf_add(&work->why, bytes_str(err_sentence(e)));
     work->job.why = buf_bytes(&work->why);
@@ -186,9 +185,9 @@ static struct op mark_import(void *context, struct arena *arena, uint64_t lines)
 {
     struct work *work = context;
     work->job.position = lines;
-    work->marked = errand_job_encode(&work->arena, &work->job);
+    work->marked = job_encode(&work->arena, &work->job);
     return propose_object_if(arena, &work->errands->config.with.store->secret,
-                             rebuild_job_key(arena, work->job.id), work->stored, work->marked);
+                             job_key(arena, work->job.id), work->stored, work->marked);
 }
 
 /* Fingerprints of ids mean something under one key only. */
@@ -243,12 +242,15 @@ static enum err run_import(struct work *work)
 static enum err run_kind(struct work *work)
 {
     switch (work->job.kind) {
-    case ERRAND_BACKUP:
+    case JOB_BACKUP:
         return run_backup(work);
-    case ERRAND_EXPORT:
+    case JOB_EXPORT:
         return run_export(work);
-    case ERRAND_IMPORT:
+    case JOB_IMPORT:
         return run_import(work);
+    case JOB_REBUILD:
+    case JOB_KINDS:
+        break;
     }
     unreachable_state(work->job.kind);
 }
@@ -276,14 +278,14 @@ static enum err run(struct work *work)
 static bool run_stored(struct errands *errands, struct bytes stored)
 {
     struct work work = {.errands = errands, .stored = stored};
-    bool decoded = errand_job_decode(stored, &work.job);
-    must(decoded);
+    enum err decoded = job_decode(stored, &work.job);
+    must(decoded == ERR_OK); /* find_unfinished has seen it */
     arena_init(&work.arena, 4096);
     buf_init(&work.why, WHY_SIZE_MAX);
     set_running(errands, work.job.id);
     enum err e = ERR_OK;
-    if (work.job.state == ERRAND_WAITING) {
-        work.job.state = ERRAND_RUNNING;
+    if (work.job.state == JOB_WAITING) {
+        work.job.state = JOB_RUNNING;
         e = move(&work);
     }
     if (e == ERR_OK) {
@@ -305,8 +307,8 @@ struct unfinished {
 static bool find_unfinished(void *context, struct bytes key, struct bytes value)
 {
     struct unfinished *unfinished = context;
-    struct errand_job job;
-    if (!errand_job_met(key, value, &job) || errand_is_over(&job)) return true;
+    struct job_record job;
+    if (!job_met(key, value, &job) || job.kind == JOB_REBUILD || job_is_over(&job)) return true;
     unfinished->value = arena_copy(unfinished->arena, value);
     return false;
 }

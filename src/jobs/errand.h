@@ -14,7 +14,7 @@
 
 #include "commit/propose.h"
 #include "store/embedded/embedded.h"
-#include "jobs/errand_job.h"
+#include "jobs/job.h"
 
 struct errand_config {
     struct caretaker with;
@@ -31,7 +31,7 @@ struct errands *errands_new(const struct errand_config *config);
 void errands_free(struct errands *errands);
 
 struct errand_ask {
-    enum errand_kind kind;
+    enum job_kind kind;
     struct bytes name; /* size 0: named after the time, for a backup or an export */
     bool ids;
 };
@@ -49,7 +49,7 @@ MUST_USE enum err errand_describe(struct errands *errands, struct bytes id, stru
 
 /* A page of what there is. */
 struct errand_page {
-    enum errand_kind kind;
+    enum job_kind kind;
     struct bytes after; /* a `next` of before, or whatever a caller takes for one; or none */
     uint64_t limit;
 };
@@ -59,7 +59,7 @@ struct errand_page {
 MUST_USE enum err errand_list(struct errands *errands, const struct errand_page *page,
                               struct buf *json_out, struct buf *next_out);
 /* Any thread. ERR_NOT_FOUND; ERR_CONFLICT: it is in use. */
-MUST_USE enum err errand_remove(struct errands *errands, enum errand_kind kind, struct bytes name);
+MUST_USE enum err errand_remove(struct errands *errands, enum job_kind kind, struct bytes name);
 
 /* For a thread of its own: works until it is stopped; what is under way is left for the next start.
  */

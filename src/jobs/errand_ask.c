@@ -7,7 +7,6 @@
 #include "core/object.h"
 #include "core/timefmt.h"
 #include "jobs/errand_internal.h"
-#include "jobs/rebuild_job.h"
 
 #define WAITING_MAX 16u
 #define OVER_KEPT 100u /* to be asked for */
@@ -29,7 +28,7 @@ enum err errand_read(struct errands *errands, struct arena *arena, struct bytes 
 /* What is in the store already. */
 struct census {
     struct bytes name;
-    enum errand_kind kind;
+    enum job_kind kind;
     unsigned waiting; /* or running */
     unsigned over;
     uint64_t oldest_over; /* id; 0: none */
@@ -39,9 +38,9 @@ struct census {
 static bool count_errand(void *context, struct bytes key, struct bytes value)
 {
     struct census *census = context;
-    struct errand_job job;
-    if (!errand_job_met(key, value, &job)) return true;
-    if (!errand_is_over(&job)) {
+    struct job_record job;
+    if (!job_met(key, value, &job) || job.kind == JOB_REBUILD) return true;
+    if (!job_is_over(&job)) {
         census->waiting++;
         census->taken |= job.kind == census->kind && bytes_equal(job.name, census->name);
         return true;
@@ -63,12 +62,12 @@ static struct op forget_op(struct errands *errands, struct arena *arena,
                            const struct census *census)
 {
     uint64_t id = census->over >= OVER_KEPT ? census->oldest_over : 0;
-    return propose_object(arena, &errands->config.with.store->secret, rebuild_job_key(arena, id),
+    return propose_object(arena, &errands->config.with.store->secret, job_key(arena, id),
                           BYTES_NONE);
 }
 
 /* ERR_CONFLICT: the last number is not `before` any more, so somebody asked since it was read. */
-static enum err put_job(struct errands *errands, struct arena *arena, struct errand_job *job,
+static enum err put_job(struct errands *errands, struct arena *arena, struct job_record *job,
                         const struct census *census, struct bytes before)
 {
     const struct caretaker *config = &errands->config.with;
@@ -79,8 +78,7 @@ static enum err put_job(struct errands *errands, struct arena *arena, struct err
     job->id = id + 1;
     struct op ops[] = {
         propose_object_if(arena, secret, numbers, before, object_number(arena, job->id)),
-        propose_object(arena, secret, rebuild_job_key(arena, job->id),
-                       errand_job_encode(arena, job)),
+        propose_object(arena, secret, job_key(arena, job->id), job_encode(arena, job)),
         forget_op(errands, arena, census),
     };
     struct job put = {
@@ -102,11 +100,11 @@ static struct bytes name_of_now(struct arena *arena, int64_t now_ms)
     return arena_copy(arena, bytes_str(name));
 }
 
-static bool file_exists(struct errands *errands, enum errand_kind kind, struct bytes name)
+static bool file_exists(struct errands *errands, enum job_kind kind, struct bytes name)
 {
     char text[NAME_SIZE_MAX + 1];
     snprintf(text, sizeof text, "%.*s", (int)name.size, name.data);
-    return backup_exists(kind == ERRAND_BACKUP ? errands->backups : errands->exports, text);
+    return backup_exists(kind == JOB_BACKUP ? errands->backups : errands->exports, text);
 }
 
 static enum err check_ask(struct errands *errands, const struct errand_ask *ask,
@@ -123,19 +121,19 @@ static enum err check_ask(struct errands *errands, const struct errand_ask *ask,
     }
     if (census->waiting >= WAITING_MAX) return ERR_BUSY;
     bool there = file_exists(errands, ask->kind, census->name);
-    if (ask->kind == ERRAND_IMPORT) return there ? ERR_OK : ERR_NOT_FOUND;
+    if (ask->kind == JOB_IMPORT) return there ? ERR_OK : ERR_NOT_FOUND;
     if (!there && !census->taken) return ERR_OK;
     buf_addf(why, "That name is taken.");
     return ERR_CONFLICT;
 }
 
 static enum err ask_once(struct errands *errands, struct arena *arena, const struct errand_ask *ask,
-                         struct errand_job *job, bool *again_out, struct buf *why)
+                         struct job_record *job, bool *again_out, struct buf *why)
 {
     *again_out = false;
     int64_t now_ms = clock_now_ms(errands->config.with.clock);
     struct bytes name =
-        ask->name.size || ask->kind == ERRAND_IMPORT ? ask->name : name_of_now(arena, now_ms);
+        ask->name.size || ask->kind == JOB_IMPORT ? ask->name : name_of_now(arena, now_ms);
     struct census census = {.name = name, .kind = ask->kind};
     struct bytes before;
     enum err e = errand_read(errands, arena, object_key(arena, OBJECT_META, META_JOBS), &before);
@@ -143,7 +141,7 @@ static enum err ask_once(struct errands *errands, struct arena *arena, const str
     if (e == ERR_OK) e = check_ask(errands, ask, &census, why);
     if (e != ERR_OK) return e;
     *job =
-        (struct errand_job){.kind = ask->kind, .name = name, .ids = ask->ids, .asked_ms = now_ms};
+        (struct job_record){.kind = ask->kind, .name = name, .ids = ask->ids, .asked_ms = now_ms};
     e = put_job(errands, arena, job, &census, before);
     *again_out = e == ERR_CONFLICT;
     return e;
@@ -153,7 +151,7 @@ enum err errand_ask(struct errands *errands, const struct errand_ask *ask, struc
                     struct buf *name_out, struct buf *why_out)
 {
     struct arena arena;
-    struct errand_job job = {0};
+    struct job_record job = {0};
     arena_init(&arena, 4096);
     enum err e;
     bool again;
@@ -200,14 +198,14 @@ enum err errand_describe(struct errands *errands, struct bytes id, struct buf *j
 {
     struct arena arena;
     struct bytes value;
-    struct errand_job job;
+    struct job_record job;
     uint64_t number;
     if (!parse_id(id, &number)) return ERR_NOT_FOUND;
     arena_init(&arena, 4096);
-    enum err e = errand_read(errands, &arena, rebuild_job_key(&arena, number), &value);
-    if (e == ERR_OK && !errand_job_decode(value, &job))
-        e = errand_job_is(value) ? ERR_CORRUPT : ERR_NOT_FOUND;
-    if (e == ERR_OK) errand_job_write(json_out, &job, progress_of(errands, number));
+    enum err e = errand_read(errands, &arena, job_key(&arena, number), &value);
+    if (e == ERR_OK && value.size == 0) e = ERR_NOT_FOUND;
+    if (e == ERR_OK) e = job_decode(value, &job);
+    if (e == ERR_OK) job_write(json_out, &job, progress_of(errands, number));
     arena_release(&arena);
     return e;
 }
@@ -297,18 +295,18 @@ enum err errand_list(struct errands *errands, const struct errand_page *page, st
                      struct buf *next_out)
 {
     struct listing listing = {.page = page, .json = json_out, .next = next_out};
-    must(page->kind == ERRAND_BACKUP || page->kind == ERRAND_EXPORT);
-    enum err e = page->kind == ERRAND_EXPORT ? list_exports(errands->exports, &listing)
-                                             : backup_list(errands->backups, list_backup, &listing);
+    must(page->kind == JOB_BACKUP || page->kind == JOB_EXPORT);
+    enum err e = page->kind == JOB_EXPORT ? list_exports(errands->exports, &listing)
+                                          : backup_list(errands->backups, list_backup, &listing);
     if (!listing.more) buf_reset(next_out);
     return e;
 }
 
-enum err errand_remove(struct errands *errands, enum errand_kind kind, struct bytes name)
+enum err errand_remove(struct errands *errands, enum job_kind kind, struct bytes name)
 {
     char text[NAME_SIZE_MAX + 1];
-    must(kind == ERRAND_BACKUP || kind == ERRAND_EXPORT);
+    must(kind == JOB_BACKUP || kind == JOB_EXPORT);
     if (!backup_name_valid(name)) return ERR_NOT_FOUND;
     snprintf(text, sizeof text, "%.*s", (int)name.size, name.data);
-    return backup_remove(kind == ERRAND_BACKUP ? errands->backups : errands->exports, text);
+    return backup_remove(kind == JOB_BACKUP ? errands->backups : errands->exports, text);
 }

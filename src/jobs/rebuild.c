@@ -14,7 +14,7 @@
 #include "core/project.h"
 #include "tend/garbage.h"
 #include "jobs/rebuild_internal.h"
-#include "jobs/rebuild_job.h"
+#include "jobs/job.h"
 
 #define STEP_CHUNK (256u << 10)
 #ifdef TALLY_SMALL_WORLD
@@ -32,7 +32,7 @@
 struct step {
     struct rebuilds *rebuilds;
     struct arena arena;
-    struct rebuild_job job;
+    struct job_record job;
     struct bytes stored; /* the job's bytes, as expected in the store */
     struct rules *rules; /* held */
     const struct definition *definition;
@@ -89,8 +89,8 @@ struct unfinished {
 static bool find_unfinished(void *context, struct bytes key, struct bytes value)
 {
     struct unfinished *unfinished = context;
-    struct rebuild_job job;
-    if (!rebuild_job_met(key, value, &job) || rebuild_is_over(&job)) return true;
+    struct job_record job;
+    if (!job_met(key, value, &job) || job.kind != JOB_REBUILD || job_is_over(&job)) return true;
     unfinished->value = arena_copy(unfinished->arena, value);
     return false;
 }
@@ -108,19 +108,18 @@ static enum err read_unfinished(struct rebuilds *rebuilds, struct arena *arena,
 
 /* -- Moving a job on --------------------------------------------------------------------------- */
 
-static struct op job_op(struct step *step, const struct rebuild_job *next)
+static struct op job_op(struct step *step, const struct job_record *next)
 {
     struct arena *arena = &step->arena;
     return propose_object_if(arena, &step->rebuilds->config.store->secret,
-                             rebuild_job_key(arena, step->job.id), step->stored,
-                             rebuild_job_encode(arena, next));
+                             job_key(arena, step->job.id), step->stored, job_encode(arena, next));
 }
 
 static struct op garbage_op(struct step *step, uint32_t generation)
 {
     return propose_object(
         &step->arena, &step->rebuilds->config.store->secret,
-        garbage_key(&step->arena, step->job.counter, generation),
+        garbage_key(&step->arena, step->job.name, generation),
         object_number(&step->arena, (uint64_t)clock_now_ms(step->rebuilds->config.clock)));
 }
 
@@ -139,14 +138,14 @@ static enum err propose_ops(struct step *step, struct op *ops, uint32_t count)
 
 static enum err fail_job(struct step *step, const char *why)
 {
-    struct rebuild_job next = step->job;
+    struct job_record next = step->job;
     struct op ops[2];
     uint32_t count = 1;
-    next.state = REBUILD_FAILED;
+    next.state = JOB_FAILED;
     next.ended_ms = clock_now_ms(step->rebuilds->config.clock);
     next.why = bytes_str(why);
     ops[0] = job_op(step, &next);
-    if (step->job.generation) ops[count++] = garbage_op(step, step->job.generation);
+    if (step->job.rebuild.generation) ops[count++] = garbage_op(step, step->job.rebuild.generation);
     log_line(LOG_ERROR, "a rebuild failed", LOG_KV("why", why));
     return propose_ops(step, ops, count);
 }
@@ -163,17 +162,17 @@ static enum err begin_job(struct step *step)
     enum err e = store_number(store, META_GENERATION, &last);
     if (e != ERR_OK) return e;
     store->ops->stats(store, &stats);
-    struct rebuild_job next = step->job;
-    next.state = REBUILD_RUNNING;
-    next.target = stats.durable_sequence;
-    next.generation = (uint32_t)(last + 1);
-    next.rules_check = step->rules_check;
-    next.since = step->retained_ms;
-    next.position = next.events = next.base_lines = 0;
-    next.based = false;
+    struct job_record next = step->job;
+    next.state = JOB_RUNNING;
+    next.sequence = stats.durable_sequence;
+    next.rebuild.generation = (uint32_t)(last + 1);
+    next.rebuild.rules_check = step->rules_check;
+    next.rebuild.since = step->retained_ms;
+    next.position = next.size = next.rebuild.base_lines = 0;
+    next.rebuild.based = false;
     ops[count++] = job_op(step, &next);
     ops[count++] = rebuild_count_on(rebuilds, &step->arena, META_GENERATION, last);
-    if (step->job.generation) ops[count++] = garbage_op(step, step->job.generation);
+    if (step->job.rebuild.generation) ops[count++] = garbage_op(step, step->job.rebuild.generation);
     return propose_ops(step, ops, count);
 }
 
@@ -204,7 +203,7 @@ static bool take_event(void *context, const struct stored_event *stored)
                                         .secret = &step->rebuilds->config.store->secret,
                                         .tenant = tenant,
                                         .only = step->definition,
-                                        .generation = step->job.generation,
+                                        .generation = step->job.rebuild.generation,
                                         .payload = &payload,
                                         .arena = &step->arena};
     event->projection = project(&input, event);
@@ -261,11 +260,11 @@ static void chunk_room(struct step *step, uint32_t objects, uint32_t batches)
     step->ops = arena_alloc(&step->arena, step->count_max * sizeof *step->ops);
 }
 
-static struct rebuild_job moved_job(const struct step *step)
+static struct job_record moved_job(const struct step *step)
 {
-    struct rebuild_job next = step->job;
+    struct job_record next = step->job;
     next.position = step->last;
-    next.events += step->events;
+    next.size += step->events;
     return next;
 }
 
@@ -289,7 +288,7 @@ static enum err replay_chunk(struct step *step, bool *caught_up_out)
     chunk_room(step, OBJECTS_PER_CHUNK, 1);
     enum err e = fill_chunk(step, caught_up_out);
     if (e != ERR_OK) return e;
-    struct rebuild_job next = moved_job(step);
+    struct job_record next = moved_job(step);
     step->ops[0] = job_op(step, &next);
     crash_point("rebuild.before_chunk");
     e = propose_chunk(step);
@@ -303,10 +302,10 @@ static enum err replay_chunk(struct step *step, bool *caught_up_out)
 static struct op mark_base(void *context, struct arena *arena, uint64_t lines)
 {
     struct step *step = context;
-    struct rebuild_job next = step->job;
-    next.base_lines = lines;
+    struct job_record next = step->job;
+    next.rebuild.base_lines = lines;
     (void)arena;
-    step->marked = rebuild_job_encode(&step->arena, &next);
+    step->marked = job_encode(&step->arena, &next);
     return job_op(step, &next);
 }
 
@@ -318,11 +317,11 @@ static enum err base_chunk(struct step *step)
     enum err e = rebuild_base_chunk(step->rebuilds, &step->job, step->definition->mode, mark_base,
                                     step, &more, &sequence, &step->why);
     if (e != ERR_OK || more) return e;
-    bool decoded = rebuild_job_decode(step->marked, &step->job);
-    must(decoded);
+    enum err decoded = job_decode(step->marked, &step->job);
+    must(decoded == ERR_OK);
     step->stored = step->marked;
-    struct rebuild_job next = step->job;
-    next.based = true;
+    struct job_record next = step->job;
+    next.rebuild.based = true;
     next.position = sequence;
     struct op op = job_op(step, &next);
     return propose_ops(step, &op, 1);
@@ -331,10 +330,11 @@ static enum err base_chunk(struct step *step)
 /* Whether the events that it needs are all there. */
 static enum err check_history(struct step *step)
 {
-    if (step->job.from.size)
-        return rebuild_check_base(step->rebuilds, &step->arena, step->job.from, step->job.force,
+    const struct job_rebuild *rebuild = &step->job.rebuild;
+    if (rebuild->from.size)
+        return rebuild_check_base(step->rebuilds, &step->arena, rebuild->from, rebuild->force,
                                   &step->why);
-    if (step->job.force) return ERR_OK;
+    if (rebuild->force) return ERR_OK;
     return rebuild_check_history(step->rebuilds, step->definition);
 }
 
@@ -374,9 +374,9 @@ static void swap_prepare(struct job *job, int64_t time_ms)
         swap->placeholder.err = e;
         return;
     }
-    struct rebuild_job next = moved_job(step);
+    struct job_record next = moved_job(step);
     if (caught_up) {
-        next.state = REBUILD_DONE;
+        next.state = JOB_DONE;
         next.ended_ms = time_ms;
     }
     step->ops[0] = job_op(step, &next);
@@ -401,9 +401,9 @@ static enum err swap_generations(struct step *step)
     struct rebuilds *rebuilds = step->rebuilds;
     const struct caretaker *config = &rebuilds->config;
     struct swap swap = {.step = step,
-                        .rules = rules_with_generation(step->rules, step->definition->name,
-                                                       step->job.generation, step->job.since,
-                                                       step->job.from.size > 0)};
+                        .rules = rules_with_generation(
+                            step->rules, step->definition->name, step->job.rebuild.generation,
+                            step->job.rebuild.since, step->job.rebuild.from.size > 0)};
     swap.job = (struct job){.ops = &swap.placeholder,
                             .count = 1,
                             .urgency = URGENCY_SYNC,
@@ -435,14 +435,15 @@ static enum err run_job(struct step *step)
         return fail_job(step, "the counter is no longer kept by rules");
     enum err e = check_history(step);
     if (e != ERR_OK) return e;
-    if (step->job.generation == 0 || step->job.rules_check != step->rules_check)
+    const struct job_rebuild *rebuild = &step->job.rebuild;
+    if (rebuild->generation == 0 || rebuild->rules_check != step->rules_check)
         return begin_job(step);
-    if (step->job.from.size && !step->job.based) return base_chunk(step);
+    if (rebuild->from.size && !rebuild->based) return base_chunk(step);
     bool caught_up;
     e = replay_chunk(step, &caught_up);
     if (e != ERR_OK || (!caught_up && !is_near(step))) return e;
     step->job = moved_job(step);
-    step->stored = rebuild_job_encode(&step->arena, &step->job);
+    step->stored = job_encode(&step->arena, &step->job);
     return swap_generations(step);
 }
 
@@ -456,7 +457,7 @@ static enum err run_locked(struct step *step)
     if (e == ERR_OK) e = store_number(rebuilds->config.store, META_RETAINED, &step->retained_ms);
     if (e != ERR_OK) return e;
     step->rules = rulebook_hold(rebuilds->config.rulebook);
-    step->definition = rules_find(step->rules, step->job.counter);
+    step->definition = rules_find(step->rules, step->job.name);
     step->rules_check = hash_checksum(text);
     e = run_job(step);
     rules_release(step->rules);
@@ -472,8 +473,8 @@ static bool is_final(enum err e)
 static bool step_job(struct rebuilds *rebuilds, struct bytes value)
 {
     struct step step = {.rebuilds = rebuilds, .stored = value, .parser = rebuilds->parser};
-    bool decoded = rebuild_job_decode(value, &step.job);
-    must(decoded); /* find_unfinished has seen it */
+    enum err decoded = job_decode(value, &step.job);
+    must(decoded == ERR_OK); /* find_unfinished has seen it */
     arena_init(&step.arena, STEP_CHUNK);
     buf_init(&step.why, WHY_SIZE_MAX);
     pthread_mutex_lock(rebuilds->config.enacting);

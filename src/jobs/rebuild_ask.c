@@ -4,7 +4,7 @@
 #include "core/object.h"
 #include "tend/garbage.h"
 #include "jobs/rebuild_internal.h"
-#include "jobs/rebuild_job.h"
+#include "jobs/job.h"
 
 #define JOBS_KEPT 100u /* that are over, to be asked for */
 
@@ -56,10 +56,11 @@ struct same_job {
 static bool find_same(void *context, struct bytes key, struct bytes value)
 {
     struct same_job *same = context;
-    struct rebuild_job job;
-    if (!rebuild_job_met(key, value, &job) || job.state != REBUILD_WAITING) return true;
-    if (!bytes_equal(job.counter, same->wish->counter) || job.force != same->wish->force ||
-        !bytes_equal(job.from, same->wish->from))
+    struct job_record job;
+    if (!job_met(key, value, &job) || job.kind != JOB_REBUILD || job.state != JOB_WAITING)
+        return true;
+    if (!bytes_equal(job.name, same->wish->counter) || job.rebuild.force != same->wish->force ||
+        !bytes_equal(job.rebuild.from, same->wish->from))
         return true;
     same->id = job.id;
     return false;
@@ -80,11 +81,12 @@ static enum err find_waiting(struct rebuilds *rebuilds, struct arena *arena,
 /* Of a job so old that nobody asks for it any more: removed when a new one comes. */
 static struct op forget_op(struct rebuilds *rebuilds, struct arena *arena, uint64_t id)
 {
-    struct bytes key = rebuild_job_key(arena, id > JOBS_KEPT ? id - JOBS_KEPT : 0);
+    struct bytes key = job_key(arena, id > JOBS_KEPT ? id - JOBS_KEPT : 0);
     struct bytes value;
-    struct rebuild_job job;
+    struct job_record job;
     enum err e = rebuild_read(rebuilds, arena, key, &value);
-    bool over = e == ERR_OK && rebuild_job_decode(value, &job) && rebuild_is_over(&job);
+    bool over = e == ERR_OK && value.size > 0 && job_met(key, value, &job) &&
+                job.kind == JOB_REBUILD && job_is_over(&job);
     return propose_object_if(arena, &rebuilds->config.store->secret, key, value,
                              over ? BYTES_NONE : value);
 }
@@ -97,15 +99,15 @@ static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena,
     enum err e = store_number(config->store, META_JOBS, &last);
     if (e != ERR_OK) return e;
     *id_out = last + 1;
-    const struct rebuild_job job = {.id = *id_out,
-                                    .counter = wish->counter,
-                                    .force = wish->force,
-                                    .from = wish->from,
-                                    .asked_ms = clock_now_ms(config->clock)};
+    const struct job_record job = {.id = *id_out,
+                                   .kind = JOB_REBUILD,
+                                   .name = wish->counter,
+                                   .asked_ms = clock_now_ms(config->clock),
+                                   .rebuild = {.force = wish->force, .from = wish->from}};
     struct op ops[] = {
         rebuild_count_on(rebuilds, arena, META_JOBS, last),
-        propose_object(arena, &config->store->secret, rebuild_job_key(arena, *id_out),
-                       rebuild_job_encode(arena, &job)),
+        propose_object(arena, &config->store->secret, job_key(arena, *id_out),
+                       job_encode(arena, &job)),
         forget_op(rebuilds, arena, *id_out),
     };
     struct job put = {.ops = ops,
@@ -161,7 +163,7 @@ enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id, struct buf
 {
     struct arena arena;
     struct bytes value;
-    struct rebuild_job job;
+    struct job_record job;
     uint64_t number = 0;
     if (id.size == 0 || id.size > 18) return ERR_NOT_FOUND;
     for (size_t i = 0; i < id.size; i++) {
@@ -169,10 +171,10 @@ enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id, struct buf
         number = number * 10 + (uint64_t)(id.data[i] - '0');
     }
     arena_init(&arena, 4096);
-    enum err e = rebuild_read(rebuilds, &arena, rebuild_job_key(&arena, number), &value);
+    enum err e = rebuild_read(rebuilds, &arena, job_key(&arena, number), &value);
     if (e == ERR_OK && value.size == 0) e = ERR_NOT_FOUND;
-    if (e == ERR_OK && !rebuild_job_decode(value, &job)) e = ERR_CORRUPT;
-    if (e == ERR_OK) rebuild_job_write(json_out, &job);
+    if (e == ERR_OK) e = job_decode(value, &job);
+    if (e == ERR_OK) job_write(json_out, &job, 0);
     arena_release(&arena);
     return e;
 }

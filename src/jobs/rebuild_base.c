@@ -39,29 +39,29 @@ void rebuild_base_close(struct rebuilds *rebuilds)
 }
 
 /* Kept open from chunk to chunk; opened anew where a job begins, or goes on after a restart. */
-static enum err open_base(struct rebuilds *rebuilds, const struct rebuild_job *job,
+static enum err open_base(struct rebuilds *rebuilds, const struct job_record *job,
                           enum counter_mode mode, struct buf *why)
 {
     char name[NAME_SIZE_MAX + 1];
     bool same = rebuilds->base && rebuilds->base_job == job->id &&
-                import_position(rebuilds->base) == job->base_lines;
+                import_position(rebuilds->base) == job->rebuild.base_lines;
     enum err e = ERR_OK;
     if (!same) {
         rebuild_base_close(rebuilds);
-        name_of(name, job->from);
+        name_of(name, job->rebuild.from);
         e = importer_open(&rebuilds->base, &rebuilds->config, rebuilds->exports, name,
                           &rebuilds->base_effort, why);
         rebuilds->base_job = job->id;
-        if (e == ERR_OK) e = import_skip(rebuilds->base, job->base_lines);
+        if (e == ERR_OK) e = import_skip(rebuilds->base, job->rebuild.base_lines);
     }
     if (e != ERR_OK) return e;
-    e = import_only(rebuilds->base, job->counter, mode, job->generation);
+    e = import_only(rebuilds->base, job->name, mode, job->rebuild.generation);
     if (e == ERR_NOT_FOUND) buf_addf(why, "the export does not have this counter");
     if (e == ERR_CONFLICT) buf_addf(why, "the counter is of another mode in the export");
     return e == ERR_CONFLICT ? ERR_INVALID : e;
 }
 
-enum err rebuild_base_chunk(struct rebuilds *rebuilds, const struct rebuild_job *job,
+enum err rebuild_base_chunk(struct rebuilds *rebuilds, const struct job_record *job,
                             enum counter_mode mode, import_mark_fn *mark, void *context,
                             bool *more_out, uint64_t *sequence_out, struct buf *why)
 {

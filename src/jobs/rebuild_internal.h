@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "jobs/import.h"
 #include "jobs/rebuild.h"
-#include "jobs/rebuild_job.h"
+#include "jobs/job.h"
 
 struct rebuilds {
     struct caretaker config;
@@ -43,7 +43,7 @@ MUST_USE enum err rebuild_check_base(struct rebuilds *rebuilds, struct arena *ar
                                      struct bytes from, bool force, struct buf *why);
 /* One chunk of what the export says, into the job's generation, with the caller's mark; by the
  * stepping thread, which holds `enacting`. `*sequence_out` is the export's moment. */
-MUST_USE enum err rebuild_base_chunk(struct rebuilds *rebuilds, const struct rebuild_job *job,
+MUST_USE enum err rebuild_base_chunk(struct rebuilds *rebuilds, const struct job_record *job,
                                      enum counter_mode mode, import_mark_fn *mark, void *context,
                                      bool *more_out, uint64_t *sequence_out, struct buf *why);
 void rebuild_base_close(struct rebuilds *rebuilds);

@@ -258,14 +258,14 @@ static enum err describe_job(void *context, struct bytes id, struct buf *json_ou
     return e == ERR_NOT_FOUND ? rebuild_describe(daemon->rebuilds, id, json_out) : e;
 }
 
-_Static_assert((int)API_EXPORT == ERRAND_EXPORT && (int)API_IMPORT == ERRAND_IMPORT,
+_Static_assert((int)API_EXPORT == JOB_EXPORT && (int)API_IMPORT == JOB_IMPORT,
                "the same errands in the same order");
 
 static enum err ask_errand(void *context, const struct api_errand_ask *asked, struct buf *id_out,
                            struct buf *name_out, struct buf *why_out)
 {
     const struct errand_ask ask = {
-        .kind = (enum errand_kind)asked->kind, .name = asked->name, .ids = asked->ids};
+        .kind = (enum job_kind)asked->kind, .name = asked->name, .ids = asked->ids};
     return errand_ask(context, &ask, id_out, name_out, why_out);
 }
 
@@ -273,13 +273,13 @@ static enum err list_errands(void *context, const struct api_errand_page *asked,
                              struct buf *json_out, struct buf *next_out)
 {
     const struct errand_page page = {
-        .kind = (enum errand_kind)asked->kind, .after = asked->after, .limit = asked->limit};
+        .kind = (enum job_kind)asked->kind, .after = asked->after, .limit = asked->limit};
     return errand_list(context, &page, json_out, next_out);
 }
 
 static enum err remove_errand(void *context, enum api_errand kind, struct bytes name)
 {
-    return errand_remove(context, (enum errand_kind)kind, name);
+    return errand_remove(context, (enum job_kind)kind, name);
 }
 
 static enum err reconcile_run(void *context, struct bytes name, struct bytes tenant,

@@ -15,7 +15,7 @@
 #include "core/name.h"
 #include "core/object.h"
 #include "core/project.h"
-#include "jobs/rebuild_job.h"
+#include "jobs/job.h"
 
 struct care {
     struct sim *sim;
@@ -90,26 +90,26 @@ static enum err follow_replay(struct care *care, const struct op *op)
 /* ---- jobs ---- */
 
 static void follow_begin(struct care *care, struct model_rebuild *rebuild,
-                         const struct rebuild_job *job)
+                         const struct job_record *job)
 {
     struct model *model = care->model;
-    if (job->generation != ++model->generation)
-        sim_fail(care->sim, "a rebuild makes generation %u, expected %u", job->generation,
+    if (job->rebuild.generation != ++model->generation)
+        sim_fail(care->sim, "a rebuild makes generation %u, expected %u", job->rebuild.generation,
                  model->generation);
-    if ((int64_t)job->since > model->retained_ms)
-        sim_fail(care->sim, "a rebuild begins at %lld, history at %lld", (long long)job->since,
-                 (long long)model->retained_ms);
+    if ((int64_t)job->rebuild.since > model->retained_ms)
+        sim_fail(care->sim, "a rebuild begins at %lld, history at %lld",
+                 (long long)job->rebuild.since, (long long)model->retained_ms);
     *rebuild = (struct model_rebuild){.counter = rebuild->counter,
                                       .force = rebuild->force,
                                       .progress = MODEL_RUNNING,
-                                      .generation = job->generation,
+                                      .generation = job->rebuild.generation,
                                       .ruleset = care->sim->rules_next,
-                                      .since_ms = (int64_t)job->since,
+                                      .since_ms = (int64_t)job->rebuild.since,
                                       .first_ms = INT64_MAX};
 }
 
 static void follow_position(struct care *care, struct model_rebuild *rebuild,
-                            const struct rebuild_job *job)
+                            const struct job_record *job)
 {
     if (job->position < rebuild->position) sim_fail(care->sim, "a rebuild goes back");
     check_rules(care, rebuild);
@@ -136,7 +136,7 @@ static void check_loss(const struct care *care, const struct model_rebuild *rebu
 }
 
 static void follow_done(struct care *care, struct model_rebuild *rebuild,
-                        const struct rebuild_job *job)
+                        const struct job_record *job)
 {
     struct model_counter *counter = &care->model->counters[rebuild->counter];
     follow_position(care, rebuild, job);
@@ -150,13 +150,13 @@ static void follow_done(struct care *care, struct model_rebuild *rebuild,
     care->sim->rebuilt++;
 }
 
-static bool says(const struct rebuild_job *job, enum err e)
+static bool says(const struct job_record *job, enum err e)
 {
     return bytes_equal(job->why, bytes_str(err_sentence(e)));
 }
 
 static void follow_failed(struct care *care, struct model_rebuild *rebuild,
-                          const struct rebuild_job *job)
+                          const struct job_record *job)
 {
     struct sim *sim = care->sim;
     const struct ruleset *rules = reload_rules(sim, sim->rules_next);
@@ -171,34 +171,34 @@ static void follow_failed(struct care *care, struct model_rebuild *rebuild,
     rebuild->progress = MODEL_FAILED;
 }
 
-static void follow_new(struct care *care, const struct rebuild_job *job)
+static void follow_new(struct care *care, const struct job_record *job)
 {
     struct model *model = care->model;
     struct model_rebuild *rebuild = &model->rebuilds[model->rebuilds_count++];
-    if (job->id != model->rebuilds_count || job->state != REBUILD_WAITING || job->generation)
+    if (job->id != model->rebuilds_count || job->state != JOB_WAITING || job->rebuild.generation)
         sim_fail(care->sim, "a new rebuild has id %llu, expected %u", (unsigned long long)job->id,
                  model->rebuilds_count);
-    *rebuild = (struct model_rebuild){.force = job->force};
-    if (!find_counter(job->counter, &rebuild->counter))
+    *rebuild = (struct model_rebuild){.force = job->rebuild.force};
+    if (!find_counter(job->name, &rebuild->counter))
         sim_fail(care->sim, "a rebuild of a counter that never was");
 }
 
 static void follow_job(struct care *care, const struct object_change *change)
 {
-    struct rebuild_job job;
+    struct job_record job;
     struct model *model = care->model;
-    if (!rebuild_job_decode(change->value, &job)) sim_fail(care->sim, "a rebuild cannot be read");
+    if (job_decode(change->value, &job) != ERR_OK) sim_fail(care->sim, "a rebuild cannot be read");
     if (job.id > model->rebuilds_count) {
         follow_new(care, &job);
         return;
     }
     struct model_rebuild *rebuild = &model->rebuilds[job.id - 1];
     if (rebuild->progress >= MODEL_DONE) sim_fail(care->sim, "a rebuild that was over changes");
-    if (job.state == REBUILD_FAILED)
+    if (job.state == JOB_FAILED)
         follow_failed(care, rebuild, &job);
-    else if (job.generation != rebuild->generation)
+    else if (job.rebuild.generation != rebuild->generation)
         follow_begin(care, rebuild, &job);
-    else if (job.state == REBUILD_DONE)
+    else if (job.state == JOB_DONE)
         follow_done(care, rebuild, &job);
     else
         follow_position(care, rebuild, &job);
