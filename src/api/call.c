@@ -3,8 +3,6 @@
 
 #include "api/gzip_reply.h"
 
-#include <stdio.h>
-
 #include "base/metrics.h"
 #include "config/config.h"
 #include "core/bucket.h"
@@ -27,7 +25,7 @@ bool call_name(struct call *call, enum request_verdict *verdict_out)
     return false;
 }
 
-enum err call_warn(struct call *call, const struct sentence *why)
+enum err call_warn(struct call *call, const struct reason *why)
 {
     metric_add(METRIC_UNKNOWN_FIELDS, 1);
     if (call->api->config.config->api_unknown_fields == CONFIG_UNKNOWN_REFUSE)
@@ -38,14 +36,14 @@ enum err call_warn(struct call *call, const struct sentence *why)
 }
 
 enum err call_unknown(struct call *call, const struct json_value *object, const struct known *known,
-                      struct sentence *why)
+                      struct reason *why)
 {
     return unknown_field(object, known, why) ? call_warn(call, why) : ERR_OK;
 }
 
 bool call_params(struct call *call, enum request_verdict *verdict_out)
 {
-    struct sentence why;
+    struct reason why;
     struct params *params = &call->params;
     enum err e = params_parse(call->exchange->request.query, &call->exchange->arena, params, &why);
     if (e == ERR_OK && unknown_param(params, known_params(route_index(call->route)), &why))
@@ -58,7 +56,7 @@ bool call_params(struct call *call, enum request_verdict *verdict_out)
 bool call_bare(struct call *call, enum request_verdict *verdict_out)
 {
     struct json_value body;
-    struct sentence why;
+    struct reason why;
     struct known none = {0};
     if (!json_parse(call_loop(call)->parser, call->exchange->request.body, &body)) return true;
     enum err e = call_unknown(call, &body, &none, &why);
@@ -68,20 +66,18 @@ bool call_bare(struct call *call, enum request_verdict *verdict_out)
 }
 
 enum err call_fields(struct call *call, const struct field *fields, unsigned count,
-                     struct field_value *values_out, struct sentence *why)
+                     struct field_value *values_out, struct reason *why)
 {
     struct json_value body;
     struct json_value values[FIELDS_MAX] = {0};
     struct bytes names[FIELDS_MAX];
     struct bytes text = call->exchange->request.body;
     must(count >= 1 && count <= FIELDS_MAX);
-    snprintf(why->text, sizeof why->text, "The body must be one JSON object.");
     for (unsigned i = 0; i < count; i++)
         names[i] = fields[i].name;
-    if (text.size) {
-        if (!json_parse(call_loop(call)->parser, text, &body)) return ERR_INVALID;
-        if (body.type != JSON_OBJECT) return ERR_INVALID;
-    }
+    if (text.size &&
+        (!json_parse(call_loop(call)->parser, text, &body) || body.type != JSON_OBJECT))
+        return reason_err(why, ERR_INVALID, "The body must be one JSON object.");
     enum err e = ERR_OK;
     if (text.size && json_pick(&body, names, count, values))
         e = call_unknown(call, &body, &(struct known){names, count, 0, false}, why);

@@ -97,13 +97,13 @@ bool call_bare(struct call *call, enum request_verdict *verdict_out);
 /* For an object in which picking the known fields left others over: ERR_OK, if these are such as
  * are ignored or the config lets them pass with a warning, or ERR_UNKNOWN_FIELD. */
 MUST_USE enum err call_unknown(struct call *call, const struct json_value *object,
-                               const struct known *known, struct sentence *why);
+                               const struct known *known, struct reason *why);
 /* The same once `why` is known. */
-MUST_USE enum err call_warn(struct call *call, const struct sentence *why);
+MUST_USE enum err call_warn(struct call *call, const struct reason *why);
 
 /* The body's fields, all of which may be absent, and then the body too. */
 MUST_USE enum err call_fields(struct call *call, const struct field *fields, unsigned count,
-                              struct field_value *values_out, struct sentence *why);
+                              struct field_value *values_out, struct reason *why);
 
 /* The rules in force when the call first asked, held until it ends. */
 const struct rules *call_rules(struct call *call);

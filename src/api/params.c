@@ -5,8 +5,6 @@
 #include "api/params.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include "core/bucket.h"
 #include "core/name.h"
@@ -82,27 +80,11 @@ static bool json_read(const struct json_value *value, const struct field *field,
     }
 }
 
-static void PRINTF_LIKE(2, 3) sentence_add(struct sentence *why, const char *format, ...)
+static void choices_say(const char *const *choices, struct reason *why)
 {
-    size_t used = strlen(why->text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why->text + used, sizeof why->text - used, format, args);
-    va_end(args);
-}
-
-static enum err say(struct sentence *why, const char *text)
-{
-    why->text[0] = '\0';
-    sentence_add(why, "%s", text);
-    return ERR_INVALID;
-}
-
-static void choices_say(const char *const *choices, struct sentence *why)
-{
-    if (choices[1]) sentence_add(why, "one of ");
+    if (choices[1]) reason_add(why, "one of ");
     for (size_t i = 0; choices[i]; i++)
-        sentence_add(why, "%s%s", choices[i], choices[i + 1] ? ", " : ".");
+        reason_add(why, "%s%s", choices[i], choices[i + 1] ? ", " : ".");
 }
 
 /* 1739548800.5 or 1.7e12: other languages' clocks give such epochs. */
@@ -116,58 +98,55 @@ static bool is_fraction(struct bytes text)
     return text.data[i] == '.' || text.data[i] == 'e' || text.data[i] == 'E';
 }
 
-static enum err complain_fraction(const struct field *field, struct sentence *why)
+static enum err complain_fraction(const struct field *field, struct reason *why)
 {
-    say(why, "");
-    sentence_add(why,
-                 "%.*s must be a whole epoch number, without fraction or exponent: send "
-                 "milliseconds (1739548800500) or ISO 8601.",
-                 (int)field->name.size, field->name.data);
+    reason_say(why,
+               "%.*s must be a whole epoch number, without fraction or exponent: send "
+               "milliseconds (1739548800500) or ISO 8601.",
+               (int)field->name.size, field->name.data);
     return ERR_INVALID;
 }
 
 /* Says what the field should have been. */
-static enum err complain(const struct field *field, struct sentence *why)
+static enum err complain(const struct field *field, struct reason *why)
 {
-    say(why, "");
-    sentence_add(why, "%.*s must be ", (int)field->name.size, field->name.data);
+    reason_say(why, "%.*s must be ", (int)field->name.size, field->name.data);
     switch (field->type) {
     case FIELD_I64:
-        sentence_add(why, "an integer from %" PRId64 " to %" PRId64 ".", field->min, field->max);
+        reason_add(why, "an integer from %" PRId64 " to %" PRId64 ".", field->min, field->max);
         break;
     case FIELD_TIME:
-        sentence_add(why, "an ISO 8601 time or an epoch number, in the years 0001 to 9999.");
+        reason_add(why, "an ISO 8601 time or an epoch number, in the years 0001 to 9999.");
         break;
     case FIELD_BOOL:
-        sentence_add(why, "true or false.");
+        reason_add(why, "true or false.");
         break;
     case FIELD_CHOICE:
         choices_say(field->choices, why);
         break;
     case FIELD_TEXT:
-        sentence_add(why, "text of %" PRId64 " to %" PRId64 " bytes.", field->min, field->max);
+        reason_add(why, "text of %" PRId64 " to %" PRId64 " bytes.", field->min, field->max);
         break;
     case FIELD_NAME:
-        sentence_add(why, "1 to 255 of the characters A-Z a-z 0-9 _ . ~ and -.");
+        reason_add(why, "1 to 255 of the characters A-Z a-z 0-9 _ . ~ and -.");
         break;
     case FIELD_KEY:
-        sentence_add(why, "1 to 255 printable ASCII characters.");
+        reason_add(why, "1 to 255 printable ASCII characters.");
         break;
     }
     return ERR_INVALID;
 }
 
-static enum err absent(const struct field *field, struct field_value *out, struct sentence *why)
+static enum err absent(const struct field *field, struct field_value *out, struct reason *why)
 {
     *out = (struct field_value){.integer = field->fallback};
     if (!field->required) return ERR_OK;
-    say(why, "");
-    sentence_add(why, "%.*s is required.", (int)field->name.size, field->name.data);
+    reason_say(why, "%.*s is required.", (int)field->name.size, field->name.data);
     return ERR_INVALID;
 }
 
 enum err field_from_text(struct bytes text, const struct field *field,
-                         struct field_value *value_out, struct sentence *why)
+                         struct field_value *value_out, struct reason *why)
 {
     if (!text.data) return absent(field, value_out, why);
     *value_out = (struct field_value){.present = true};
@@ -177,7 +156,7 @@ enum err field_from_text(struct bytes text, const struct field *field,
 }
 
 enum err field_from_json(const struct json_value *value, const struct field *field,
-                         struct field_value *value_out, struct sentence *why)
+                         struct field_value *value_out, struct reason *why)
 {
     if (value->type == JSON_ABSENT || value->type == JSON_NULL)
         return absent(field, value_out, why);
@@ -190,7 +169,7 @@ enum err field_from_json(const struct json_value *value, const struct field *fie
 }
 
 enum err fields_from_picked(const struct json_value *picked, const struct field *fields,
-                            unsigned count, struct field_value *values_out, struct sentence *why)
+                            unsigned count, struct field_value *values_out, struct reason *why)
 {
     enum err e = ERR_OK;
     for (unsigned i = 0; i < count && !e; i++)
@@ -199,7 +178,7 @@ enum err fields_from_picked(const struct json_value *picked, const struct field 
 }
 
 enum err fields_from_params(const struct params *params, const struct field *fields, unsigned count,
-                            struct field_value *values_out, struct sentence *why)
+                            struct field_value *values_out, struct reason *why)
 {
     enum err e = ERR_OK;
     for (unsigned i = 0; i < count && !e; i++)
@@ -240,7 +219,7 @@ static unsigned count_pieces(struct bytes query)
 }
 
 enum err params_parse(struct bytes query, struct arena *arena, struct params *params_out,
-                      struct sentence *why)
+                      struct reason *why)
 {
     *params_out = (struct params){0};
     if (query.size == 0) return ERR_OK;
@@ -256,13 +235,14 @@ enum err params_parse(struct bytes query, struct arena *arena, struct params *pa
         struct bytes name = bytes_split(&value, '=');
         if (!value.data) value = bytes_of(name.data + name.size, 0);
         if (!decode_here(copy, query.data, &name) || !decode_here(copy, query.data, &value))
-            return say(why, "The query has a '%' without two hex digits after it.");
+            return reason_err(why, ERR_INVALID,
+                              "The query has a '%%' without two hex digits after it.");
         if (!bytes_is_utf8(name) || !bytes_is_utf8(value))
-            return say(why, "The query must be UTF-8.");
+            return reason_err(why, ERR_INVALID, "The query must be UTF-8.");
 
         struct param *param = params_find(params_out, name);
         if (!param && params_out->count == PARAMS_MAX)
-            return say(why, "The query has too many parameters.");
+            return reason_err(why, ERR_INVALID, "The query has too many parameters.");
         if (!param) param = &params_out->items[params_out->count++];
         *param = (struct param){name, value};
     }
@@ -270,24 +250,23 @@ enum err params_parse(struct bytes query, struct arena *arena, struct params *pa
 }
 
 enum err params_cursor(const struct params *params, struct arena *arena, struct bytes *raw_out,
-                       struct sentence *why)
+                       struct reason *why)
 {
     *raw_out = BYTES_NONE;
     struct bytes text = params_get(params, BYTES("after"));
     if (text.size == 0) return ERR_OK;
     if (cursor_decode(text, arena, raw_out)) return ERR_OK;
-    return say(why, "after must be the next of an earlier reply.");
+    return reason_err(why, ERR_INVALID, "after must be the next of an earlier reply.");
 }
 
 enum err params_bucket(int64_t time_ms, int32_t duration, const char *field, int64_t *start_out,
-                       struct sentence *why)
+                       struct reason *why)
 {
     *start_out = bucket_start(time_ms, duration);
     if (bucket_has_name(*start_out)) return ERR_OK;
-    snprintf(why->text, sizeof why->text,
-             "%s lies in a bucket that begins before the year 0001, with that durationSeconds.",
-             field);
-    return ERR_INVALID;
+    return reason_err(
+        why, ERR_INVALID,
+        "%s lies in a bucket that begins before the year 0001, with that durationSeconds.", field);
 }
 
 /* -- Paths and encodings ------------------------------------------------------------------------

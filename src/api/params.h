@@ -11,7 +11,7 @@
  *         [EXPIRES] = {BYTES("expiresAt"), FIELD_TIME, .fallback = TIME_NONE},
  *     };
  *     struct field_value values[CHANGE_FIELDS];
- *     struct sentence why;
+ *     struct reason why;
  *     enum err e = fields_from_params(&params, change_fields, CHANGE_FIELDS, values, &why);
  *     if (e) return exchange_error(exchange, e, why.text);
  *     op->amount = values[AMOUNT].integer;
@@ -24,15 +24,12 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/reason.h"
 
 #define PARAMS_MAX 64
 #define FIELDS_MAX 16 /* of a table, which has at least one */
 #define PAGE_LIMIT_DEFAULT 100
 #define PAGE_LIMIT_MAX 10000
-
-struct sentence {
-    char text[192];
-};
 
 /* -- Fields ------------------------------------------------------------------------------------ */
 
@@ -73,17 +70,17 @@ struct params;
  * that no table has are unknown.h's. `values_out` is to be used only after ERR_OK. */
 MUST_USE enum err fields_from_picked(const struct json_value *picked, const struct field *fields,
                                      unsigned count, struct field_value *values_out,
-                                     struct sentence *why);
+                                     struct reason *why);
 MUST_USE enum err fields_from_params(const struct params *params, const struct field *fields,
                                      unsigned count, struct field_value *values_out,
-                                     struct sentence *why);
+                                     struct reason *why);
 
 /* One field of either kind, for values that were picked by other means. `text` with data NULL is
  * an absent parameter. */
 MUST_USE enum err field_from_json(const struct json_value *value, const struct field *field,
-                                  struct field_value *value_out, struct sentence *why);
+                                  struct field_value *value_out, struct reason *why);
 MUST_USE enum err field_from_text(struct bytes text, const struct field *field,
-                                  struct field_value *value_out, struct sentence *why);
+                                  struct field_value *value_out, struct reason *why);
 
 /* 1 to 255 of printable ASCII, the space included: what an Idempotency-Key may be. */
 MUST_USE bool key_valid(struct bytes key);
@@ -105,7 +102,7 @@ struct params {
 /* Takes `query` as sent, without the '?'. Everything in `params_out` lives in `arena`. Refused: a
  * '%' not followed by two hex digits, what is not UTF-8 then, and more than PARAMS_MAX names. */
 MUST_USE enum err params_parse(struct bytes query, struct arena *arena, struct params *params_out,
-                               struct sentence *why);
+                               struct reason *why);
 
 /* BYTES_NONE if there is no such parameter; an empty one has data. */
 struct bytes params_get(const struct params *params, struct bytes name);
@@ -113,11 +110,11 @@ struct bytes params_get(const struct params *params, struct bytes name);
 /* The cursor in parameter `after`, decoded into `arena`; BYTES_NONE if absent or empty. What the
  * bytes mean is the endpoint's to check: a caller may send any. */
 MUST_USE enum err params_cursor(const struct params *params, struct arena *arena,
-                                struct bytes *raw_out, struct sentence *why);
+                                struct bytes *raw_out, struct reason *why);
 
 /* The start of the bucket around a time that came in `field`. ERR_INVALID: nobody could name it. */
 MUST_USE enum err params_bucket(int64_t time_ms, int32_t duration, const char *field,
-                                int64_t *start_out, struct sentence *why);
+                                int64_t *start_out, struct reason *why);
 
 /* -- Paths and encodings ------------------------------------------------------------------------
  */

@@ -1,7 +1,6 @@
 /* unknown.c -- names that a call does not know, and which of those it knows was probably meant. */
 #include "api/unknown.h"
 
-#include <stdio.h>
 #include <strings.h>
 
 #define SHOWN_SIZE_MAX 64u /* of a name in a sentence */
@@ -80,18 +79,15 @@ static int shown_size(struct bytes name)
     return (int)size;
 }
 
-static void say(struct sentence *why, const char *what, struct bytes name, struct bytes meant)
+static void say(struct reason *why, const char *what, struct bytes name, struct bytes meant)
 {
     int size = shown_size(name);
     const char *rest = (size_t)size < name.size ? "..." : "";
-    int used =
-        snprintf(why->text, sizeof why->text, "Unknown %s \"%.*s%s\"", what, size, name.data, rest);
-    must(used > 0 && (size_t)used < sizeof why->text);
+    reason_say(why, "Unknown %s \"%.*s%s\"", what, size, name.data, rest);
     if (meant.data)
-        snprintf(why->text + used, sizeof why->text - (size_t)used, ": did you mean \"%.*s\"?",
-                 (int)meant.size, meant.data);
+        reason_add(why, ": did you mean \"%.*s\"?", (int)meant.size, meant.data);
     else
-        snprintf(why->text + used, sizeof why->text - (size_t)used, ".");
+        reason_add(why, ".");
 }
 
 /* -- Looking ----------------------------------------------------------------------------------- */
@@ -109,7 +105,7 @@ static bool is_known_everywhere(struct bytes name)
     return bytes_equal(name, BYTES("minSequence"));
 }
 
-bool unknown_field(const struct json_value *object, const struct known *known, struct sentence *why)
+bool unknown_field(const struct json_value *object, const struct known *known, struct reason *why)
 {
     struct json_iter iter;
     if (object->type != JSON_OBJECT) return false;
@@ -124,7 +120,7 @@ bool unknown_field(const struct json_value *object, const struct known *known, s
     return false;
 }
 
-bool unknown_param(const struct params *params, const struct known *known, struct sentence *why)
+bool unknown_param(const struct params *params, const struct known *known, struct reason *why)
 {
     for (unsigned i = 0; i < params->count; i++) {
         struct bytes name = params->items[i].name;

@@ -22,9 +22,8 @@ struct known {
 };
 
 /* True: there is one, the sentence names the first. What is no object has no fields. */
-bool unknown_field(const struct json_value *object, const struct known *known,
-                   struct sentence *why);
-bool unknown_param(const struct params *params, const struct known *known, struct sentence *why);
+bool unknown_field(const struct json_value *object, const struct known *known, struct reason *why);
+bool unknown_param(const struct params *params, const struct known *known, struct reason *why);
 
 /* The parameters that a route takes in its query, from openapi.def. */
 const struct known *known_params(unsigned route_index);

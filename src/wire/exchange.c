@@ -1,6 +1,7 @@
 /* exchange.c -- what the API does to an exchange besides filling in its fields. */
 #include "wire/exchange.h"
 
+#include "base/json_write.h"
 #include "wire/conn.h"
 
 void exchange_post(struct exchange *exchange)
@@ -53,11 +54,9 @@ void exchange_error(struct exchange *exchange, enum err e, const char *sentence)
     reply->stream = false;
     reply->fixed = BYTES_NONE;
     buf_reset(&reply->body);
-    buf_add(&reply->body, BYTES("{\"error\":"));
-    buf_add_json(&reply->body, bytes_str(sentence ? sentence : err_sentence(e)));
-    buf_add(&reply->body, BYTES(",\"code\":"));
-    buf_add_json(&reply->body, bytes_str(err_code(e)));
-    buf_add_char(&reply->body, '}');
+    json_open(&reply->body, JSON_ITEM, '{');
+    json_add_error(&reply->body, e, sentence);
+    json_close(&reply->body, '}');
     if (e == ERR_QUEUE_FULL || e == ERR_BUSY) exchange_header(exchange, "Retry-After", BYTES("1"));
 }
 

@@ -59,7 +59,7 @@ static void check_stored(const struct event *event, struct arena *arena)
     buf_release(&buf);
 }
 
-static void check_outcome(enum err e, const struct event *event, const struct sentence *why,
+static void check_outcome(enum err e, const struct event *event, const struct reason *why,
                           struct arena *arena)
 {
     if (e == ERR_OK) {
@@ -79,7 +79,7 @@ static void check_form(enum event_form form, struct json_parser *parser, struct 
     struct event_reader reader;
     struct event event = {0};
     struct json_value payload;
-    struct sentence why = {""};
+    struct reason why = {""};
     if (!json_parse(parser, text, &root)) return;
     arena_init(&arena, 4096);
     event_reader_init(&reader, form, parser, &arena, 0);
@@ -109,7 +109,7 @@ static void check_binary(struct json_parser *parser, struct arena *arena, struct
     struct event_reader reader;
     struct event event = {0};
     struct json_value data = {.type = JSON_ABSENT}, payload;
-    struct sentence why = {""};
+    struct reason why = {""};
     enum err e = event_attributes_read(fields, arena, &attributes, &why);
     if (e == ERR_OK) check_attributes(&attributes);
     if (body.size && !json_parse(parser, body, &data)) return;

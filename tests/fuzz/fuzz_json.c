@@ -38,7 +38,7 @@ static void check_time(int64_t ms)
 }
 
 static void check_value(enum err e, const struct field *field, const struct field_value *value,
-                        const struct sentence *why)
+                        const struct reason *why)
 {
     if (e) {
         must(e == ERR_INVALID);
@@ -55,7 +55,7 @@ static void check_value(enum err e, const struct field *field, const struct fiel
 static void check_json(const struct json_value *value)
 {
     struct field_value out[ARRAY_COUNT(fields)];
-    struct sentence why = {""};
+    struct reason why = {""};
     for (unsigned i = 0; i < FIELDS; i++)
         check_value(field_from_json(value, &fields[i], &out[i], &why), &fields[i], &out[i], &why);
     struct bytes names[FIELDS];
@@ -78,7 +78,7 @@ static void check_json(const struct json_value *value)
 static void check_text(struct bytes text)
 {
     struct field_value out;
-    struct sentence why;
+    struct reason why;
     for (unsigned i = 0; i < FIELDS; i++)
         check_value(field_from_text(text, &fields[i], &out, &why), &fields[i], &out, &why);
 
@@ -93,7 +93,7 @@ static void check_text(struct bytes text)
 static void check_query(struct bytes text, struct arena *arena)
 {
     struct params params;
-    struct sentence why;
+    struct reason why;
     if (!params_parse(text, arena, &params, &why)) {
         must(params.count <= PARAMS_MAX);
         for (unsigned i = 0; i < params.count; i++)

@@ -27,7 +27,7 @@ static int teardown(void **state)
 static struct dims from_query(const char *query)
 {
     struct params params;
-    struct sentence why;
+    struct reason why;
     assert_int_equal(params_parse(bytes_str(query), &arena, &params, &why), ERR_OK);
     return dims_from_params(&params, &arena);
 }
@@ -35,7 +35,7 @@ static struct dims from_query(const char *query)
 static enum err from_json(const char *text, struct dims *dims_out)
 {
     struct json_value value;
-    struct sentence why;
+    struct reason why;
     char padded[4096] = "";
     snprintf(padded, sizeof padded - JSON_PADDING, "%s", text);
     assert_true(json_parse(parser, bytes_str(padded), &value));

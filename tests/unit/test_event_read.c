@@ -16,7 +16,7 @@ static struct json_parser *parser;
 static struct event_reader reader;
 static struct event event;
 static struct json_value payload;
-static struct sentence why;
+static struct reason why;
 
 static void assert_bytes(struct bytes got, const char *want)
 {

@@ -10,7 +10,7 @@
 
 static struct json_parser *parser;
 static struct arena arena;
-static struct sentence why;
+static struct reason why;
 
 static int setup(void **state)
 {

@@ -117,7 +117,7 @@ static void run_tenants(struct call *call)
 enum request_verdict admin_tenants(struct call *call)
 {
     struct field_value values[FIELDS];
-    struct sentence why;
+    struct reason why;
     struct bytes cursor;
     struct arena *arena = &call->exchange->arena;
     enum err e = fields_from_params(&call->params, tenants_fields, FIELDS, values, &why);

@@ -61,7 +61,7 @@ enum request_verdict clock_post(struct call *call)
     static const struct field field = {BYTES("action"), FIELD_CHOICE, .required = true,
                                        .choices = actions};
     struct field_value action;
-    struct sentence why;
+    struct reason why;
     enum err e = call_fields(call, &field, 1, &action, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
     if (!action.present) return call_refuse(call, ERR_INVALID, "action is required.");

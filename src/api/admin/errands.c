@@ -1,8 +1,6 @@
 /* errands.c -- backups, exports and imports: asked for, listed, removed. route->detail says which.
  *
  * The work is done elsewhere and takes its time; a reply here is 202 with the job to look at. */
-#include <stdio.h>
-
 #include "api/call.h"
 #include "api/endpoints.h"
 #include "base/json.h"
@@ -55,7 +53,7 @@ static void run_ask(struct call *call)
 }
 
 /* Only an export asks for ids. */
-static enum err read_ask(struct call *call, struct api_errand_ask *ask, struct sentence *why)
+static enum err read_ask(struct call *call, struct api_errand_ask *ask, struct reason *why)
 {
     enum { NAME, IDS, FIELDS };
     struct field fields[FIELDS] = {
@@ -75,7 +73,7 @@ static enum err read_ask(struct call *call, struct api_errand_ask *ask, struct s
 
 enum request_verdict errands_ask(struct call *call)
 {
-    struct sentence why;
+    struct reason why;
     struct api_errand_ask *ask = arena_zalloc(&call->exchange->arena, sizeof *ask);
     ask->kind = kind_of(call);
     enum err e = read_ask(call, ask, &why);
@@ -106,7 +104,7 @@ enum request_verdict errands_list(struct call *call)
 {
     static const struct field limit_field = {FIELD_PAGE_LIMIT};
     struct field_value limit;
-    struct sentence why;
+    struct reason why;
     struct arena *arena = &call->exchange->arena;
     struct api_errand_page *page = arena_zalloc(arena, sizeof *page);
     enum err e = fields_from_params(&call->params, &limit_field, 1, &limit, &why);

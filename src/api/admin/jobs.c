@@ -1,7 +1,5 @@
 /* jobs.c -- what an operator asks for: rebuilds, how far they are, and that a counter be forgotten.
  */
-#include <stdio.h>
-
 #include "api/call.h"
 #include "api/endpoints.h"
 #include "base/json.h"
@@ -35,7 +33,7 @@ static void run_rebuild(struct call *call)
     buf_release(&why);
 }
 
-static enum err read_options(struct call *call, struct api_rebuild *wish, struct sentence *why)
+static enum err read_options(struct call *call, struct api_rebuild *wish, struct reason *why)
 {
     enum { FORCE, FROM, FIELDS };
     static const struct field fields[FIELDS] = {
@@ -53,7 +51,7 @@ static enum err read_options(struct call *call, struct api_rebuild *wish, struct
 enum request_verdict jobs_rebuild(struct call *call)
 {
     enum request_verdict verdict;
-    struct sentence why;
+    struct reason why;
     struct api_rebuild *wish = arena_zalloc(&call->exchange->arena, sizeof *wish);
     if (!call_name(call, &verdict)) return verdict;
     enum err e = read_options(call, wish, &why);

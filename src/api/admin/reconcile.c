@@ -4,8 +4,6 @@
  * A request is a change like any other and goes through the queue. Counting asks somebody's
  * database and may take seconds: it has threads of its own, so that reads of counters never wait
  * for it. What a source says when it fails is for the log, never for a tenant. */
-#include <stdio.h>
-
 #include "api/call.h"
 #include "api/endpoints.h"
 #include "core/event.h"
@@ -27,17 +25,16 @@ static const struct reconcile *find_entry(struct call *call, enum request_verdic
 
 /* {"conversationId":"c1"}, or for an entry without dimensions, {}: canonical. */
 static enum err read_entity(struct call *call, const struct reconcile *reconcile,
-                            struct bytes *json_out, struct sentence *why)
+                            struct bytes *json_out, struct reason *why)
 {
     const struct dimension_set *set = &reconcile->entity;
     struct arena *arena = &call->exchange->arena;
     struct bytes keys[RULES_DIMENSIONS_MAX];
     struct dimension pairs[RULES_DIMENSIONS_MAX];
     struct json_value body, found[RULES_DIMENSIONS_MAX];
-    snprintf(why->text, sizeof why->text, "The body must be one JSON object: the entity.");
     if (!json_parse(call_loop(call)->parser, call->exchange->request.body, &body) ||
         body.type != JSON_OBJECT)
-        return ERR_INVALID;
+        return reason_err(why, ERR_INVALID, "The body must be one JSON object: the entity.");
     for (unsigned i = 0; i < set->count; i++)
         keys[i] = set->sources[i].name;
     if (json_pick(&body, keys, set->count, found)) {
@@ -47,13 +44,11 @@ static enum err read_entity(struct call *call, const struct reconcile *reconcile
     for (unsigned i = 0; i < set->count; i++) {
         pairs[i].key = keys[i];
         if (dimension_text(&found[i], arena, &pairs[i].value)) continue;
-        snprintf(why->text, sizeof why->text, "%.*s must be a string, an integer or a boolean.",
-                 (int)(keys[i].size < 100 ? keys[i].size : 100), keys[i].data);
-        return ERR_INVALID;
+        return reason_err(why, ERR_INVALID, "%.*s must be a string, an integer or a boolean.",
+                          (int)(keys[i].size < 100 ? keys[i].size : 100), keys[i].data);
     }
     size_t size = dimensions_size(pairs, set->count);
-    snprintf(why->text, sizeof why->text, "The entity is over 16 KiB.");
-    if (size > EVENT_SIZE_MAX) return ERR_INVALID;
+    if (size > EVENT_SIZE_MAX) return reason_err(why, ERR_INVALID, "The entity is over 16 KiB.");
     struct buf json = {.data = arena_alloc(arena, size), .capacity = size, .max = size};
     dimensions_write(&json, pairs, set->count);
     *json_out = buf_bytes(&json);
@@ -78,7 +73,7 @@ static void finish_request(struct call *call)
 enum request_verdict reconcile_post_request(struct call *call)
 {
     enum request_verdict verdict;
-    struct sentence why;
+    struct reason why;
     struct bytes entity_json;
     struct arena *arena = &call->exchange->arena;
     const struct reconcile *reconcile = find_entry(call, &verdict);
@@ -115,7 +110,7 @@ static void run_now(struct call *call)
 enum request_verdict reconcile_post_run(struct call *call)
 {
     enum request_verdict verdict;
-    struct sentence why;
+    struct reason why;
     struct bytes *entity_json = arena_alloc(&call->exchange->arena, sizeof *entity_json);
     const struct reconcile *reconcile = find_entry(call, &verdict);
     if (!reconcile) return verdict;
@@ -160,7 +155,7 @@ enum request_verdict reconcile_get_drift(struct call *call)
     static const struct field limit = {FIELD_PAGE_LIMIT};
     enum request_verdict verdict;
     struct field_value value;
-    struct sentence why;
+    struct reason why;
     struct drift_plan *plan = arena_zalloc(&call->exchange->arena, sizeof *plan);
     if (!find_entry(call, &verdict)) return verdict;
     enum err e = fields_from_params(&call->params, &limit, 1, &value, &why);

@@ -5,8 +5,6 @@
  * batches unless it is atomic or has a key of its own. */
 #include "api/counters/batch.h"
 
-#include <stdio.h>
-
 #include "api/call.h"
 #include "api/counters/change.h"
 #include "api/endpoints.h"
@@ -54,10 +52,9 @@ static uint64_t op_check(const struct op *op, int64_t time_ms)
 /* Picks the fields of an op and says of which kind it is. An unknown name is told before whatever
  * else is wrong: it may be why. */
 static enum err pick_op(struct call *call, const struct json_value *object,
-                        struct json_value *values, struct field_value *kind_out,
-                        struct sentence *why)
+                        struct json_value *values, struct field_value *kind_out, struct reason *why)
 {
-    struct sentence unknown_why;
+    struct reason unknown_why;
     struct known known = {.names = op_names, .count = OP_FIELDS};
     size_t others = json_pick(object, op_names, OP_FIELDS, values);
     enum err e = field_from_json(&values[OP], &op_field, kind_out, why);
@@ -70,17 +67,15 @@ static enum err pick_op(struct call *call, const struct json_value *object,
 }
 
 static enum err read_op(struct call *call, const struct json_value *object, struct op *op,
-                        struct sentence *why)
+                        struct reason *why)
 {
     struct json_value values[OP_FIELDS];
     struct field_value kind;
     struct field_value name;
     struct field_value key;
     int64_t time_ms;
-    if (object->type != JSON_OBJECT) {
-        snprintf(why->text, sizeof why->text, "An operation must be a JSON object.");
-        return ERR_INVALID;
-    }
+    if (object->type != JSON_OBJECT)
+        return reason_err(why, ERR_INVALID, "An operation must be a JSON object.");
     enum err e = pick_op(call, object, values, &kind, why);
     if (e == ERR_OK) e = field_from_json(&values[NAME], &name_field, &name, why);
     if (e == ERR_OK) e = field_from_json(&values[KEY], &key_field, &key, why);
@@ -108,7 +103,7 @@ size_t batch_reply_bytes(const struct batch_plan *plan, uint32_t count)
 }
 
 void batch_plan_refuse(struct batch_plan *plan, uint32_t index, struct arena *arena,
-                       const struct sentence *why)
+                       const struct reason *why)
 {
     struct bad_op *bad = arena_alloc(arena, sizeof *bad);
     *bad = (struct bad_op){.index = index, .why = arena_copy(arena, bytes_str(why->text)).data};
@@ -123,7 +118,7 @@ static bool add_op(struct reading *reading, const struct json_value *object)
     struct call *call = reading->call;
     struct job *job = &call->job;
     struct arena *arena = &call->exchange->arena;
-    struct sentence why;
+    struct reason why;
     if (job->count >= reading->count_max) return false;
     if (job->count == reading->capacity) {
         uint32_t capacity = reading->capacity * 2;
@@ -134,8 +129,8 @@ static bool add_op(struct reading *reading, const struct json_value *object)
     }
     struct op *op = &job->ops[job->count];
     memset(op, 0, sizeof *op);
-    op->err = object ? read_op(call, object, op, &why) : ERR_INVALID;
-    if (!object) snprintf(why.text, sizeof why.text, "The line is not JSON.");
+    op->err = object ? read_op(call, object, op, &why)
+                     : reason_err(&why, ERR_INVALID, "The line is not JSON.");
     if (op->err != ERR_OK) batch_plan_refuse(reading->plan, job->count, arena, &why);
     job->count++;
     return true;
@@ -226,7 +221,7 @@ static enum request_verdict read_json(struct reading *reading, bool *fits_out, b
     struct json_value body;
     struct json_value values[2];
     struct field_value atomic;
-    struct sentence why;
+    struct reason why;
     *refused_out = true;
     if (!json_parse(call_loop(call)->parser, call->exchange->request.body, &body) ||
         body.type != JSON_OBJECT)
@@ -270,7 +265,7 @@ bool batch_options(struct call *call, enum request_verdict *verdict_out)
     static const char *const choices[] = {"all", "errors", NULL};
     static const struct field results_field = {BYTES("results"), FIELD_CHOICE, .choices = choices};
     struct field_value results;
-    struct sentence why;
+    struct reason why;
     if (fields_from_params(&call->params, &results_field, 1, &results, &why) != ERR_OK) {
         *verdict_out = call_refuse(call, ERR_INVALID, why.text);
         return false;

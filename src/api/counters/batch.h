@@ -24,7 +24,7 @@ struct batch_plan {
 /* In the request's arena, which also keeps a copy of each reason. */
 struct batch_plan *batch_plan_new(struct arena *arena);
 void batch_plan_refuse(struct batch_plan *plan, uint32_t index, struct arena *arena,
-                       const struct sentence *why);
+                       const struct reason *why);
 
 /* What the results of so many ops take as JSON at most, beside ids. */
 size_t batch_reply_bytes(const struct batch_plan *plan, uint32_t count);

@@ -5,7 +5,6 @@
  * it notes keys, and their cells are read afterwards. Only rows of sets that the counter keeps
  * now, of its generation, and with a cell of the asked kind are shown. A cursor holds what the
  * order goes by, so it stays good across restarts, changes and rebuilds. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/call.h"
@@ -300,16 +299,14 @@ static bool read_cursor(struct cells_plan *plan, struct bytes cursor)
 
 /* Which cell of each row is shown. */
 static enum err read_bucket(struct cells_plan *plan, const struct field_value *values,
-                            struct sentence *why)
+                            struct reason *why)
 {
     const struct definition *definition = plan->definition;
     int32_t duration = (int32_t)values[DURATION].integer;
     plan->duration = present_duration(definition);
-    if (!values[DURATION].present && !present_kept(definition, plan->duration)) {
-        snprintf(why->text, sizeof why->text,
-                 "durationSeconds is required: the counter has no granularity 0.");
-        return ERR_INVALID;
-    }
+    if (!values[DURATION].present && !present_kept(definition, plan->duration))
+        return reason_err(why, ERR_INVALID,
+                          "durationSeconds is required: the counter has no granularity 0.");
     if (!granularities_allow(definition, duration, why)) return ERR_GRANULARITY;
     if (definition->mode == MODE_WINDOWED) return ERR_OK;
     plan->duration = duration;
@@ -331,7 +328,7 @@ static struct cells_plan *new_plan(struct call *call, const struct definition *d
 }
 
 static enum request_verdict refuse_bucket(struct call *call, const struct definition *definition,
-                                          enum err e, const struct sentence *why)
+                                          enum err e, const struct reason *why)
 {
     struct granularities kept = granularities_of_rules(definition);
     enum request_verdict verdict = call_refuse(call, e, why->text);
@@ -344,7 +341,7 @@ enum request_verdict cells_page(struct call *call)
 {
     enum request_verdict verdict;
     struct field_value values[FIELDS];
-    struct sentence why;
+    struct reason why;
     struct bytes cursor;
     struct arena *arena = &call->exchange->arena;
     if (!call_name(call, &verdict)) return verdict;

@@ -1,6 +1,4 @@
 /* change.c -- increment, decrement, set and delete: one operation, one reply. */
-#include <stdio.h>
-
 #include "api/call.h"
 #include "api/counters/change.h"
 #include "api/endpoints.h"
@@ -43,7 +41,7 @@ bool change_strays(enum op_kind kind, const struct json_value *values, uint32_t 
 }
 
 static enum err read_fields(enum op_kind kind, const struct json_value *values, struct op *op,
-                            int64_t *time_out, struct sentence *why)
+                            int64_t *time_out, struct reason *why)
 {
     struct field_value value;
     enum err e = field_from_json(&values[DURATION], &change_fields[DURATION], &value, why);
@@ -68,7 +66,7 @@ static enum err read_fields(enum op_kind kind, const struct json_value *values, 
 
 enum err change_fill(struct call *call, enum op_kind kind, struct bytes name,
                      const struct json_value *values, struct op *op, int64_t *time_out,
-                     struct sentence *why)
+                     struct reason *why)
 {
     int64_t bucket;
     op->kind = kind;
@@ -135,7 +133,7 @@ static enum request_verdict send_one(struct call *call, enum urgency urgency,
 
 /* All that a body of plain known fields costs is one look at it. */
 static enum err pick_values(struct call *call, enum op_kind kind, struct json_value *values,
-                            struct sentence *why)
+                            struct reason *why)
 {
     struct json_value body;
     struct known known = {.names = change_names, .count = FIELDS};
@@ -143,9 +141,8 @@ static enum err pick_values(struct call *call, enum op_kind kind, struct json_va
     if (json_flat_pick(text, change_names, FIELDS, values) &&
         !change_strays(kind, values, &known.elsewhere))
         return ERR_OK;
-    snprintf(why->text, sizeof why->text, "The body must be one JSON object.");
-    if (!json_parse(call_loop(call)->parser, text, &body)) return ERR_INVALID;
-    if (body.type != JSON_OBJECT) return ERR_INVALID;
+    if (!json_parse(call_loop(call)->parser, text, &body) || body.type != JSON_OBJECT)
+        return reason_err(why, ERR_INVALID, "The body must be one JSON object.");
     size_t others = json_pick(&body, change_names, FIELDS, values);
     if (change_strays(kind, values, &known.elsewhere)) others++;
     return others ? call_unknown(call, &body, &known, why) : ERR_OK;
@@ -155,7 +152,7 @@ enum request_verdict change_one(struct call *call)
 {
     enum request_verdict verdict;
     struct json_value values[FIELDS];
-    struct sentence why;
+    struct reason why;
     int64_t time_ms;
     int change = call->route->detail;
     enum op_kind kind = changes[change].kind;

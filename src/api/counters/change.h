@@ -17,7 +17,7 @@ struct call;
  * keeps only the bucket of its timestamp; `time_out` is the timestamp itself. */
 MUST_USE enum err change_fill(struct call *call, enum op_kind kind, struct bytes name,
                               const struct json_value *values, struct op *op, int64_t *time_out,
-                              struct sentence *why);
+                              struct reason *why);
 
 /* Whether a field that only another kind of operation has is among the values; `elsewhere_out` says
  * which these are, as in struct known. */

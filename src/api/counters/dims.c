@@ -2,7 +2,6 @@
 #include "api/counters/dims.h"
 
 #include <openssl/sha.h>
-#include <stdio.h>
 
 #include "core/name.h"
 
@@ -22,27 +21,23 @@ struct dims dims_from_params(const struct params *params, struct arena *arena)
     return dims;
 }
 
-static enum err refuse(struct sentence *why, const char *text)
-{
-    snprintf(why->text, sizeof why->text, "%s", text);
-    return ERR_INVALID;
-}
-
 enum err dims_from_json(const struct json_value *object, struct arena *arena, struct dims *dims_out,
-                        struct sentence *why)
+                        struct reason *why)
 {
     struct json_iter iter;
     *dims_out = (struct dims){NULL, 0};
     if (object->type == JSON_ABSENT || object->type == JSON_NULL) return ERR_OK;
-    if (object->type != JSON_OBJECT) return refuse(why, "dimensions must be an object.");
+    if (object->type != JSON_OBJECT)
+        return reason_err(why, ERR_INVALID, "dimensions must be an object.");
     dims_out->items = arena_alloc(arena, EVENT_DIMENSIONS_MAX * sizeof *dims_out->items);
     for (json_each(object, &iter); json_next(&iter);) {
         if (dims_out->count == EVENT_DIMENSIONS_MAX)
-            return refuse(why, "dimensions must have at most 64 keys.");
+            return reason_err(why, ERR_INVALID, "dimensions must have at most 64 keys.");
         struct dimension *dimension = &dims_out->items[dims_out->count++];
         dimension->key = arena_copy(arena, iter.key);
         if (!dimension_value(&iter.value, arena, &dimension->value))
-            return refuse(why, "A dimension must be a string, an integer, a boolean or null.");
+            return reason_err(why, ERR_INVALID,
+                              "A dimension must be a string, an integer, a boolean or null.");
     }
     dims_out->count = dimensions_sort(dims_out->items, dims_out->count);
     return ERR_OK;

@@ -21,7 +21,7 @@ struct dims dims_from_params(const struct params *params, struct arena *arena);
 /* The same from a JSON object; absent or null: none. Strings, integers and booleans by their string
  * form, a null one is not there. ERR_INVALID for anything else. */
 MUST_USE enum err dims_from_json(const struct json_value *object, struct arena *arena,
-                                 struct dims *dims_out, struct sentence *why);
+                                 struct dims *dims_out, struct reason *why);
 
 /* Whether the counter keeps exactly this set. */
 bool dims_kept(const struct dims *dims, const struct definition *definition);

@@ -1,8 +1,6 @@
 /* granularities.c -- in which granularities a counter is kept. */
 #include "api/counters/granularities.h"
 
-#include <stdio.h>
-
 #define SAID_MAX 8u /* in a sentence; the reply's list has all */
 
 static const int32_t all_of_time = 0;
@@ -42,32 +40,30 @@ bool granularities_have(const struct granularities *kept, int32_t duration)
 }
 
 /* "0, 60, 3600." at the end of the sentence. */
-static void say_list(const struct granularities *kept, struct sentence *why)
+static void say_list(const struct granularities *kept, struct reason *why)
 {
-    size_t used = strlen(why->text);
     for (unsigned i = 0; i < kept->count && i < SAID_MAX; i++)
-        used += (size_t)snprintf(why->text + used, sizeof why->text - used, "%s%d", i ? ", " : "",
-                                 (int)kept->items[i]);
-    must(used < sizeof why->text);
-    snprintf(why->text + used, sizeof why->text - used, kept->count > SAID_MAX ? ", ..." : ".");
+        reason_add(why, "%s%d", i ? ", " : "", (int)kept->items[i]);
+    reason_add(why, kept->count > SAID_MAX ? ", ..." : ".");
 }
 
-bool granularities_allow(const struct definition *definition, int32_t duration,
-                         struct sentence *why)
+bool granularities_allow(const struct definition *definition, int32_t duration, struct reason *why)
 {
     struct granularities kept = granularities_of_rules(definition);
     bool window = definition->mode == MODE_WINDOWED;
     if (window ? duration == 0 : granularities_have(&kept, duration)) return true;
-    snprintf(why->text, sizeof why->text,
-             window ? "The counter is a window: it is read without durationSeconds."
-                    : "The counter is not kept with that durationSeconds, only with ");
-    if (!window) say_list(&kept, why);
+    if (window) {
+        reason_say(why, "The counter is a window: it is read without durationSeconds.");
+    } else {
+        reason_say(why, "The counter is not kept with that durationSeconds, only with ");
+        say_list(&kept, why);
+    }
     return false;
 }
 
-void granularities_say(const struct granularities *kept, struct sentence *why)
+void granularities_say(const struct granularities *kept, struct reason *why)
 {
-    snprintf(why->text, sizeof why->text, "not found: the counter is kept with durationSeconds ");
+    reason_say(why, "not found: the counter is kept with durationSeconds ");
     say_list(kept, why);
 }
 

@@ -26,11 +26,10 @@ bool granularities_have(const struct granularities *kept, int32_t duration);
 
 /* Whether a rule counter can be read so; a window is read with 0. If not, `why` says what can be.
  */
-bool granularities_allow(const struct definition *definition, int32_t duration,
-                         struct sentence *why);
+bool granularities_allow(const struct definition *definition, int32_t duration, struct reason *why);
 
 /* Why a direct counter's bucket is not found. */
-void granularities_say(const struct granularities *kept, struct sentence *why);
+void granularities_say(const struct granularities *kept, struct reason *why);
 
 /* Puts "granularities":[..] last into the JSON object that `body` ends with. */
 void granularities_add(struct buf *body, const struct granularities *kept);

@@ -169,7 +169,7 @@ static bool is_prefix(struct bytes prefix)
 enum request_verdict read_list(struct call *call)
 {
     struct field_value values[LIST_FIELDS];
-    struct sentence why;
+    struct reason why;
     struct bytes cursor;
     struct arena *arena = &call->exchange->arena;
     enum err e = fields_from_params(&call->params, list_fields, LIST_FIELDS, values, &why);

@@ -29,7 +29,7 @@ static const struct bytes address_names[ADDRESS_FIELDS] = {BYTES("name"), BYTES(
 
 /* Everything that a read of this kind may say: the address first, then read_fields. */
 static enum err pick_read(struct call *call, const struct json_value *read, enum read_kind kind,
-                          struct json_value *values, struct sentence *why)
+                          struct json_value *values, struct reason *why)
 {
     struct bytes names[ADDRESS_FIELDS + FIELDS_MAX];
     unsigned count;
@@ -44,7 +44,7 @@ static enum err pick_read(struct call *call, const struct json_value *read, enum
 
 /* Which counter, and which of its dimension sets. */
 static enum err read_address(struct call *call, const struct json_value *values,
-                             struct read_plan *plan, struct sentence *why)
+                             struct read_plan *plan, struct reason *why)
 {
     static const struct field name_field = {BYTES("name"), FIELD_NAME, .required = true};
     struct field_value name;
@@ -53,12 +53,11 @@ static enum err read_address(struct call *call, const struct json_value *values,
     if (e == ERR_OK) e = dims_from_json(&values[DIMENSIONS], &call->exchange->arena, &dims, why);
     if (e != ERR_OK) return e;
     e = read_plan_address(plan, call, name.text, &dims);
-    if (e != ERR_OK) snprintf(why->text, sizeof why->text, "%s", err_sentence(e));
-    return e;
+    return e == ERR_OK ? e : reason_err(why, e, "%s", err_sentence(e));
 }
 
 static enum err read_one(struct call *call, const struct json_value *read, struct read_plan *plan,
-                         struct sentence *why)
+                         struct reason *why)
 {
     struct json_value picked[ADDRESS_FIELDS + FIELDS_MAX];
     struct field_value values[FIELDS_MAX];
@@ -73,7 +72,7 @@ static enum err read_one(struct call *call, const struct json_value *read, struc
 }
 
 static enum err read_query(struct call *call, const struct json_value *object,
-                           struct read_plan *plan, struct sentence *why)
+                           struct read_plan *plan, struct reason *why)
 {
     struct json_value values[ARRAY_COUNT(kind_names)];
     unsigned found = 0;
@@ -88,11 +87,9 @@ static enum err read_query(struct call *call, const struct json_value *object,
         kind = i;
         found++;
     }
-    if (found != 1 || values[kind].type != JSON_OBJECT) {
-        snprintf(why->text, sizeof why->text,
-                 "A query must be an object with one of get, sumRange or series.");
-        return ERR_INVALID;
-    }
+    if (found != 1 || values[kind].type != JSON_OBJECT)
+        return reason_err(why, ERR_INVALID,
+                          "A query must be an object with one of get, sumRange or series.");
     plan->kind = (enum read_kind)kind;
     return read_one(call, &values[kind], plan, why);
 }
@@ -152,7 +149,7 @@ static void add_query(struct call *call, struct query_plan *plan, const struct j
 {
     struct arena *arena = &call->exchange->arena;
     struct query *query = arena_zalloc(arena, sizeof *query);
-    struct sentence why = {""};
+    struct reason why;
     query->err = read_query(call, object, &query->plan, &why);
     if (query->err != ERR_OK) query->why = arena_copy(arena, bytes_str(why.text)).data;
     *plan->end = query;
@@ -167,7 +164,7 @@ enum request_verdict query_post(struct call *call)
     struct json_value body;
     struct json_value list;
     struct json_iter iter;
-    struct sentence why;
+    struct reason why;
     if (!json_parse(call_loop(call)->parser, call->exchange->request.body, &body) ||
         body.type != JSON_OBJECT)
         return call_refuse(call, ERR_INVALID, "The body must be one JSON object.");

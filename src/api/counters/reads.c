@@ -85,7 +85,7 @@ enum err read_plan_address(struct read_plan *plan, struct call *call, struct byt
 }
 
 /* A window has one value, whatever time is asked for. */
-static enum err fill_get(struct read_plan *plan, int64_t time_ms, struct sentence *why)
+static enum err fill_get(struct read_plan *plan, int64_t time_ms, struct reason *why)
 {
     bool windowed = plan->definition && plan->definition->mode == MODE_WINDOWED;
     if (!windowed) return params_bucket(time_ms, plan->ref.duration, "timestamp", &plan->from, why);
@@ -96,19 +96,17 @@ static enum err fill_get(struct read_plan *plan, int64_t time_ms, struct sentenc
 
 /* A range that begins with time itself begins with the first bucket that has a name. */
 static enum err fill_range(struct read_plan *plan, int64_t start_ms, int64_t end_ms,
-                           struct sentence *why)
+                           struct reason *why)
 {
-    if (start_ms > end_ms) {
-        snprintf(why->text, sizeof why->text, "startTime must not be after endTime.");
-        return ERR_INVALID;
-    }
+    if (start_ms > end_ms)
+        return reason_err(why, ERR_INVALID, "startTime must not be after endTime.");
     plan->from = bucket_start(start_ms, plan->ref.duration);
     if (!bucket_has_name(plan->from)) plan->from += plan->ref.duration;
     return params_bucket(end_ms, plan->ref.duration, "endTime", &plan->to, why);
 }
 
 enum err read_plan_fill(struct read_plan *plan, const struct field_value *values,
-                        struct sentence *why)
+                        struct reason *why)
 {
     int32_t duration = (int32_t)values[DURATION].integer;
     if (plan->definition && !granularities_allow(plan->definition, duration, why)) {
@@ -143,7 +141,7 @@ static enum err answer_get(struct store *store, const struct read_plan *plan, en
 /* Why a direct counter has no such bucket, if it has others: most often the length is not meant. */
 static enum err explain_absent(struct store *store, struct read_plan *plan, const char **why_out)
 {
-    struct sentence why;
+    struct reason why;
     struct granularities *kept = &plan->kept;
     enum err e = granularities_of_direct(store, &plan->ref, plan->arena, kept);
     if (e != ERR_OK) return e;
@@ -355,8 +353,9 @@ static void run_plan(struct call *call)
 static bool read_plan(struct call *call, enum read_kind kind, enum request_verdict *verdict_out)
 {
     struct field_value values[FIELDS_MAX];
-    struct sentence why = {""};
+    struct reason why;
     struct arena *arena = &call->exchange->arena;
+    reason_clear(&why);
     if (!call_name(call, verdict_out)) return false;
     struct dims dims = dims_from_params(&call->params, arena);
     struct read_plan *plan = arena_zalloc(arena, sizeof *plan);
@@ -370,7 +369,7 @@ static bool read_plan(struct call *call, enum read_kind kind, enum request_verdi
     }
     if (e == ERR_OK) e = read_plan_fill(plan, values, &why);
     if (e == ERR_OK) return true;
-    *verdict_out = call_refuse(call, e, why.text[0] ? why.text : NULL);
+    *verdict_out = call_refuse(call, e, reason_text(&why));
     read_show_kept(plan, e, why.text, &call->exchange->reply.body);
     return false;
 }

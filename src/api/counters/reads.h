@@ -54,7 +54,7 @@ const struct field *read_fields_known(enum read_kind kind, unsigned *count_out);
 
 /* Completes it from the values of read_fields. ERR_INVALID, or ERR_GRANULARITY with `kept`. */
 MUST_USE enum err read_plan_fill(struct read_plan *plan, const struct field_value *values,
-                                 struct sentence *why);
+                                 struct reason *why);
 
 /* Appends the answer's fields, without braces, or a part of them: then `call->more` is set, and it
  * is to be called again. What it visits is added to `call->cells`. On an error what was appended is

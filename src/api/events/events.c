@@ -7,8 +7,6 @@
  * event carries its own id. */
 #include "api/events/events.h"
 
-#include <stdio.h>
-
 #include "api/counters/batch.h"
 #include "api/call.h"
 #include "api/endpoints.h"
@@ -78,7 +76,7 @@ struct fingerprint event_print(const struct call *call, struct bytes id)
 }
 
 static enum err project_event(struct reading *reading, struct sent_event *sent,
-                              const struct json_value *payload, struct op *op, struct sentence *why)
+                              const struct json_value *payload, struct op *op, struct reason *why)
 {
     struct call *call = reading->call;
     const struct api_config *config = &call->api->config;
@@ -96,12 +94,12 @@ static enum err project_event(struct reading *reading, struct sent_event *sent,
     op->key = event_print(call, sent->event.id);
     bool too_large = sent->projection->too_large;
     if (!too_large && op->weight <= config_batch_weight(config->config)) return ERR_OK;
-    snprintf(why->text, sizeof why->text, "The event changes more counters than one commit holds.");
-    return ERR_EVENT_SIZE;
+    return reason_err(why, ERR_EVENT_SIZE,
+                      "The event changes more counters than one commit holds.");
 }
 
 static enum err read_event(struct reading *reading, const struct json_value *object, struct op *op,
-                           struct sentence *why)
+                           struct reason *why)
 {
     struct call *call = reading->call;
     struct sent_event *sent = arena_zalloc(&call->exchange->arena, sizeof *sent);
@@ -113,10 +111,8 @@ static enum err read_event(struct reading *reading, const struct json_value *obj
                                          &sent->event, &payload, why)
                      : event_read(&reading->reader, object, &sent->event, &payload, why);
     if (e != ERR_OK) return e;
-    if (!rules_type_known(reading->rules, sent->event.type)) {
-        snprintf(why->text, sizeof why->text, "%s", err_sentence(ERR_EVENT_TYPE));
-        return ERR_EVENT_TYPE;
-    }
+    if (!rules_type_known(reading->rules, sent->event.type))
+        return reason_err(why, ERR_EVENT_TYPE, "%s", err_sentence(ERR_EVENT_TYPE));
     return project_event(reading, sent, &payload, op, why);
 }
 
@@ -141,10 +137,11 @@ static struct op *next_op(struct reading *reading)
 static bool add_event(struct reading *reading, const struct json_value *object)
 {
     struct call *call = reading->call;
-    struct sentence why = {"The line is not JSON."};
+    struct reason why;
     if (call->job.count >= reading->count_max) return false;
     struct op *op = next_op(reading);
-    op->err = object ? read_event(reading, object, op, &why) : ERR_INVALID;
+    op->err = object ? read_event(reading, object, op, &why)
+                     : reason_err(&why, ERR_INVALID, "The line is not JSON.");
     if (op->err != ERR_OK)
         batch_plan_refuse(reading->plan, call->job.count, &call->exchange->arena, &why);
     call->job.count++;
@@ -200,7 +197,7 @@ static enum request_verdict send_many(struct reading *reading, bool fits)
 static enum request_verdict send_one(struct reading *reading, const struct json_value *object)
 {
     struct call *call = reading->call;
-    struct sentence why;
+    struct reason why;
     struct op *op = &call->op;
     op->err = read_event(reading, object, op, &why);
     if (op->err != ERR_OK) {
@@ -251,7 +248,7 @@ static enum request_verdict send_data(struct reading *reading)
     const struct request *request = &call->exchange->request;
     struct event_attributes attributes;
     struct json_value data = {.type = JSON_ABSENT};
-    struct sentence why;
+    struct reason why;
     if (event_attributes_read(request->fields, &call->exchange->arena, &attributes, &why) != ERR_OK)
         return call_refuse(call, ERR_INVALID, why.text);
     if (request->body.size && !is_json_type(request->content_type))

@@ -1,17 +1,9 @@
 /* headers.c -- header lines as attributes. */
 #include "api/events/headers.h"
 
-#include <stdio.h>
-
 #include "wire/exchange.h"
 
 #define PREFIX_SIZE 3 /* "ce-" */
-
-static enum err refuse(struct sentence *why, const char *text)
-{
-    snprintf(why->text, sizeof why->text, "%s", text);
-    return ERR_INVALID;
-}
 
 /* `name` without its prefix, in lower case, or false: no attribute may be called that. */
 static bool read_name(struct bytes name, struct arena *arena, struct bytes *name_out)
@@ -55,25 +47,27 @@ static bool read_value(struct bytes value, struct arena *arena, struct bytes *va
 }
 
 static enum err add_attribute(struct event_attributes *attributes, struct bytes name,
-                              struct bytes value, struct arena *arena, struct sentence *why)
+                              struct bytes value, struct arena *arena, struct reason *why)
 {
     struct event_attribute *attribute = &attributes->items[attributes->count];
     if (attributes->count == EVENT_ATTRIBUTES_MAX)
-        return refuse(why, "The event has too many attributes in its headers.");
+        return reason_err(why, ERR_INVALID, "The event has too many attributes in its headers.");
     if (!read_name(name, arena, &attribute->name))
-        return refuse(why, "An attribute's header must be ce- and a name of a-z and 0-9.");
+        return reason_err(why, ERR_INVALID,
+                          "An attribute's header must be ce- and a name of a-z and 0-9.");
     if (bytes_equal(attribute->name, BYTES("data")))
-        return refuse(why, "ce-data is no attribute: the body is the data.");
+        return reason_err(why, ERR_INVALID, "ce-data is no attribute: the body is the data.");
     if (event_attributes_get(attributes, attribute->name).data)
-        return refuse(why, "An attribute's header may be there once.");
+        return reason_err(why, ERR_INVALID, "An attribute's header may be there once.");
     if (!read_value(value, arena, &attribute->value))
-        return refuse(why, "An attribute's header must be UTF-8, percent-encoded as a URL is.");
+        return reason_err(why, ERR_INVALID,
+                          "An attribute's header must be UTF-8, percent-encoded as a URL is.");
     attributes->count++;
     return ERR_OK;
 }
 
 enum err event_attributes_read(struct bytes fields, struct arena *arena,
-                               struct event_attributes *attributes_out, struct sentence *why)
+                               struct event_attributes *attributes_out, struct reason *why)
 {
     struct bytes name, value;
     attributes_out->count = 0;

@@ -26,7 +26,7 @@ struct event_attributes {
  * many. */
 MUST_USE enum err event_attributes_read(struct bytes fields, struct arena *arena,
                                         struct event_attributes *attributes_out,
-                                        struct sentence *why);
+                                        struct reason *why);
 
 /* BYTES_NONE if there is none of that name; an empty one has data. */
 struct bytes event_attributes_get(const struct event_attributes *attributes, struct bytes name);

@@ -191,7 +191,7 @@ static bool read_page(struct call *call, struct bytes filter, struct history_pla
         [FILTER] = {filter, FIELD_TEXT, .min = 1, .max = EVENT_ID_SIZE_MAX},
     };
     struct field_value values[PAGE_FIELDS];
-    struct sentence why;
+    struct reason why;
     struct bytes cursor;
     enum err e = fields_from_params(&call->params, fields, PAGE_FIELDS, values, &why);
     if (e == ERR_OK) e = params_cursor(&call->params, &call->exchange->arena, &cursor, &why);

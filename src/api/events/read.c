@@ -2,8 +2,6 @@
  * alike. */
 #include "api/events/read.h"
 
-#include <stdio.h>
-
 #include <openssl/rand.h>
 
 #include "api/call.h"
@@ -23,12 +21,6 @@ struct parts {
     const struct event_attributes *headers; /* ... or, unless NULL, in headers */
     struct json_value payload;
 };
-
-static enum err say(struct sentence *why, enum err e, const char *text)
-{
-    snprintf(why->text, sizeof why->text, "%s", text);
-    return e;
-}
 
 static bool is_absent(const struct json_value *value)
 {
@@ -50,35 +42,36 @@ static struct bytes make_id(struct arena *arena)
 }
 
 static enum err read_id(struct event_reader *reader, const struct json_value *value,
-                        struct bytes *id_out, struct sentence *why)
+                        struct bytes *id_out, struct reason *why)
 {
     if (is_absent(value) && reader->generate_ids) {
         *id_out = make_id(reader->arena);
         return ERR_OK;
     }
-    if (is_absent(value)) return say(why, ERR_EVENT_ID, err_sentence(ERR_EVENT_ID));
-    if (value->type != JSON_STRING) return say(why, ERR_INVALID, "eventId must be a string.");
+    if (is_absent(value)) return reason_err(why, ERR_EVENT_ID, "%s", err_sentence(ERR_EVENT_ID));
+    if (value->type != JSON_STRING)
+        return reason_err(why, ERR_INVALID, "eventId must be a string.");
     if (value->string.size < 1 || value->string.size > EVENT_ID_SIZE_MAX)
-        return say(why, ERR_EVENT_ID, err_sentence(ERR_EVENT_ID));
+        return reason_err(why, ERR_EVENT_ID, "%s", err_sentence(ERR_EVENT_ID));
     *id_out = arena_copy(reader->arena, value->string);
     return ERR_OK;
 }
 
 /* `<source> <id>` */
 static enum err join_id(struct arena *arena, const struct json_value *source,
-                        const struct json_value *id, struct bytes *id_out, struct sentence *why)
+                        const struct json_value *id, struct bytes *id_out, struct reason *why)
 {
-    if (is_absent(id)) return say(why, ERR_EVENT_ID, "id is required.");
-    if (id->type != JSON_STRING) return say(why, ERR_INVALID, "id must be a string.");
-    if (id->string.size == 0) return say(why, ERR_EVENT_ID, "id must not be empty.");
+    if (is_absent(id)) return reason_err(why, ERR_EVENT_ID, "id is required.");
+    if (id->type != JSON_STRING) return reason_err(why, ERR_INVALID, "id must be a string.");
+    if (id->string.size == 0) return reason_err(why, ERR_EVENT_ID, "id must not be empty.");
     if (source->type != JSON_STRING || source->string.size == 0)
-        return say(why, ERR_INVALID, "source is required: a URI reference.");
+        return reason_err(why, ERR_INVALID, "source is required: a URI reference.");
     if (memchr(source->string.data, ' ', source->string.size))
-        return say(why, ERR_INVALID, "source must be a URI reference, which has no spaces.");
+        return reason_err(why, ERR_INVALID, "source must be a URI reference, which has no spaces.");
     size_t source_size = source->string.size;
     size_t size = source_size + 1 + id->string.size;
     if (size > EVENT_ID_SIZE_MAX)
-        return say(why, ERR_EVENT_ID, "source and id must have at most 254 bytes together.");
+        return reason_err(why, ERR_EVENT_ID, "source and id must have at most 254 bytes together.");
     char *text = arena_alloc(arena, size);
     memcpy(text, source->string.data, source_size);
     text[source_size] = ' ';
@@ -90,7 +83,7 @@ static enum err join_id(struct arena *arena, const struct json_value *source,
 /* -- The forms --------------------------------------------------------------------------------- */
 
 static enum err read_plain(struct event_reader *reader, const struct json_value *object,
-                           struct parts *parts, struct sentence *why)
+                           struct parts *parts, struct reason *why)
 {
     enum { ID, TYPE, TIME, DIMENSIONS, PAYLOAD, COUNT };
     static const struct bytes names[COUNT] = {BYTES("eventId"), BYTES("type"), BYTES("occurredAt"),
@@ -134,22 +127,22 @@ static bool is_attribute(struct bytes key)
 
 /* What both modes of a CloudEvent have in common. */
 static enum err read_cloud_values(struct event_reader *reader, const struct json_value *values,
-                                  struct parts *parts, struct sentence *why)
+                                  struct parts *parts, struct reason *why)
 {
     static const struct bytes dimensions = BYTES("dimensions");
     *parts = (struct parts){.type = values[TYPE], .time = values[TIME], .payload = values[DATA]};
     const struct json_value *version = &values[SPECVERSION];
     if (version->type != JSON_STRING || !bytes_equal(version->string, BYTES("1.0")))
-        return say(why, ERR_INVALID, "specversion must be \"1.0\".");
+        return reason_err(why, ERR_INVALID, "specversion must be \"1.0\".");
     if (!is_absent(&values[DATA_BASE64]))
-        return say(why, ERR_INVALID, "data_base64 is not understood: send JSON as data.");
+        return reason_err(why, ERR_INVALID, "data_base64 is not understood: send JSON as data.");
     json_pick(&values[DATA], &dimensions, 1, &parts->dimensions);
     parts->attributes = parts->dimensions.type != JSON_OBJECT;
     return join_id(reader->arena, &values[SOURCE], &values[ID], &parts->id, why);
 }
 
 static enum err read_cloud(struct event_reader *reader, const struct json_value *object,
-                           struct parts *parts, struct sentence *why)
+                           struct parts *parts, struct reason *why)
 {
     struct json_value values[CLOUD_READ];
     json_pick(object, cloud_names, CLOUD_READ, values);
@@ -164,8 +157,7 @@ static struct json_value text_value(struct bytes text)
 }
 
 static enum err read_binary(struct event_reader *reader, const struct event_attributes *attributes,
-                            const struct json_value *data, struct parts *parts,
-                            struct sentence *why)
+                            const struct json_value *data, struct parts *parts, struct reason *why)
 {
     struct json_value values[CLOUD_READ];
     for (unsigned i = 0; i < CLOUD_READ; i++)
@@ -179,32 +171,33 @@ static enum err read_binary(struct event_reader *reader, const struct event_attr
 /* -- What they share --------------------------------------------------------------------------- */
 
 static enum err add_dimension(struct arena *arena, struct bytes key, const struct json_value *value,
-                              struct event *event, size_t *bytes_left, struct sentence *why)
+                              struct event *event, size_t *bytes_left, struct reason *why)
 {
     struct dimension *dimension = &event->dimensions[event->dimensions_count];
     if (event->dimensions_count == EVENT_DIMENSIONS_MAX)
-        return say(why, ERR_INVALID, "dimensions must have at most 64 keys.");
+        return reason_err(why, ERR_INVALID, "dimensions must have at most 64 keys.");
     if (key.size < 1 || key.size > DIMENSION_KEY_SIZE_MAX)
-        return say(why, ERR_INVALID, "A dimension's key must have 1 to 255 bytes.");
+        return reason_err(why, ERR_INVALID, "A dimension's key must have 1 to 255 bytes.");
     size_t size = key.size;
     if (value->type == JSON_STRING) size += value->string.size;
-    if (size > *bytes_left) return say(why, ERR_EVENT_SIZE, err_sentence(ERR_EVENT_SIZE));
+    if (size > *bytes_left)
+        return reason_err(why, ERR_EVENT_SIZE, "%s", err_sentence(ERR_EVENT_SIZE));
     *bytes_left -= size;
     dimension->key = arena_copy(arena, key);
     if (!dimension_value(value, arena, &dimension->value))
-        return say(why, ERR_INVALID,
-                   "A dimension must be a string, an integer, a boolean or null.");
+        return reason_err(why, ERR_INVALID,
+                          "A dimension must be a string, an integer, a boolean or null.");
     event->dimensions_count++;
     return ERR_OK;
 }
 
 static enum err add_json_dimensions(struct arena *arena, const struct parts *parts,
-                                    struct event *event, struct sentence *why)
+                                    struct event *event, struct reason *why)
 {
     struct json_iter iter;
     size_t bytes_left = EVENT_SIZE_MAX;
     if (!is_absent(&parts->dimensions) && parts->dimensions.type != JSON_OBJECT)
-        return say(why, ERR_INVALID, "dimensions must be an object.");
+        return reason_err(why, ERR_INVALID, "dimensions must be an object.");
     for (json_each(&parts->dimensions, &iter); json_next(&iter);) {
         if (parts->attributes && !is_attribute(iter.key)) continue;
         enum err e = add_dimension(arena, iter.key, &iter.value, event, &bytes_left, why);
@@ -215,7 +208,7 @@ static enum err add_json_dimensions(struct arena *arena, const struct parts *par
 
 static enum err add_header_dimensions(struct arena *arena,
                                       const struct event_attributes *attributes,
-                                      struct event *event, struct sentence *why)
+                                      struct event *event, struct reason *why)
 {
     size_t bytes_left = EVENT_SIZE_MAX;
     for (unsigned i = 0; i < attributes->count; i++) {
@@ -229,7 +222,7 @@ static enum err add_header_dimensions(struct arena *arena,
 }
 
 static enum err read_dimensions(struct event_reader *reader, const struct parts *parts,
-                                struct event *event, struct sentence *why)
+                                struct event *event, struct reason *why)
 {
     struct dimension room[EVENT_DIMENSIONS_MAX];
     event->dimensions = room;
@@ -267,7 +260,7 @@ static bool write_texts(struct event_reader *reader, struct event *event,
 }
 
 static enum err read_parts(struct event_reader *reader, const struct parts *parts,
-                           struct event *event, struct sentence *why)
+                           struct event *event, struct reason *why)
 {
     static const struct field type_field = {BYTES("type"), FIELD_TEXT, .required = true, .min = 1,
                                             .max = EVENT_TYPE_SIZE_MAX};
@@ -284,14 +277,13 @@ static enum err read_parts(struct event_reader *reader, const struct parts *part
     event->type = arena_copy(reader->arena, type.text);
     event->occurred_ms = occurred.integer;
     if (!write_texts(reader, event, &parts->payload))
-        return say(why, ERR_EVENT_SIZE, err_sentence(ERR_EVENT_SIZE));
+        return reason_err(why, ERR_EVENT_SIZE, "%s", err_sentence(ERR_EVENT_SIZE));
     event->check = event_check(event);
     return ERR_OK;
 }
 
 static enum err read_event(struct event_reader *reader, const struct parts *parts,
-                           struct event *event, struct json_value *payload_out,
-                           struct sentence *why)
+                           struct event *event, struct json_value *payload_out, struct reason *why)
 {
     enum err e = read_parts(reader, parts, event, why);
     if (e != ERR_OK) return e;
@@ -301,11 +293,11 @@ static enum err read_event(struct event_reader *reader, const struct parts *part
 }
 
 enum err event_read(struct event_reader *reader, const struct json_value *object,
-                    struct event *event_out, struct json_value *payload_out, struct sentence *why)
+                    struct event *event_out, struct json_value *payload_out, struct reason *why)
 {
     struct parts parts;
     if (object->type != JSON_OBJECT)
-        return say(why, ERR_INVALID, "An event must be a JSON object.");
+        return reason_err(why, ERR_INVALID, "An event must be a JSON object.");
     enum err e = reader->form == EVENT_CLOUD ? read_cloud(reader, object, &parts, why)
                                              : read_plain(reader, object, &parts, why);
     return e == ERR_OK ? read_event(reader, &parts, event_out, payload_out, why) : e;
@@ -313,7 +305,7 @@ enum err event_read(struct event_reader *reader, const struct json_value *object
 
 enum err event_read_binary(struct event_reader *reader, const struct event_attributes *attributes,
                            const struct json_value *data, struct event *event_out,
-                           struct json_value *payload_out, struct sentence *why)
+                           struct json_value *payload_out, struct reason *why)
 {
     struct parts parts;
     enum err e = read_binary(reader, attributes, data, &parts, why);

@@ -39,13 +39,13 @@ void event_reader_release(struct event_reader *reader);
  * or ERR_INVALID for everything else. */
 MUST_USE enum err event_read(struct event_reader *reader, const struct json_value *object,
                              struct event *event_out, struct json_value *payload_out,
-                             struct sentence *why);
+                             struct reason *why);
 
 /* The same of a CloudEvent in binary mode: `attributes` were its headers, `data` its body as JSON,
  * or JSON_ABSENT. Nothing in the body is looked at but `dimensions`. */
 MUST_USE enum err event_read_binary(struct event_reader *reader,
                                     const struct event_attributes *attributes,
                                     const struct json_value *data, struct event *event_out,
-                                    struct json_value *payload_out, struct sentence *why);
+                                    struct json_value *payload_out, struct reason *why);
 
 #endif

@@ -7,7 +7,7 @@ enum request_verdict busiest_get(struct call *call)
 {
     static const struct field fields[] = {{FIELD_PAGE_LIMIT}};
     struct field_value limit;
-    struct sentence why;
+    struct reason why;
     struct api *api = call->api;
     struct reply *reply = &call->exchange->reply;
     if (fields_from_params(&call->params, fields, ARRAY_COUNT(fields), &limit, &why) != ERR_OK)

@@ -1,0 +1,46 @@
+/* reason.h -- why something went wrong, in a sentence for a person: what an `enum err` cannot say.
+ *
+ *     struct reason why;
+ *     enum err e = limit_read(text, &limit, &why);
+ *     if (e != ERR_OK) return call_refuse(call, e, why.text);
+ *
+ *     enum err limit_read(struct bytes text, int64_t *limit_out, struct reason *why_out)
+ *     {
+ *         if (number_parse(text, limit_out)) return ERR_OK;
+ *         return reason_err(why_out, ERR_INVALID, "The limit must be a whole number.");
+ *     }
+ *
+ * The caller has one on its stack and the function that refuses fills it, so nothing is to be
+ * released. It costs nothing while all is well: nobody writes to it, and it need not be empty to
+ * begin with unless the callee's header says that it may refuse without a word (reason_clear,
+ * reason_given). What does not fit is cut off. */
+#ifndef TALLY_BASE_REASON_H
+#define TALLY_BASE_REASON_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+struct reason {
+    char text[1024]; /* two paths and a sentence */
+};
+
+void reason_clear(struct reason *why);
+static inline bool reason_given(const struct reason *why)
+{
+    return why->text[0] != '\0';
+}
+/* For functions that have a sentence of their own for NULL. */
+static inline const char *reason_text(const struct reason *why)
+{
+    return reason_given(why) ? why->text : NULL;
+}
+
+/* Says it, in place of what was said before. */
+void reason_say(struct reason *why, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Says it behind what was said before. */
+void reason_add(struct reason *why, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Says it and gives `e` back: the last line of a refusal. */
+MUST_USE enum err reason_err(struct reason *why, enum err e, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+
+#endif
