@@ -1,5 +1,4 @@
-// rows.mjs -- what is measured: each row says who does the work, how, and what tally must reach
-// (DESIGN: "How fast it has to be").
+// rows.mjs -- what is measured: each row says who does the work, how, and what tally must reach.
 
 import { BATCH, bulk, eventBatch, events, load, MINUTES, pgbench, SUM, UPSERT, upsertBatches, YEAR } from './loads.mjs';
 

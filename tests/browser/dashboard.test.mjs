@@ -1,4 +1,4 @@
-// The dashboard in Chromium (issue 6, item 1; SPEC 10).
+// The dashboard in Chromium (SPEC 10).
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -78,7 +78,7 @@ describe('dashboard', () => {
         await d.close();
     });
 
-    test('issue 16: a link signs in, and its token leaves the address at once; another one signs in anew', async () => {
+    test('a link signs in, and its token leaves the address at once; another one signs in anew', async () => {
         const [t, other] = [newTenant(), newTenant()];
         const d = await open();
         await d.page.goto('about:blank'); // else it is the same document, and nothing is loaded
@@ -97,7 +97,7 @@ describe('dashboard', () => {
         assert.ok(!server.stderr.includes(t.token.slice(0, 30)));
     });
 
-    test('issue 16: who has no token is shown a command that makes one', async () => {
+    test('who has no token is shown a command that makes one', async () => {
         const d = await open();
         await d.text(d.page.locator('#token-command'), 'tally token --tenant NAME');
         await d.page.route('**/assets/token-command.txt', (route) => route.fulfill({ contentType: 'text/plain', body: '/opt/tally token --tenant demo --data /srv\n' }));
@@ -286,7 +286,7 @@ describe('dashboard', () => {
         await d.close();
     });
 
-    test('issue 6: names with every allowed character, and hostile values, are shown as they are', async () => {
+    test('names with every allowed character, and hostile values, are shown as they are', async () => {
         const name = 'AZaz09_.~-'.repeat(25);
         const hostile = '<img src=x onerror=alert(1)>"\'&amp;\u202e\u0000\n{{}}';
         const t = newTenant('AZaz09_.~-tenant');
@@ -315,7 +315,7 @@ describe('dashboard', () => {
         await d.close();
     });
 
-    test('issue 6: names that browsers take for folders are plotted like any other; such a tenant is told so', async () => {
+    test('names that browsers take for folders are plotted like any other; such a tenant is told so', async () => {
         const t = newTenant();
         const ops = ['.', '..'].flatMap((name) => [
             { op: 'increment', name, ...minute(), amount: name.length },
@@ -335,7 +335,7 @@ describe('dashboard', () => {
         await d.close();
     });
 
-    test('issue 6: one click counts the first one, and says so if the token may not', async () => {
+    test('one click counts the first one, and says so if the token may not', async () => {
         const t = newTenant();
         const d = await open({ expectErrors: true });
         await d.signIn(tokenFor(t.id, { scope: 'read' }));
@@ -350,7 +350,7 @@ describe('dashboard', () => {
         await d.close();
     });
 
-    test('issue 6: a range without counts says what to do', async () => {
+    test('a range without counts says what to do', async () => {
         const t = newTenant();
         await t.increment('old', { durationSeconds: 60, timestamp: '2020-01-01T00:00:00Z' });
         const d = await open();
@@ -359,7 +359,7 @@ describe('dashboard', () => {
         await d.close();
     });
 
-    test('issue 6: an empty tenant is told what to do, with a command that works', async () => {
+    test('an empty tenant is told what to do, with a command that works', async () => {
         const t = newTenant();
         const d = await open();
         await d.signInAs(t);
@@ -372,7 +372,7 @@ describe('dashboard', () => {
         await d.close();
     });
 
-    test('issue 6: usable with the keyboard alone, focus in sight', async () => {
+    test('usable with the keyboard alone, focus in sight', async () => {
         const t = newTenant();
         await t.increment('clicks', { ...minute(), amount: 4 });
         await t.increment('clicks', { ...minute(), durationSeconds: 3600, amount: 5 });
@@ -415,7 +415,7 @@ describe('dashboard', () => {
         await d.close();
     });
 
-    test('issue 6: every control has a name, every heading its level, and nothing is said aloud all the time', async () => {
+    test('every control has a name, every heading its level, and nothing is said aloud all the time', async () => {
         const t = newTenant();
         const d = await open();
         await d.signInAs(t);
@@ -433,7 +433,7 @@ describe('dashboard on a phone', () => {
     const server = serverFor({ config: CONFIG });
     const browser = browserFor({ viewport: { width: 375, height: 812 }, isMobile: true, hasTouch: true });
 
-    test('issue 6: 375 pixels are enough: nothing is wider than the screen, and fingers fit', async () => {
+    test('375 pixels are enough: nothing is wider than the screen, and fingers fit', async () => {
         const t = new RuleTenant(server, 'phone');
         for (const page of ['/a', `/${'long'.repeat(60)}`]) await t.send('viewed', { page });
         const event = { eventId: 'x'.repeat(200), type: 'ordered', dimensions: { shop: 's' } };
@@ -479,7 +479,7 @@ describe('dashboard by day and by night', () => {
     };
 
     for (const colorScheme of ['light', 'dark']) {
-        test(`issue 6: ${colorScheme}: text can be read (contrast of 4.5 at least)`, async () => {
+        test(`${colorScheme}: text can be read (contrast of 4.5 at least)`, async () => {
             const t = new RuleTenant(server, `tenant-${colorScheme}`);
             await t.send('stored', {}, { payload: { size: 990 } });
             const d = await Dashboard.open(browser.context, server);
@@ -525,7 +525,7 @@ describe('dashboard in the long run', () => {
         }
     });
 
-    test('issue 6: nothing jumps: cards keep their places while numbers come in', async () => {
+    test('nothing jumps: cards keep their places while numbers come in', async () => {
         const t = new RuleTenant(server, 'still');
         await t.send('viewed', { page: '/a' });
         const d = await Dashboard.open(browser.context, server);

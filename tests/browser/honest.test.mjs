@@ -1,4 +1,4 @@
-// The dashboard says nothing that it does not know (issue 16, line 14): what looks right is right.
+// The dashboard says nothing that it does not know: what looks right is right.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

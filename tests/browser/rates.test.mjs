@@ -21,7 +21,7 @@ describe('rates', () => {
         assert.equal(history.rates(9000, 2000)[0], 0);
     });
 
-    test('issue 16: nothing is known of the time before the first sample, and little is no rate', () => {
+    test('nothing is known of the time before the first sample, and little is no rate', () => {
         const history = new History(60000);
         assert.equal(history.rates(1000, 2000), null);
         history.add(10000, totals(500));
@@ -31,7 +31,7 @@ describe('rates', () => {
         assert.equal(history.rates(11000, 2000)[0], 10, 'over the one second that is known');
     });
 
-    test('issue 16: what came while nobody listened is no rate, neither zero nor a peak', () => {
+    test('what came while nobody listened is no rate, neither zero nor a peak', () => {
         const history = new History(60000);
         history.add(1000, totals(0));
         history.add(5000, totals(8));

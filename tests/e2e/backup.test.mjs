@@ -67,7 +67,7 @@ describe('a backup under load', () => {
     before(() => s.start());
     after(() => s.stop());
 
-    test('SPEC 10, issue 6: it equals the state at exactly one moment between its start and its end, and the server goes on meanwhile', async () => {
+    test('SPEC 10: it equals the state at exactly one moment between its start and its end, and the server goes on meanwhile', async () => {
         const t = s.tenant('load');
         const admin = adminOf(s);
         const writers = new Writers(s, t, 6);
@@ -220,7 +220,7 @@ test('a file of a backup that is damaged is never linked into the next one, and 
  * it is the commits that stand still, with half of each batch shown. */
 describe('a backup that is held up on its way', () => {
     for (const [point, ms, writes, rounds] of [['snapshot.between_links', 700, 100, 1], ['snapshot.before_moment', 700, 100, 1], ['snapshot.before_journal', 700, 100, 1], ['publish.between', 200, 10, 6]]) {
-        test(`SPEC 10, issue 6: at ${point}: counters, ids, events and history still show one moment`, async () => {
+        test(`SPEC 10: at ${point}: counters, ids, events and history still show one moment`, async () => {
             const s = server({ env: { TALLY_PAUSE_POINT: `${point}:${ms}` }, settings: { 'clock.settle': '0s', 'events.retention': '1h', 'checkpoint.every': '100ms' } });
             await s.start();
             const t = s.tenant('load');

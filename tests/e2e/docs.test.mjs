@@ -1,5 +1,5 @@
 // Every command of the documents is run, in order, against real servers, and says what the document says it
-// says (issue 6, item 6). How blocks are read: support/transcript.mjs.
+// says. How blocks are read: support/transcript.mjs.
 
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';

@@ -119,7 +119,7 @@ describe('an export', () => {
     after(() => source.stop());
 
     for (const name of ['plain.ndjson', 'packed.ndjson.gz', 'packed.zst']) {
-        test(`SPEC 10, issue 6: ${name} makes an empty server read as the first one, everywhere; twice is once`, async () => {
+        test(`SPEC 10: ${name} makes an empty server read as the first one, everywhere; twice is once`, async () => {
             const job = await exportTo(source, name);
             const expected = await picture(source, TENANTS);
             const target = server();

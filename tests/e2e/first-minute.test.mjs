@@ -1,4 +1,4 @@
-// The first minute with tally (issue 16, line 18): what `serve --dev` prints works as printed, also after a
+// The first minute with tally: what `serve --dev` prints works as printed, also after a
 // restart, and `tally token` finds the secret that servers have.
 
 import assert from 'node:assert/strict';

@@ -1,4 +1,4 @@
-// The API as it describes itself (SPEC 10, issue 6 item 4): the document is valid and the committed one,
+// The API as it describes itself (SPEC 10): the document is valid and the committed one,
 // every documented request is sent, every documented status is provoked, and every reply is what the
 // document says. A call that is not tried here fails the last test.
 

@@ -1,5 +1,5 @@
 // What operators install: the Debian packages, the systemd unit, nginx in front, Prometheus rules and the
-// Grafana dashboard (issue 6, item 3). Each is given to the tool that would use it.
+// Grafana dashboard. Each is given to the tool that would use it.
 
 import assert from 'node:assert/strict';
 import { execFile, execFileSync, spawn } from 'node:child_process';
@@ -106,7 +106,7 @@ describe('the Debian packages', () => {
         }
     });
 
-    test('issue 16: what the installation makes up as a secret is what `tally token` signs with', async () => {
+    test('what the installation makes up as a secret is what `tally token` signs with', async () => {
         const script = readFileSync(path.join(folder, 'DEBIAN/postinst'), 'utf8');
         const [made] = /\{\n[^}]*TALLY_AUTH_JWTSECRET[^}]*\} >\/etc\/tally\/tally\.env/.exec(script);
         await output('sh', ['-c', made.replace('/etc/', `${folder}/etc/`)]);

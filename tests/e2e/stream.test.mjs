@@ -265,7 +265,7 @@ describe('the page', () => {
         assert.ok(!/https?:\/\//.test(page.text), 'nothing from elsewhere');
     });
 
-    test('issue 6: the page and its parts are below 150 KB; parts never change and are kept', async () => {
+    test('the page and its parts are below 150 KB; parts never change and are kept', async () => {
         const page = await head('/');
         const named = new Set([...page.text.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map((match) => match[1]));
         const parts = [...named].filter((part) => part !== '/assets/icon.svg');

@@ -1,4 +1,4 @@
-/* model.c -- SPEC.md section 5 in plain C; events are in model_events.c. See model.h. */
+/* model.c -- SPEC 5 in plain C; events are in model_events.c. See model.h. */
 #include "model.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* model.h -- what counting means, once more: an array of integers that is obviously right.
  *
- * Written from SPEC.md sections 5 to 7 alone. It shares nothing with src/core but the names of
+ * Written from SPEC 5 to 7 alone. It shares nothing with src/core but the names of
  * errors, so that a mistake in one is not repeated in the other. A cell is there or it is not; a
  * counter is there as long as it has a cell; a granularity likewise. Everything is found by walking
  * an array.

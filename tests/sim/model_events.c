@@ -1,4 +1,4 @@
-/* model_events.c -- SPEC.md sections 6 and 7 in plain C: an id counts once, for ever; an event
+/* model_events.c -- SPEC 6 and 7 in plain C: an id counts once, for ever; an event
  * changes every counter that the rules say, or nothing. */
 #include <stdlib.h>
 #include <string.h>

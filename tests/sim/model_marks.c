@@ -1,4 +1,4 @@
-/* model_marks.c -- SPEC.md section 9 in plain C: which entities are to be counted anew, and what a
+/* model_marks.c -- SPEC 9 in plain C: which entities are to be counted anew, and what a
  * pass that counted one does.
  *
  * If nothing came since the pass began its counters become the truth and the mark goes. Otherwise

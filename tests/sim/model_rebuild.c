@@ -1,6 +1,6 @@
 /* model_rebuild.c -- what becomes of whole counters: given a generation, counted again, forgotten.
  *
- * From SPEC.md section 7: a new counter counts from when its rules come into force; a rebuild is
+ * From SPEC 7: a new counter counts from when its rules come into force; a rebuild is
  * refused once retention has dropped events that went into a total of all time, or something else
  * than events went into it. */
 #include "base/must.h"

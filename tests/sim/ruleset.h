@@ -1,5 +1,5 @@
-/* ruleset.h -- what a seed's rules say, as plain numbers: the simulator's own reading of SPEC.md
- * section 7, from which both the config's text and the model's decisions are made.
+/* ruleset.h -- what a seed's rules say, as plain numbers: the simulator's own reading of SPEC 7,
+ * from which both the config's text and the model's decisions are made.
  *
  * An event has a type and up to four values: dimensions a, b and e (the entity), payload.p, and an
  * amount payload.n. Values are numbers from 1 on; 0 is one that is not there. */

@@ -1,5 +1,5 @@
 /* test_fault.c -- every store call fails once in turn: what failed says so, nothing acknowledged is
- * lost, nothing is counted twice, and everything works afterwards (DESIGN, "Fault store"). */
+ * lost, nothing is counted twice, and everything works afterwards. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>

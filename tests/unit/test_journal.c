@@ -1,6 +1,6 @@
 /* test_journal.c -- the journal's laws, each broken on purpose.
  *
- * Laws are those of journal.h. DESIGN's laws 4 to 6 lean on them. Law 4 is in
+ * Laws are those of journal.h. ARCHITECTURE, laws 4 to 6, lean on them. Law 4 is in
  * test_journal_damage.c. Every opening compares with the list, see journal_world.h; `broken` says
  * which promise was not kept. */
 #include <errno.h>

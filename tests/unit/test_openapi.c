@@ -1,4 +1,4 @@
-/* test_openapi.c -- the description of the API and the route table say the same (issue 6, item 4).
+/* test_openapi.c -- the description of the API and the route table say the same.
  * What is described is tried over HTTP by tests/e2e/openapi.test.mjs. */
 #include <stdarg.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* test_state_durable.c -- what is left of the state after a close, a kill or a reopening.
  *
  * The journal is the log: that unflushed data dies with a close is as much a promise as that
- * flushed data survives one (DESIGN, laws 4 and 5). */
+ * flushed data survives one (ARCHITECTURE, laws 4 and 5). */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* test_tend.c -- the sweep proposes, the commit thread decides (SPEC 5, DESIGN law 8). */
+/* test_tend.c -- the sweep proposes, the commit thread decides (SPEC 5; ARCHITECTURE, law 8). */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
