@@ -18,9 +18,9 @@
 #include "core/name.h"
 #include "base/json.h"
 
-/* Two: so many connections to a source are theirs, beside those of the passes. */
-#define COUNTING_THREADS 2u
-#define COUNTING_TASKS 64u
+/* Each holds a connection to a source, beside those of the reconciler's passes. */
+#define SOURCE_THREADS 2u
+#define SOURCE_TASKS 64u
 #define PACKING_TASKS 256u
 #define PACKED_HERE_BYTES (16u << 10) /* 0.15 ms */
 
@@ -42,7 +42,7 @@ static bool decode_segment(struct call *call, struct bytes raw, struct bytes *ou
  * so a proxy's or an administrator's connections make no tenant pay for another. */
 static enum err take_share(struct call *call, struct bytes tenant)
 {
-    struct wire_share **slot = call->exchange->connection;
+    struct wire_share **slot = call->exchange->slot;
     struct bytes payer = call->tenant.size ? call->tenant : tenant;
     if (!*slot) *slot = shares_take(call->api->shares, tenant);
     if (!*slot) return ERR_BUSY;
@@ -236,10 +236,10 @@ static void api_ended(void *context, struct exchange *exchange)
     if (call->held) shares_let_go(api->shares, call->held);
 }
 
-static void api_closed(void *context, struct wire_share *connection_slot)
+static void api_closed(void *context, struct wire_share *slot)
 {
     struct api *api = context;
-    shares_return(api->shares, connection_slot);
+    shares_return(api->shares, slot);
 }
 
 static void api_drained(void *context, struct exchange *exchange)
@@ -280,7 +280,7 @@ struct api *api_new(const struct api_config *config)
     }
     api->readers = readers_new((unsigned)config->config->limits_readers,
                                (unsigned)config->config->limits_read_queue);
-    api->counters = readers_new(COUNTING_THREADS, COUNTING_TASKS);
+    api->source_readers = readers_new(SOURCE_THREADS, SOURCE_TASKS);
     api->packers = readers_new(1, PACKING_TASKS);
     api->shares = shares_new((unsigned)config->config->limits_tenant_connections,
                              (unsigned)config->config->limits_tenant_streams);
@@ -306,7 +306,7 @@ void api_stop(struct api *api)
 {
     streams_stop(api->streams);
     readers_free(api->readers);
-    readers_free(api->counters);
+    readers_free(api->source_readers);
     readers_free(api->packers);
     api->readers = NULL;
     api->packers = NULL;

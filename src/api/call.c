@@ -239,9 +239,9 @@ enum request_verdict call_read(struct call *call, void (*read)(struct call *call
     return read_on(call, call->api->readers, read);
 }
 
-enum request_verdict call_count(struct call *call, void (*read)(struct call *call))
+enum request_verdict call_read_source(struct call *call, void (*read)(struct call *call))
 {
-    return read_on(call, call->api->counters, read);
+    return read_on(call, call->api->source_readers, read);
 }
 
 void call_address(struct call *call, struct op *op, struct bytes name, int32_t duration,

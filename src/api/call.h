@@ -21,8 +21,8 @@ struct api {
     struct api_config config;
     struct loop_state *loops;
     struct readers *readers;
-    struct readers *counters; /* who ask the sources of the truth */
-    struct readers *packers;  /* of large replies to changes; NULL once it stops */
+    struct readers *source_readers; /* they ask a tenant's database, a source of `reconcile:` */
+    struct readers *packers;        /* they gzip large replies to changes; NULL once it stops */
     struct shares *shares;
     struct activity *activity;
     struct streams *streams;
@@ -129,8 +129,8 @@ bool api_is_over(struct api *api);
  * other reads have their turn and what was made is charged. A part is some milliseconds of work. */
 enum request_verdict call_read(struct call *call, void (*read)(struct call *call));
 
-/* The same on a thread that may ask somebody else's database. */
-enum request_verdict call_count(struct call *call, void (*read)(struct call *call));
+/* The same on a thread that may wait for a source of `reconcile:`, which is another's database. */
+enum request_verdict call_read_source(struct call *call, void (*read)(struct call *call));
 
 /* Fills everything of an op that names its cell. The key's bytes are copied into the arena. */
 void call_address(struct call *call, struct op *op, struct bytes name, int32_t duration,

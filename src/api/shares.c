@@ -10,7 +10,7 @@
 struct share {
     struct wire_share wire; /* what its connections have in their slots */
     struct table_node node;
-    unsigned count;
+    unsigned connections;
     unsigned streams;
     unsigned holds; /* requests over connections of others */
     size_t size;
@@ -74,8 +74,8 @@ struct wire_share *shares_take(struct shares *shares, struct bytes tenant)
 {
     pthread_mutex_lock(&shares->lock);
     struct share *share = share_find_or_make(shares, tenant);
-    if (share->count < shares->connections_max)
-        share->count++;
+    if (share->connections < shares->connections_max)
+        share->connections++;
     else
         share = NULL; /* it stays: others hold it */
     pthread_mutex_unlock(&shares->lock);
@@ -84,7 +84,7 @@ struct wire_share *shares_take(struct shares *shares, struct bytes tenant)
 
 static void share_end(struct shares *shares, struct share *share)
 {
-    if (share->count > 0 || share->streams > 0 || share->holds > 0) return;
+    if (share->connections > 0 || share->streams > 0 || share->holds > 0) return;
     must(atomic_load(&share->wire.bytes) == 0);
     table_remove(&shares->table, &share->node);
     free(share);
@@ -94,8 +94,8 @@ void shares_return(struct shares *shares, struct wire_share *connection)
 {
     struct share *share = share_of(connection);
     pthread_mutex_lock(&shares->lock);
-    must(share->count > 0);
-    share->count--;
+    must(share->connections > 0);
+    share->connections--;
     share_end(shares, share);
     pthread_mutex_unlock(&shares->lock);
 }

@@ -98,7 +98,7 @@ struct exchange {
     int64_t turn_ns;     /* when the turn began in which `head` was called */
     int64_t ended_ns;    /* when its reply left, or its connection; for `ended` */
     void *state;         /* the API's own; NULL when `head` is called */
-    struct wire_share **connection; /* a slot the API may use for the life of the connection */
+    struct wire_share **slot; /* the connection's, for the API to fill once and for its life */
     struct wire_share *share; /* whom its bytes are charged to: before `head` the slot's, which may
                                  give it another one that lasts until `ended` */
     size_t charged;           /* the wire's own */
@@ -129,7 +129,7 @@ struct wire_handler {
     /* Of an exchange that `head` never saw. May be NULL. */
     void (*refused)(void *context, struct exchange *exchange);
     /* A connection with a non-NULL slot is gone, after the last of its exchanges has ended. */
-    void (*closed)(void *context, struct wire_share *connection_slot);
+    void (*closed)(void *context, struct wire_share *slot);
     /* Of streams only; may be NULL if there are none. Not called for HEAD, whose reply just ends.
      */
     void (*drained)(void *context, struct exchange *exchange);

@@ -25,7 +25,7 @@ struct ticket *conn_ticket_new(struct conn *conn)
     ticket->exchange.loop_index = worker->index;
     ticket->exchange.started_ns = conn->request_ns ? conn->request_ns : worker->now_ns;
     ticket->exchange.turn_ns = worker->now_ns;
-    ticket->exchange.connection = &conn->slot;
+    ticket->exchange.slot = &conn->slot;
     ticket->exchange.share = conn_share(conn);
     if (conn->last)
         conn->last->next = ticket;

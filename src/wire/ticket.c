@@ -75,7 +75,7 @@ static void ticket_reset(struct ticket *ticket)
     arena_reset(&exchange->arena);
     exchange->barrier = false;
     exchange->state = NULL;
-    exchange->connection = NULL;
+    exchange->slot = NULL;
     exchange->share = NULL;
     ticket->conn = NULL;
     ticket->state = TICKET_READING;

@@ -71,11 +71,11 @@ struct slot {
 
 static int *slot_of(struct exchange *exchange)
 {
-    if (!*exchange->connection) {
+    if (!*exchange->slot) {
         struct slot *slot = must_calloc(1, sizeof *slot);
-        *exchange->connection = &slot->share;
+        *exchange->slot = &slot->share;
     }
-    return &CONTAINER_OF(*exchange->connection, struct slot, share)->kept;
+    return &CONTAINER_OF(*exchange->slot, struct slot, share)->kept;
 }
 
 static enum head_verdict toy_head(void *context, struct exchange *exchange)

@@ -117,7 +117,7 @@ enum request_verdict reconcile_post_run(struct call *call)
     enum err e = read_entity(call, reconcile, entity_json, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
     call->plan = entity_json;
-    return call_count(call, run_now);
+    return call_read_source(call, run_now);
 }
 
 /* -- What is wrong ----------------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ enum request_verdict reconcile_get_drift(struct call *call)
     if (e != ERR_OK) return call_refuse(call, e, why.text);
     plan->limit = value.integer;
     call->plan = plan;
-    return call_count(call, run_drift);
+    return call_read_source(call, run_drift);
 }
 
 /* -- How things stand -------------------------------------------------------------------------- */
