@@ -296,7 +296,7 @@ uint64_t call_sequence(const struct call *call)
 {
     struct store *store = call->api->config.store;
     struct store_stats stats;
-    store->ops->stats(store, &stats);
+    store_stats(store, &stats);
     return stats.durable_sequence;
 }
 

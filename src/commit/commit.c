@@ -246,7 +246,7 @@ static void batch_submit(struct commit *commit, struct batch *batch)
     uint32_t ops = batch->apply.ops_count;
     bool small = ops < commit->config.inline_ops;
     batch->apply.writes.batch = batch;
-    commit->config.store->ops->submit(commit->config.store, &batch->apply.writes);
+    writer_submit(&commit->config.store->writer, &batch->apply.writes);
     pthread_mutex_lock(&commit->lock);
     commit->submitted++;
     bool alone = commit->submitted == commit->reported + 1;
@@ -297,10 +297,10 @@ static enum err batch_load(struct commit *commit, struct batch *batch)
     enum err e = ERR_OK;
     apply_identify(apply);
     if (apply->reads.keys_count || apply->reads.objects_count)
-        e = store->ops->load(store, &apply->reads, &batch->arena);
+        e = writer_load(&store->writer, &apply->reads, &batch->arena);
     if (e != ERR_OK) return e;
     apply_needs(apply);
-    return store->ops->load(store, &apply->reads, &batch->arena);
+    return writer_load(&store->writer, &apply->reads, &batch->arena);
 }
 
 static void batch_decide(struct commit *commit, struct batch *batch)
@@ -330,7 +330,7 @@ static enum err turn_begin(struct commit *commit, const struct batch *batch)
 {
     while (batch->slices[0].job->prepare && commit_in_flight(commit))
         commit_sync_now(commit);
-    return commit->config.store->ops->begin(commit->config.store);
+    return writer_begin(&commit->config.store->writer);
 }
 
 static void batch_prepare(struct batch *batch)
@@ -361,7 +361,7 @@ static bool turn(struct commit *commit)
     batch_prepare(batch);
     e = batch_load(commit, batch);
     if (e != ERR_OK) {
-        store->ops->abandon(store, &batch->apply.reads);
+        writer_abandon(&store->writer, &batch->apply.reads);
         batch_refuse(commit, batch, e);
         return true;
     }
@@ -402,7 +402,7 @@ void commit_help(struct commit *commit)
 bool commit_sync_now(struct commit *commit)
 {
     pthread_mutex_lock(&commit->syncing);
-    uint32_t reported = commit->config.store->ops->sync(commit->config.store);
+    uint32_t reported = writer_sync(&commit->config.store->writer);
     pthread_mutex_lock(&commit->lock);
     commit->reported += reported;
     must(commit->reported <= commit->submitted || !commit->closed);

@@ -38,7 +38,7 @@ static enum err record_read(struct timekeeper *keeper)
     arena_init(&arena, 1024);
     buf_init(&value, SIZE_MAX / 2);
     struct bytes key = object_key(&arena, OBJECT_META, META_CLOCK);
-    enum err e = keeper->store->ops->object(keeper->store, key, &value);
+    enum err e = view_object(&keeper->store->view, key, &value);
     if (e == ERR_OK && !clock_record_decode(buf_bytes(&value), &keeper->recorded)) e = ERR_CORRUPT;
     if (e == ERR_NOT_FOUND) e = ERR_OK;
     buf_release(&value);

@@ -93,7 +93,7 @@ static enum err snapshot(struct work *work, struct store_position *position_out)
     struct store *store = work->errands->config.with.store;
     const char *dir = work->errands->snapshot;
     enum err e = tree_remove(dir);
-    if (e == ERR_OK) return store->ops->snapshot(store, dir, position_out, &work->why);
+    if (e == ERR_OK) return store_snapshot(store, dir, position_out, &work->why);
     buf_addf(&work->why, "%s cannot be removed: %s", dir, strerror(errno));
     return e;
 }
@@ -232,7 +232,7 @@ static enum err run_import(struct work *work)
         importer_open(&importer, with, errands->exports, name, &errands->effort, &work->why);
     if (e == ERR_OK) e = import_lines(work, importer);
     importer_close(importer);
-    with->store->ops->stats(with->store, &stats);
+    store_stats(with->store, &stats);
     work->job.sequence = stats.durable_sequence;
     return e;
 }
@@ -320,8 +320,8 @@ static bool step(struct errands *errands, bool *failed_out)
     struct arena arena;
     arena_init(&arena, 4096);
     struct unfinished unfinished = {.arena = &arena};
-    enum err e = store->ops->objects(store, object_key(&arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
-                                     find_unfinished, &unfinished);
+    enum err e = view_objects(&store->view, object_key(&arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
+                              find_unfinished, &unfinished);
     bool some = e == ERR_OK && unfinished.value.size > 0;
     *failed_out = e != ERR_OK || (some && !run_stored(errands, unfinished.value));
     arena_release(&arena);

@@ -17,7 +17,7 @@ enum err errand_read(struct errands *errands, struct arena *arena, struct bytes 
     struct store *store = errands->config.with.store;
     struct buf value;
     buf_init(&value, SIZE_MAX / 2);
-    enum err e = store->ops->object(store, key, &value);
+    enum err e = view_object(&store->view, key, &value);
     *value_out = e == ERR_OK ? arena_copy(arena, buf_bytes(&value)) : BYTES_NONE;
     buf_release(&value);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
@@ -53,8 +53,8 @@ static bool count_errand(void *context, struct bytes key, struct bytes value)
 static enum err take_census(struct errands *errands, struct arena *arena, struct census *census)
 {
     struct store *store = errands->config.with.store;
-    return store->ops->objects(store, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
-                               count_errand, census);
+    return view_objects(&store->view, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
+                        count_errand, census);
 }
 
 /* One old errand goes with each new one. */

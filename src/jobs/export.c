@@ -274,7 +274,7 @@ static enum err settle(const struct export_request *request, struct buf *why)
     config.checkpoint_ms = config.archive_ms = NEVER_MS;
     enum err e = embedded_open(&store, &config, error, sizeof error);
     if (e == ERR_OK)
-        store->ops->close(store);
+        store_close(store);
     else
         buf_add(why, bytes_str(error));
     return e;

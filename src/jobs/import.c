@@ -234,7 +234,7 @@ static enum err read_object(struct merging *merging, struct bytes key, struct by
     struct store *store = merging->importer->config.store;
     struct buf value;
     buf_init(&value, SIZE_MAX / 2);
-    enum err e = store->ops->object(store, key, &value);
+    enum err e = view_object(&store->view, key, &value);
     *value_out = e == ERR_OK ? arena_copy(&merging->arena, buf_bytes(&value)) : BYTES_NONE;
     buf_release(&value);
     if (e == ERR_STORAGE) e = ERR_BUSY;

@@ -100,8 +100,8 @@ static enum err read_unfinished(struct rebuilds *rebuilds, struct arena *arena,
 {
     struct store *store = rebuilds->config.store;
     struct unfinished unfinished = {.arena = arena};
-    enum err e = store->ops->objects(store, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
-                                     find_unfinished, &unfinished);
+    enum err e = view_objects(&store->view, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
+                              find_unfinished, &unfinished);
     *value_out = unfinished.value;
     return e;
 }
@@ -161,7 +161,7 @@ static enum err begin_job(struct step *step)
     uint32_t count = 0;
     enum err e = store_number(store, META_GENERATION, &last);
     if (e != ERR_OK) return e;
-    store->ops->stats(store, &stats);
+    store_stats(store, &stats);
     struct job_record next = step->job;
     next.state = JOB_RUNNING;
     next.sequence = stats.durable_sequence;
@@ -232,7 +232,7 @@ static enum err fill_chunk(struct step *step, bool *caught_up_out)
     struct store *store = step->rebuilds->config.store;
     struct store_stats stats;
     uint64_t next;
-    store->ops->stats(store, &stats);
+    store_stats(store, &stats);
     const struct event_query query = {.after = step->job.position,
                                       .upto = stats.durable_sequence,
                                       .arrived_from = (int64_t)step->retained_ms,
@@ -240,7 +240,7 @@ static enum err fill_chunk(struct step *step, bool *caught_up_out)
                                       .budget = step->look_bytes};
     step->last = step->job.position;
     step->durable = stats.durable_sequence;
-    enum err e = store->ops->events(store, &query, take_event, step, &next);
+    enum err e = view_events(&store->view, &query, take_event, step, &next);
     if (e == ERR_OK) e = step->err;
     *caught_up_out = e == ERR_OK && next == 0 && !step->full;
     if (*caught_up_out)

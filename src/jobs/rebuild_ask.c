@@ -15,7 +15,7 @@ enum err rebuild_read(struct rebuilds *rebuilds, struct arena *arena, struct byt
     struct store *store = rebuilds->config.store;
     struct buf value;
     buf_init(&value, SIZE_MAX / 2);
-    enum err e = store->ops->object(store, key, &value);
+    enum err e = view_object(&store->view, key, &value);
     *value_out = e == ERR_OK ? arena_copy(arena, buf_bytes(&value)) : BYTES_NONE;
     buf_release(&value);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
@@ -72,8 +72,8 @@ static enum err find_waiting(struct rebuilds *rebuilds, struct arena *arena,
 {
     struct store *store = rebuilds->config.store;
     struct same_job same = {.wish = wish};
-    enum err e = store->ops->objects(store, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
-                                     find_same, &same);
+    enum err e = view_objects(&store->view, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
+                              find_same, &same);
     *id_out = same.id;
     return e;
 }

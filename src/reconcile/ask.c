@@ -189,8 +189,8 @@ static enum err page_find(struct page *page)
     page->prefix_size = prefix.size;
     page->count = 0;
     if (page->turn == page->asking->reconcile->counters_count)
-        return store->ops->objects(store, prefix, after, see_mark, page);
-    return store->ops->list(store, prefix, after, see_counter, page);
+        return view_objects(&store->view, prefix, after, see_mark, page);
+    return view_list(&store->view, prefix, after, see_counter, page);
 }
 
 /* Whether an earlier turn had it. */
@@ -201,7 +201,7 @@ static bool is_known(const struct page *page, const struct entity *entity)
         const struct adjustment *adjustment = &entity->change.adjustments[i];
         const struct cell_ref ref = {adjustment->key, adjustment->print, 0};
         struct cell cell;
-        if (store->ops->get(store, &ref, 0, READ_ALL, &cell) == ERR_OK) return true;
+        if (view_get(&store->view, &ref, 0, READ_ALL, &cell) == ERR_OK) return true;
     }
     return false;
 }
@@ -347,8 +347,8 @@ enum err reconcile_status(struct reconciler *reconciler, struct bytes name, stru
     enum err e = asking_begin(&asking, reconciler, name, tenant);
     if (e != ERR_OK) return e;
     arena_init(&arena, 1024);
-    e = store->ops->objects(store, mark_prefix(&arena, name, tenant), BYTES_NONE, see_row,
-                            &standing);
+    e = view_objects(&store->view, mark_prefix(&arena, name, tenant), BYTES_NONE, see_row,
+                     &standing);
     if (e == ERR_OK) write_status(&asking, &standing, json_out);
     arena_release(&arena);
     asking_end(&asking);

@@ -83,27 +83,25 @@ struct beginning {
     enum err err;
 };
 
-static enum err read_counter(struct entity *entity, struct adjustment *adjustment)
+static enum err read_counter(struct view *moment, struct adjustment *adjustment)
 {
-    struct store *store = entity->config->store;
     const struct cell_ref ref = {adjustment->key, adjustment->print, 0};
     struct cell cell;
-    enum err e = store->ops->get(store, &ref, 0, READ_ALL, &cell);
+    enum err e = view_get(moment, &ref, 0, READ_ALL, &cell);
     adjustment->then = e == ERR_OK ? cell_triple(&cell).net : 0;
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
 /* May be run again from its start. */
-static void read_all(void *context)
+static void read_all(void *context, struct view *moment)
 {
     struct beginning *beginning = context;
     struct entity *entity = beginning->entity;
-    struct store *store = entity->config->store;
     buf_reset(&beginning->row);
-    enum err e = store->ops->object(store, entity->change.place.key, &beginning->row);
+    enum err e = view_object(moment, entity->change.place.key, &beginning->row);
     if (e == ERR_NOT_FOUND) e = ERR_OK;
     for (uint32_t i = 0; i < entity->change.adjustments_count && e == ERR_OK; i++)
-        e = read_counter(entity, &entity->change.adjustments[i]);
+        e = read_counter(moment, &entity->change.adjustments[i]);
     beginning->err = e;
 }
 
@@ -112,7 +110,7 @@ enum err entity_begin(struct entity *entity)
     struct store *store = entity->config->store;
     struct beginning beginning = {.entity = entity};
     buf_init(&beginning.row, 4 * MARK_SIZE);
-    store->ops->instant(store, read_all, &beginning);
+    view_instant(&store->view, read_all, &beginning);
     if (beginning.err == ERR_OK && !mark_decode(buf_bytes(&beginning.row), &entity->mark))
         beginning.err = ERR_CORRUPT;
     entity->change.version = entity->mark.version;
@@ -300,5 +298,5 @@ int64_t entity_size(struct entity *entity)
 {
     if (entity->reconcile->size_by < 0) return 0;
     struct adjustment *adjustment = &entity->change.adjustments[entity->reconcile->size_by];
-    return read_counter(entity, adjustment) == ERR_OK ? adjustment->then : 0;
+    return read_counter(&entity->config->store->view, adjustment) == ERR_OK ? adjustment->then : 0;
 }

@@ -157,7 +157,7 @@ enum err scan_run(struct scan *scan, struct store *store)
     scan->pending = 0;
     scan->oldest_ms = INT64_MAX;
     scan->unreadable = 0;
-    enum err e = store->ops->objects(store, prefix, BYTES_NONE, see_row, &walk);
+    enum err e = view_objects(&store->view, prefix, BYTES_NONE, see_row, &walk);
     if (e == ERR_OK) take_turns(&walk);
     return e;
 }
@@ -205,8 +205,8 @@ enum err scan_useless(struct store *store, const struct rules *rules, int64_t no
                       unsigned most, unsigned *count_out)
 {
     struct useless useless = {store, rules, now_ms, arena, changes, tenants, 0, most};
-    enum err e = store->ops->objects(store, object_key(arena, OBJECT_MARK, BYTES_NONE), BYTES_NONE,
-                                     see_useless, &useless);
+    enum err e = view_objects(&store->view, object_key(arena, OBJECT_MARK, BYTES_NONE), BYTES_NONE,
+                              see_useless, &useless);
     *count_out = useless.count;
     return e;
 }

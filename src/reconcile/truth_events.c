@@ -151,7 +151,7 @@ static enum err replay(struct recount *recount)
     struct job job = {.ops = recount->ops, .count = recount->count};
     struct slice slice = {&job, 0, recount->count};
     if (recount->count == 0) return ERR_OK;
-    enum err e = scratch->ops->begin(scratch);
+    enum err e = writer_begin(&scratch->writer);
     if (e != ERR_OK) return e;
     struct apply apply = {.arena = &recount->arena,
                           .limits = &limits,
@@ -163,18 +163,18 @@ static enum err replay(struct recount *recount)
                           .sequence = scratch->position.last_sequence,
                           .next_series = scratch->position.next_series};
     apply_identify(&apply);
-    e = scratch->ops->load(scratch, &apply.reads, &recount->arena);
+    e = writer_load(&scratch->writer, &apply.reads, &recount->arena);
     if (e == ERR_OK) {
         apply_needs(&apply);
-        e = scratch->ops->load(scratch, &apply.reads, &recount->arena);
+        e = writer_load(&scratch->writer, &apply.reads, &recount->arena);
     }
     if (e != ERR_OK) {
-        scratch->ops->abandon(scratch, &apply.reads);
+        writer_abandon(&scratch->writer, &apply.reads);
         return e;
     }
     apply_decide(&apply);
-    scratch->ops->submit(scratch, &apply.writes);
-    scratch->ops->sync(scratch);
+    writer_submit(&scratch->writer, &apply.writes);
+    writer_sync(&scratch->writer);
     return first_refusal(recount);
 }
 
@@ -186,7 +186,7 @@ static enum err replay_page(struct recount *recount, struct event_query *history
     uint64_t next;
     arena_reset(&recount->arena);
     recount->count = 0;
-    enum err e = store->ops->events(store, history, take_event, recount, &next);
+    enum err e = view_events(&store->view, history, take_event, recount, &next);
     if (e == ERR_OK) e = recount->err;
     if (e == ERR_OK) e = replay(recount);
     history->after = next;
@@ -197,7 +197,7 @@ static enum err replay_all(struct recount *recount)
 {
     struct store *store = recount->truth->store;
     struct store_stats stats;
-    store->ops->stats(store, &stats);
+    store_stats(store, &stats);
     struct event_query history = {.tenant = recount->query->tenant,
                                   .upto = stats.durable_sequence,
                                   .arrived_from = INT64_MIN,
@@ -218,7 +218,7 @@ static enum err read_counts(struct recount *recount, int64_t *counts_out, struct
         struct bytes key = recount->keys[i];
         const struct cell_ref ref = {key, fingerprint_of(&scratch->secret, key), 0};
         struct cell cell = {0};
-        enum err e = scratch->ops->get(scratch, &ref, 0, READ_ALL, &cell);
+        enum err e = view_get(&scratch->view, &ref, 0, READ_ALL, &cell);
         if (e != ERR_OK && e != ERR_NOT_FOUND) return e;
         counts_out[i] = cell_triple(&cell).net;
         if (counts_out[i] >= 0) continue;
@@ -253,7 +253,7 @@ static enum err recount_run(struct recount *recount, int64_t *counts_out, struct
     e = replay_all(recount);
     if (e == ERR_OK) e = check_history(recount, why);
     if (e == ERR_OK) e = read_counts(recount, counts_out, why);
-    recount->scratch->ops->close(recount->scratch);
+    store_close(recount->scratch);
     return e;
 }
 

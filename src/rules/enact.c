@@ -57,7 +57,7 @@ static enum err read_store(struct plan *plan)
     struct bytes prefix = object_key(&enactment->arena, OBJECT_DEFINITION, BYTES_NONE);
     enum err e = store_number(store, META_GENERATION, &enactment->generation_stored);
     enactment->generation = enactment->generation_stored;
-    if (e == ERR_OK) e = store->ops->objects(store, prefix, BYTES_NONE, read_definition, plan);
+    if (e == ERR_OK) e = view_objects(&store->view, prefix, BYTES_NONE, read_definition, plan);
     if (e == ERR_OK) e = plan->err;
     if (e != ERR_OK) buf_addf(plan->why, "the stored counter definitions could not be read");
     return e;
@@ -230,7 +230,7 @@ static bool text_is_stored(const struct enactment *enactment)
     arena_init(&arena, 4096);
     buf_init(&stored, SIZE_MAX / 2);
     struct bytes key = object_key(&arena, OBJECT_META, META_RULES);
-    bool same = store->ops->object(store, key, &stored) == ERR_OK &&
+    bool same = view_object(&store->view, key, &stored) == ERR_OK &&
                 bytes_equal(buf_bytes(&stored), enactment->text);
     buf_release(&stored);
     arena_release(&arena);

@@ -542,7 +542,7 @@ static void release(struct daemon *daemon)
     if (daemon->queue) queue_free(daemon->queue);
     if (daemon->reloader) reloader_free(daemon->reloader);
     if (daemon->auth) auth_free(daemon->auth);
-    if (daemon->store) daemon->store->ops->close(daemon->store);
+    if (daemon->store) store_close(daemon->store);
 }
 
 static void block_signals(sigset_t *signals)

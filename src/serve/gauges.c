@@ -10,7 +10,7 @@
 static void update_store(struct store *store)
 {
     struct store_stats stats;
-    store->ops->stats(store, &stats);
+    store_stats(store, &stats);
     metric_set(METRIC_STORAGE_ERRORS, (double)stats.storage_errors);
     metric_set(METRIC_JOURNAL_BYTES, (double)stats.journal_bytes);
     metric_set(METRIC_JOURNAL_SEGMENTS, (double)stats.journal_segments);

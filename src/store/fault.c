@@ -38,7 +38,7 @@ static enum err fault_begin(struct store *store)
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_BEGIN)) return ERR_STORAGE;
-    enum err e = fault->inner->ops->begin(fault->inner);
+    enum err e = writer_begin(&fault->inner->writer);
     if (e == ERR_OK) store->position = fault->inner->position;
     return e;
 }
@@ -47,13 +47,13 @@ static enum err fault_load(struct store *store, struct read_set *reads, struct a
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_LOAD)) return ERR_STORAGE;
-    return fault->inner->ops->load(fault->inner, reads, arena);
+    return writer_load(&fault->inner->writer, reads, arena);
 }
 
 static void fault_submit(struct store *store, struct write_set *writes)
 {
     struct fault *fault = FAULT_OF(store);
-    fault->inner->ops->submit(fault->inner, writes);
+    writer_submit(&fault->inner->writer, writes);
     pthread_mutex_lock(&fault->lock);
     fault->submitted = true;
     pthread_mutex_unlock(&fault->lock);
@@ -62,7 +62,7 @@ static void fault_submit(struct store *store, struct write_set *writes)
 static void fault_abandon(struct store *store, struct read_set *reads)
 {
     struct fault *fault = FAULT_OF(store);
-    fault->inner->ops->abandon(fault->inner, reads);
+    writer_abandon(&fault->inner->writer, reads);
 }
 
 static uint32_t fault_sync(struct store *store)
@@ -73,7 +73,7 @@ static uint32_t fault_sync(struct store *store)
     fault->submitted = false;
     pthread_mutex_unlock(&fault->lock);
     if (now) fault->break_sync(fault->context, fault->inner);
-    return fault->inner->ops->sync(fault->inner);
+    return writer_sync(&fault->inner->writer);
 }
 
 static void fault_durable(void *context, void *batch, enum err e)
@@ -87,7 +87,7 @@ static enum err fault_get(struct store *store, const struct cell_ref *ref, int64
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_GET)) return ERR_STORAGE;
-    return fault->inner->ops->get(fault->inner, ref, bucket, how, cell_out);
+    return view_get(&fault->inner->view, ref, bucket, how, cell_out);
 }
 
 static enum err fault_range(struct store *store, const struct cell_ref *ref, int64_t from,
@@ -96,14 +96,14 @@ static enum err fault_range(struct store *store, const struct cell_ref *ref, int
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_RANGE)) return ERR_STORAGE;
-    return fault->inner->ops->range(fault->inner, ref, from, to, newer, visit, context);
+    return view_range(&fault->inner->view, ref, from, to, newer, visit, context);
 }
 
 static enum err fault_series(struct store *store, const struct cell_ref *ref, uint64_t *series_out)
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_RANGE)) return ERR_STORAGE;
-    return fault->inner->ops->series(fault->inner, ref, series_out);
+    return view_series(&fault->inner->view, ref, series_out);
 }
 
 static enum err fault_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
@@ -111,7 +111,7 @@ static enum err fault_sum(struct store *store, const struct cell_ref *ref, int64
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_RANGE)) return ERR_STORAGE;
-    return fault->inner->ops->sum(fault->inner, ref, from, to, cells_max, sum_out);
+    return view_sum(&fault->inner->view, ref, from, to, cells_max, sum_out);
 }
 
 static enum err fault_list(struct store *store, struct bytes prefix, struct bytes after,
@@ -119,7 +119,7 @@ static enum err fault_list(struct store *store, struct bytes prefix, struct byte
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_LIST)) return ERR_STORAGE;
-    return fault->inner->ops->list(fault->inner, prefix, after, visit, context);
+    return view_list(&fault->inner->view, prefix, after, visit, context);
 }
 
 static enum err fault_counter(struct store *store, const struct cell_ref *ref, struct arena *arena,
@@ -127,14 +127,14 @@ static enum err fault_counter(struct store *store, const struct cell_ref *ref, s
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_GET)) return ERR_STORAGE;
-    return fault->inner->ops->counter(fault->inner, ref, arena, counter_out);
+    return view_counter(&fault->inner->view, ref, arena, counter_out);
 }
 
 static enum err fault_object(struct store *store, struct bytes key, struct buf *value_out)
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_OBJECT)) return ERR_STORAGE;
-    return fault->inner->ops->object(fault->inner, key, value_out);
+    return view_object(&fault->inner->view, key, value_out);
 }
 
 static enum err fault_objects(struct store *store, struct bytes prefix, struct bytes after,
@@ -142,13 +142,28 @@ static enum err fault_objects(struct store *store, struct bytes prefix, struct b
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_OBJECT)) return ERR_STORAGE;
-    return fault->inner->ops->objects(fault->inner, prefix, after, visit, context);
+    return view_objects(&fault->inner->view, prefix, after, visit, context);
 }
 
-static void fault_instant(struct store *store, void (*read)(void *context), void *context)
+struct outer_read {
+    struct view *outer;
+    view_read_fn *read;
+    void *context;
+};
+
+static void read_outer(void *context, struct view *moment)
+{
+    (void)moment;
+    const struct outer_read *reading = context;
+    reading->read(reading->context, reading->outer);
+}
+
+/* The reads inside come by here again: they are to fail, too. */
+static void fault_instant(struct store *store, view_read_fn *read, void *context)
 {
     struct fault *fault = FAULT_OF(store);
-    fault->inner->ops->instant(fault->inner, read, context);
+    struct outer_read reading = {.outer = &store->view, .read = read, .context = context};
+    view_instant(&fault->inner->view, read_outer, &reading);
 }
 
 static enum err fault_events(struct store *store, const struct event_query *query,
@@ -156,7 +171,7 @@ static enum err fault_events(struct store *store, const struct event_query *quer
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_EVENTS)) return ERR_STORAGE;
-    return fault->inner->ops->events(fault->inner, query, visit, context, next_out);
+    return view_events(&fault->inner->view, query, visit, context, next_out);
 }
 
 static enum err fault_lookup(struct store *store, struct fingerprint print,
@@ -164,45 +179,45 @@ static enum err fault_lookup(struct store *store, struct fingerprint print,
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_EVENTS)) return ERR_STORAGE;
-    return fault->inner->ops->lookup(fault->inner, print, record_out);
+    return view_lookup(&fault->inner->view, print, record_out);
 }
 
 static void fault_forget(struct store *store, int64_t before_ms)
 {
     struct fault *fault = FAULT_OF(store);
-    fault->inner->ops->forget(fault->inner, before_ms);
+    store_forget(fault->inner, before_ms);
 }
 
 static enum err fault_snapshot(struct store *store, const char *dir,
                                struct store_position *position_out, struct buf *why_out)
 {
     struct fault *fault = FAULT_OF(store);
-    return fault->inner->ops->snapshot(fault->inner, dir, position_out, why_out);
+    return store_snapshot(fault->inner, dir, position_out, why_out);
 }
 
 static enum err fault_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
 {
     struct fault *fault = FAULT_OF(store);
     if (fails(fault, FAULT_DUE)) return ERR_STORAGE;
-    return fault->inner->ops->due(fault->inner, now_ms, visit, context);
+    return store_due(fault->inner, now_ms, visit, context);
 }
 
 static bool fault_tend(struct store *store)
 {
     struct fault *fault = FAULT_OF(store);
-    return fault->inner->ops->tend(fault->inner);
+    return store_tend(fault->inner);
 }
 
 static void fault_stats(struct store *store, struct store_stats *stats_out)
 {
     struct fault *fault = FAULT_OF(store);
-    fault->inner->ops->stats(fault->inner, stats_out);
+    store_stats(fault->inner, stats_out);
 }
 
 static void fault_close(struct store *store)
 {
     struct fault *fault = FAULT_OF(store);
-    fault->inner->ops->close(fault->inner);
+    store_close(fault->inner);
     pthread_mutex_destroy(&fault->lock);
     free(fault);
 }

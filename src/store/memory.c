@@ -407,11 +407,11 @@ static enum err memory_objects(struct store *store, struct bytes prefix, struct 
 }
 
 /* The lock is recursive: reads inside take it again. */
-static void memory_instant(struct store *store, void (*read)(void *context), void *context)
+static void memory_instant(struct store *store, view_read_fn *read, void *context)
 {
     struct memory *memory = MEMORY_OF(store);
     pthread_mutex_lock(&memory->lock);
-    read(context);
+    read(context, &store->view);
     pthread_mutex_unlock(&memory->lock);
 }
 

@@ -11,7 +11,7 @@ enum err store_number(struct store *store, struct bytes name, uint64_t *number_o
     arena_init(&arena, 256);
     buf_init(&value, 64);
     *number_out = 0;
-    enum err e = store->ops->object(store, object_key(&arena, OBJECT_META, name), &value);
+    enum err e = view_object(&store->view, object_key(&arena, OBJECT_META, name), &value);
     if (e == ERR_OK && !object_number_decode(buf_bytes(&value), number_out)) {
         damage_say("a number", name, 1);
         e = ERR_CORRUPT;
@@ -19,22 +19,4 @@ enum err store_number(struct store *store, struct bytes name, uint64_t *number_o
     buf_release(&value);
     arena_release(&arena);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
-}
-
-struct moment_read {
-    struct view *moment;
-    view_read_fn *read;
-    void *context;
-};
-
-static void read_moment(void *context)
-{
-    struct moment_read *reading = context;
-    reading->read(reading->context, reading->moment);
-}
-
-void view_instant(struct view *view, view_read_fn *read, void *context)
-{
-    struct moment_read reading = {.moment = view, .read = read, .context = context};
-    view->store->ops->instant(view->store, read_moment, &reading);
 }

@@ -147,9 +147,9 @@ struct store_ops {
     /* Objects whose key starts with `prefix` and is after `after`, in key order. */
     enum err (*objects)(struct store *store, struct bytes prefix, struct bytes after,
                         store_object_fn *visit, void *context);
-    /* Runs `read` so that everything it reads with `get`, `sum` and `object` shows one instant:
-     * no batch becomes visible meanwhile. `read` may be run again from its start. */
-    void (*instant)(struct store *store, void (*read)(void *context), void *context);
+    /* Runs `read` with a view whose `get`, `sum` and `object` show one moment: no batch becomes
+     * visible meanwhile. `read` may be run again from its start. */
+    void (*instant)(struct store *store, view_read_fn *read, void *context);
 
     /* Retained events and dropped duplicates that are durable. `*next_out` is the `after` to go on
      * with; 0: nothing is left up to `upto`. May read the disk. */
@@ -292,9 +292,10 @@ static inline enum err view_lookup(struct view *view, struct fingerprint print,
     return view->store->ops->lookup(view->store, print, record_out);
 }
 
-/* Runs `read` with a view whose `get`, `sum` and `object` show one moment. `read` may be run again
- * from its start. */
-void view_instant(struct view *view, view_read_fn *read, void *context);
+static inline void view_instant(struct view *view, view_read_fn *read, void *context)
+{
+    view->store->ops->instant(view->store, read, context);
+}
 
 static inline void store_forget(struct store *store, int64_t before_ms)
 {

@@ -75,7 +75,7 @@ bool sweep_step(struct sweep *sweep, int64_t now_ms)
                         .done = sweep_done,
                         .owner = sweep};
     arena_reset(&sweep->arena);
-    enum err e = store->ops->due(store, now_ms, sweep_add, sweep);
+    enum err e = store_due(store, now_ms, sweep_add, sweep);
     if (e != ERR_OK || job->count == 0) return false;
     bool full = job->count == sweep->config.sweep_ops;
     sweep->busy = true;

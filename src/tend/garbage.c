@@ -89,8 +89,8 @@ static enum err choose(struct garbage *garbage)
     struct bytes before = arena_copy(&garbage->arena, buf_bytes(&garbage->key));
     buf_reset(&garbage->key);
     garbage->waiting = false;
-    enum err e = store->ops->objects(store, object_key(&garbage->arena, OBJECT_GARBAGE, BYTES_NONE),
-                                     BYTES_NONE, take_generation, garbage);
+    enum err e = view_objects(&store->view, object_key(&garbage->arena, OBJECT_GARBAGE, BYTES_NONE),
+                              BYTES_NONE, take_generation, garbage);
     if (!bytes_equal(buf_bytes(&garbage->key), before)) {
         buf_reset(&garbage->after);
         garbage->states = false;
@@ -139,9 +139,9 @@ static enum err look(struct garbage *garbage)
     garbage->ops = arena_alloc(&garbage->arena, garbage->config.batch_ops * sizeof *garbage->ops);
     garbage->count = garbage->looked = 0;
     if (!garbage->states)
-        return store->ops->list(store, BYTES_NONE, after, look_at_counter, garbage);
-    return store->ops->objects(store, object_key(&garbage->arena, OBJECT_STATE, BYTES_NONE), after,
-                               look_at_state, garbage);
+        return view_list(&store->view, BYTES_NONE, after, look_at_counter, garbage);
+    return view_objects(&store->view, object_key(&garbage->arena, OBJECT_STATE, BYTES_NONE), after,
+                        look_at_state, garbage);
 }
 
 static enum err propose_all(struct garbage *garbage)

@@ -52,7 +52,7 @@ static void carry_out(struct retain *retain)
 {
     if (!retain->decided) return;
     crash_point("retain.before_drop");
-    retain->config.store->ops->forget(retain->config.store, retain->before_ms);
+    store_forget(retain->config.store, retain->before_ms);
     retain->decided = false;
 }
 
@@ -63,7 +63,7 @@ static bool resume(struct retain *retain)
     uint64_t before_ms;
     if (store_number(store, META_RETAINED, &before_ms) != ERR_OK) return false;
     retain->before_ms = (int64_t)before_ms;
-    if (before_ms > 0) store->ops->forget(store, retain->before_ms);
+    if (before_ms > 0) store_forget(store, retain->before_ms);
     return true;
 }
 
@@ -74,7 +74,7 @@ void retain_step(struct retain *retain, int64_t before_ms)
     if (retain->busy) return;
     if (!retain->resumed && !(retain->resumed = resume(retain))) return;
     carry_out(retain);
-    store->ops->stats(store, &stats);
+    store_stats(store, &stats);
     if (stats.oldest_event_ms == 0 || stats.oldest_event_ms >= before_ms) return;
     if (before_ms <= retain->before_ms) return; /* time was set back; what is gone stays gone */
     arena_reset(&retain->arena);

@@ -105,7 +105,7 @@ static bool round_once(struct tend *tend)
     watch_clock(tend);
     sweep_if_due(tend);
     retain_if_due(tend);
-    return tend->config.store->ops->tend(tend->config.store);
+    return store_tend(tend->config.store);
 }
 
 void tend_round(struct tend *tend)

@@ -55,7 +55,7 @@ static void compare_get(struct sim *sim, unsigned tenant, unsigned name, int32_t
     const struct model_cell *expected =
         model_find(&sim->chain.shown, tenant, name, 0, duration, bucket);
     place_make(sim, &place, tenant, name, duration);
-    enum err e = store->ops->get(store, &place.ref, bucket, how, &cell);
+    enum err e = view_get(&store->view, &place.ref, bucket, how, &cell);
     if (e == ERR_BUSY && how == READ_MEMORY) return;
     if (e == ERR_NOT_FOUND) {
         if (expected)
@@ -114,7 +114,7 @@ static void compare_sum(struct sim *sim, const struct walk *walk, int64_t from, 
     struct store *store = &sim->probe.store;
     const struct model *shown = &sim->chain.shown;
     place_make(sim, &place, walk->tenant, walk->name, walk->duration);
-    enum err e = store->ops->sum(store, &place.ref, from, to, UINT32_MAX, &sum);
+    enum err e = view_sum(&store->view, &place.ref, from, to, UINT32_MAX, &sum);
     if (!readable(sim, e, "sum")) return;
     for (unsigned i = 0; i < shown->cells_count; i++) {
         const struct model_cell *cell = &shown->cells[i];
@@ -136,7 +136,7 @@ static void compare_range(struct sim *sim, struct walk walk, int64_t from, int64
     struct store *store = &sim->probe.store;
     walk.sim = sim;
     place_make(sim, &place, walk.tenant, walk.name, walk.duration);
-    enum err e = store->ops->range(store, &place.ref, from, to, NULL, walk_cell, &walk);
+    enum err e = view_range(&store->view, &place.ref, from, to, NULL, walk_cell, &walk);
     if (!readable(sim, e, "range")) return;
     unsigned expected = cells_between(&sim->chain.shown, &walk, from, to);
     if (walk.stop_after && expected > walk.stop_after) expected = walk.stop_after;
@@ -210,8 +210,8 @@ static void compare_list(struct sim *sim, unsigned tenant, const char *prefix, u
     struct bytes owner = bytes_str(plan_tenant(tenant));
     struct bytes after_key = BYTES_NONE;
     if (after < MODEL_NAMES) after_key = counter_key(from, owner, bytes_str(plan_name(after)));
-    enum err e = store->ops->list(store, counter_key_prefix(start, owner, bytes_str(prefix)),
-                                  after_key, list_counter, &listing);
+    enum err e = view_list(&store->view, counter_key_prefix(start, owner, bytes_str(prefix)),
+                           after_key, list_counter, &listing);
     if (!readable(sim, e, "list")) return;
     for (unsigned name = 0; name < MODEL_NAMES; name++) {
         bool expected = name_exists(&sim->chain.shown, tenant, name) &&
@@ -257,7 +257,7 @@ static void compare_rule_cell(struct sim *sim, const struct model_cell *expected
         rule_key(arena, bytes_str(plan_tenant(expected->tenant)),
                  bytes_str(ruleset_counter_name(counter)), expected->generation, bytes_str(json));
     struct cell_ref ref = {key, fingerprint_of(&store->secret, key), expected->duration};
-    enum err e = store->ops->get(store, &ref, expected->bucket, READ_ALL, &cell);
+    enum err e = view_get(&store->view, &ref, expected->bucket, READ_ALL, &cell);
     if (e == ERR_NOT_FOUND)
         sim_fail(sim, "get does not find counter %s%s of tenant %u, duration %d, bucket %lld",
                  ruleset_counter_name(counter), json, expected->tenant, expected->duration,
@@ -272,8 +272,8 @@ static void compare_rule_cells(struct sim *sim, unsigned tenant)
     struct arena arena;
     char prefix[NAME_SIZE_MAX + 3];
     int size = snprintf(prefix, sizeof prefix, "%s%cr", plan_tenant(tenant), 0);
-    enum err e = store->ops->list(store, bytes_of(prefix, (size_t)size), BYTES_NONE,
-                                  list_rule_counter, &listing);
+    enum err e = view_list(&store->view, bytes_of(prefix, (size_t)size), BYTES_NONE,
+                           list_rule_counter, &listing);
     if (!readable(sim, e, "list")) return;
     unsigned expected = 0;
     arena_init(&arena, 4096);
@@ -298,7 +298,7 @@ static void compare_row(struct sim *sim, unsigned tenant)
     struct buf value;
     int size = snprintf(key, sizeof key, "u%s", plan_tenant(tenant));
     buf_init(&value, 1000);
-    enum err e = store->ops->object(store, bytes_of(key, (size_t)size), &value);
+    enum err e = view_object(&store->view, bytes_of(key, (size_t)size), &value);
     bool there = e == ERR_OK;
     if (e != ERR_NOT_FOUND && !readable(sim, e, "object")) there = expected->status > 0;
     if (there != (expected->status > 0))
@@ -324,7 +324,7 @@ static void compare_entities(struct sim *sim)
 {
     struct store *store = &sim->probe.store;
     unsigned found = 0, expected = sim->chain.shown.entities_count;
-    enum err e = store->ops->objects(store, BYTES("s"), BYTES_NONE, count_object, &found);
+    enum err e = view_objects(&store->view, BYTES("s"), BYTES_NONE, count_object, &found);
     if (readable(sim, e, "objects") && found != expected)
         sim_fail(sim, "%u entities are switched on, expected %u", found, expected);
 }

@@ -236,7 +236,7 @@ static void compare_query(struct sim *sim, struct event_query query, unsigned mo
     expect_events(&reading, &query);
     for (bool more = true; more; query.after = next, more = next != 0) {
         reading.left = most;
-        enum err e = store->ops->events(store, &query, read_event, &reading, &next);
+        enum err e = view_events(&store->view, &query, read_event, &reading, &next);
         if (e == ERR_STORAGE && (sim->journal_faulty || sim->state_faulty)) break;
         if (e != ERR_OK) sim_fail(sim, "history cannot be read: %s", err_code(e));
         if (next && next <= query.after) sim_fail(sim, "history does not go on");

@@ -243,7 +243,7 @@ void life_restart(struct sim *sim)
     free_parts(sim);
     sim->commit = NULL;
     if (dice_chance(&sim->dice, 30)) life_arm_picture(sim, 40, false);
-    sim->probe.real->ops->close(sim->probe.real);
+    store_close(sim->probe.real);
     sim->probe.real = NULL;
     disk_disarm(sim->disk);
     crash_disk(sim); /* after an orderly stop it has nothing to lose */
@@ -255,7 +255,7 @@ void life_end(struct sim *sim)
     life_drain(sim);
     sim->events = sim->chain.shown.events_count;
     free_parts(sim);
-    sim->probe.real->ops->close(sim->probe.real);
+    store_close(sim->probe.real);
     disk_free(sim->disk);
     json_parser_free(sim->parser);
     chain_release(&sim->chain);
@@ -266,7 +266,7 @@ void life_end(struct sim *sim)
 bool life_writable(struct sim *sim)
 {
     struct store_stats stats;
-    sim->probe.real->ops->stats(sim->probe.real, &stats);
+    store_stats(sim->probe.real, &stats);
     return stats.writable;
 }
 

@@ -93,7 +93,7 @@ static bool fails_now(struct sim *sim)
 static enum err begin_real(struct sim *sim)
 {
     struct store *real = sim->probe.real;
-    enum err e = real->ops->begin(real);
+    enum err e = writer_begin(&real->writer);
     if (e != ERR_OK && life_writable(sim) && !sim->state_faulty)
         sim_fail(sim, "a turn could not begin for no reason");
     return e;
@@ -115,7 +115,7 @@ static enum err probe_begin(struct store *store)
 static uint64_t errors_counted(struct sim *sim)
 {
     struct store_stats stats;
-    sim->probe.real->ops->stats(sim->probe.real, &stats);
+    store_stats(sim->probe.real, &stats);
     return stats.storage_errors;
 }
 
@@ -125,7 +125,7 @@ static enum err load_real(struct sim *sim, struct read_set *reads, struct arena 
     struct store *real = sim->probe.real;
     uint64_t failed = sim->disk ? disk_reads_failed(sim->disk) : 0;
     uint64_t counted = errors_counted(sim);
-    enum err e = real->ops->load(real, reads, arena);
+    enum err e = writer_load(&real->writer, reads, arena);
     if (e == ERR_OK) return e;
     bool unread = sim->disk && disk_reads_failed(sim->disk) != failed;
     if (!unread && life_writable(sim) && !sim->state_faulty)
@@ -163,13 +163,13 @@ static void probe_submit(struct store *store, struct write_set *writes)
     must(probe->batches_count < CHAIN_MAX);
     probe->batches[probe->batches_count] = writes->batch;
     probe->applies[probe->batches_count++] = apply;
-    probe->real->ops->submit(probe->real, writes);
+    writer_submit(&probe->real->writer, writes);
     store->position = probe->real->position;
 }
 
 static void probe_abandon(struct store *store, struct read_set *reads)
 {
-    real_of(store)->ops->abandon(real_of(store), reads);
+    writer_abandon(&real_of(store)->writer, reads);
 }
 
 /* ---- reports ---- */
@@ -250,7 +250,7 @@ static uint32_t probe_sync(struct store *store)
     if (sim->probe.dead) return report_dead(sim);
     keep_no_rules(sim);
     uint32_t before = sim->probe.batches_count;
-    uint32_t count = sim->probe.real->ops->sync(sim->probe.real);
+    uint32_t count = writer_sync(&sim->probe.real->writer);
     if (count != before || sim->probe.batches_count)
         sim_fail(sim, "a sync reported %u batches of %u", count, before);
     return count;
@@ -267,7 +267,7 @@ static enum err probe_get(struct store *store, const struct cell_ref *ref, int64
                           enum read_how how, struct cell *cell_out)
 {
     if (is_dead(store)) return ERR_STORAGE;
-    return real_of(store)->ops->get(real_of(store), ref, bucket, how, cell_out);
+    return view_get(&real_of(store)->view, ref, bucket, how, cell_out);
 }
 
 static enum err probe_range(struct store *store, const struct cell_ref *ref, int64_t from,
@@ -275,88 +275,103 @@ static enum err probe_range(struct store *store, const struct cell_ref *ref, int
                             void *context)
 {
     if (is_dead(store)) return ERR_STORAGE;
-    return real_of(store)->ops->range(real_of(store), ref, from, to, newer, visit, context);
+    return view_range(&real_of(store)->view, ref, from, to, newer, visit, context);
 }
 
 static enum err probe_series(struct store *store, const struct cell_ref *ref, uint64_t *series_out)
 {
     if (is_dead(store)) return ERR_STORAGE;
-    return real_of(store)->ops->series(real_of(store), ref, series_out);
+    return view_series(&real_of(store)->view, ref, series_out);
 }
 
 static enum err probe_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
                           uint32_t cells_max, struct range_sum *sum_out)
 {
     if (is_dead(store)) return ERR_STORAGE;
-    return real_of(store)->ops->sum(real_of(store), ref, from, to, cells_max, sum_out);
+    return view_sum(&real_of(store)->view, ref, from, to, cells_max, sum_out);
 }
 
 static enum err probe_list(struct store *store, struct bytes prefix, struct bytes after,
                            store_counter_fn *visit, void *context)
 {
     if (is_dead(store)) return ERR_STORAGE;
-    return real_of(store)->ops->list(real_of(store), prefix, after, visit, context);
+    return view_list(&real_of(store)->view, prefix, after, visit, context);
 }
 
 static enum err probe_counter(struct store *store, const struct cell_ref *ref, struct arena *arena,
                               const struct counter **counter_out)
 {
     if (is_dead(store)) return ERR_STORAGE;
-    return real_of(store)->ops->counter(real_of(store), ref, arena, counter_out);
+    return view_counter(&real_of(store)->view, ref, arena, counter_out);
 }
 
 static enum err probe_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
 {
     if (is_dead(store)) return ERR_STORAGE;
-    return real_of(store)->ops->due(real_of(store), now_ms, visit, context);
+    return store_due(real_of(store), now_ms, visit, context);
 }
 
 static enum err probe_object(struct store *store, struct bytes key, struct buf *value_out)
 {
     if (is_dead(store)) return ERR_STORAGE;
-    return real_of(store)->ops->object(real_of(store), key, value_out);
+    return view_object(&real_of(store)->view, key, value_out);
 }
 
 static enum err probe_objects(struct store *store, struct bytes prefix, struct bytes after,
                               store_object_fn *visit, void *context)
 {
     if (is_dead(store)) return ERR_STORAGE;
-    return real_of(store)->ops->objects(real_of(store), prefix, after, visit, context);
+    return view_objects(&real_of(store)->view, prefix, after, visit, context);
 }
 
-static void probe_instant(struct store *store, void (*read)(void *context), void *context)
+struct outer_read {
+    struct view *outer;
+    view_read_fn *read;
+    void *context;
+};
+
+static void read_outer(void *context, struct view *moment)
 {
-    real_of(store)->ops->instant(real_of(store), read, context);
+    (void)moment;
+    const struct outer_read *reading = context;
+    reading->read(reading->context, reading->outer);
+}
+
+/* The reads inside come by here again: the probe sees them, too. */
+static void probe_instant(struct store *store, view_read_fn *read, void *context)
+{
+    struct outer_read reading = {.outer = &store->view, .read = read, .context = context};
+    view_instant(&real_of(store)->view, read_outer, &reading);
 }
 
 static enum err probe_events(struct store *store, const struct event_query *query,
                              store_event_fn *visit, void *context, uint64_t *next_out)
 {
     if (is_dead(store)) return ERR_STORAGE;
-    return real_of(store)->ops->events(real_of(store), query, visit, context, next_out);
+    return view_events(&real_of(store)->view, query, visit, context, next_out);
 }
 
 static void probe_forget(struct store *store, int64_t before_ms)
 {
     if (before_ms > SIM_OF(store)->chain.shown.retained_ms)
         sim_fail(SIM_OF(store), "history is dropped before a commit has said so");
-    if (!is_dead(store)) real_of(store)->ops->forget(real_of(store), before_ms);
+    if (!is_dead(store)) store_forget(real_of(store), before_ms);
 }
 
 static bool probe_tend(struct store *store)
 {
-    return !is_dead(store) && real_of(store)->ops->tend(real_of(store));
+    return !is_dead(store) && store_tend(real_of(store));
 }
 
 static void probe_stats(struct store *store, struct store_stats *stats_out)
 {
     memset(stats_out, 0, sizeof *stats_out);
-    if (!is_dead(store)) real_of(store)->ops->stats(real_of(store), stats_out);
+    if (!is_dead(store)) store_stats(real_of(store), stats_out);
 }
 
 static void probe_close(struct store *store)
 {
-    real_of(store)->ops->close(real_of(store));
+    store_close(real_of(store));
 }
 
 static const struct store_ops probe_ops = {

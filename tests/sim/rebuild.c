@@ -185,11 +185,12 @@ void rebuild_delete_some(struct sim *sim)
     deletes->sim = sim;
     arena_init(&deletes->arena, 4096);
     enum err e =
-        store->ops->list(store, rule_key_prefix(&deletes->arena, tenant, name, known->generation),
-                         BYTES_NONE, delete_row, deletes);
+        view_list(&store->view, rule_key_prefix(&deletes->arena, tenant, name, known->generation),
+                  BYTES_NONE, delete_row, deletes);
     if (e == ERR_OK && deletes->count < DELETES_MAX)
-        e = store->ops->objects(
-            store, object_state_key(&deletes->arena, tenant, name, known->generation, BYTES_NONE),
+        e = view_objects(
+            &store->view,
+            object_state_key(&deletes->arena, tenant, name, known->generation, BYTES_NONE),
             BYTES_NONE, delete_state, deletes);
     struct job job = {.ops = deletes->ops,
                       .count = deletes->count,

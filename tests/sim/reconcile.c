@@ -351,7 +351,7 @@ static void compare_count(struct sim *sim, struct arena *arena, unsigned tenant,
     uint64_t count = 0;
     buf_init(&value, 100);
     enum err e =
-        store->ops->object(store, mark_count_key(arena, bytes_str(plan_tenant(tenant))), &value);
+        view_object(&store->view, mark_count_key(arena, bytes_str(plan_tenant(tenant))), &value);
     bool right = e == ERR_NOT_FOUND ? expected == 0
                  : e == ERR_OK
                      ? object_number_decode(buf_bytes(&value), &count) && count == expected
@@ -370,8 +370,8 @@ void reconcile_compare(struct sim *sim)
     unsigned expected = 0;
     arena_init(&arena, 1024);
     enum err e =
-        store->ops->objects(store, mark_prefix(&arena, BYTES(RULESET_RECONCILE), BYTES_NONE),
-                            BYTES_NONE, compare_row, &rows);
+        view_objects(&store->view, mark_prefix(&arena, BYTES(RULESET_RECONCILE), BYTES_NONE),
+                     BYTES_NONE, compare_row, &rows);
     for (unsigned tenant = 0; tenant < sim->plan.tenants; tenant++) {
         unsigned count = model_marks_count(&sim->chain.shown, tenant);
         compare_count(sim, &arena, tenant, count);

@@ -25,7 +25,7 @@ void decider_init(struct decider *decider)
 void decider_release(struct decider *decider)
 {
     if (decider->decided) decider_give_up(decider);
-    decider->store->ops->close(decider->store);
+    store_close(decider->store);
     arena_release(&decider->arena);
     json_parser_free(decider->parser);
     asks_release(&decider->asks);
@@ -68,13 +68,13 @@ void decider_decide(struct decider *decider)
                             .moment = decider->moment,
                             .sequence = store->position.last_sequence,
                             .next_series = store->position.next_series};
-    enum err e = store->ops->begin(store);
+    enum err e = writer_begin(&store->writer);
     must(e == ERR_OK);
     apply_identify(apply);
-    e = store->ops->load(store, &apply->reads, &decider->arena);
+    e = writer_load(&store->writer, &apply->reads, &decider->arena);
     must(e == ERR_OK);
     apply_needs(apply);
-    e = store->ops->load(store, &apply->reads, &decider->arena);
+    e = writer_load(&store->writer, &apply->reads, &decider->arena);
     must(e == ERR_OK);
     apply_decide(apply);
     decider->decided = true;
@@ -84,15 +84,15 @@ void decider_keep(struct decider *decider)
 {
     must(decider->decided);
     decider->decided = false;
-    decider->store->ops->submit(decider->store, &decider->apply.writes);
-    decider->store->ops->sync(decider->store);
+    writer_submit(&decider->store->writer, &decider->apply.writes);
+    writer_sync(&decider->store->writer);
 }
 
 void decider_give_up(struct decider *decider)
 {
     must(decider->decided);
     decider->decided = false;
-    decider->store->ops->abandon(decider->store, &decider->apply.reads);
+    writer_abandon(&decider->store->writer, &decider->apply.reads);
 }
 
 struct op decider_do(struct decider *decider, struct op op)

@@ -75,7 +75,7 @@ static inline bool find(const char *counter, const char *dimensions, int32_t dur
     struct bytes key = rule_key(&decider.asks.arena, bytes_str(decider.asks.tenant),
                                 bytes_str(counter), GENERATION, bytes_str(dimensions));
     struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), duration};
-    enum err e = decider.store->ops->get(decider.store, &ref, bucket, READ_ALL, cell_out);
+    enum err e = view_get(&decider.store->view, &ref, bucket, READ_ALL, cell_out);
     assert_true(e == ERR_OK || e == ERR_NOT_FOUND);
     return e == ERR_OK;
 }
@@ -99,7 +99,7 @@ static inline struct bytes object(char kind, const char *name)
     struct buf value;
     buf_init(&value, 4096);
     struct bytes key = object_key(&decider.asks.arena, kind, bytes_str(name));
-    enum err e = decider.store->ops->object(decider.store, key, &value);
+    enum err e = view_object(&decider.store->view, key, &value);
     assert_true(e == ERR_OK || e == ERR_NOT_FOUND);
     struct bytes copy = arena_copy(&decider.asks.arena, buf_bytes(&value));
     buf_release(&value);
@@ -121,8 +121,7 @@ static inline void expect_history(unsigned events, unsigned duplicates)
         .upto = UINT64_MAX, .arrived_from = INT64_MIN, .events = true, .duplicates = true};
     uint64_t next;
     kept = dropped = 0;
-    assert_int_equal(decider.store->ops->events(decider.store, &query, count_kept, NULL, &next),
-                     ERR_OK);
+    assert_int_equal(view_events(&decider.store->view, &query, count_kept, NULL, &next), ERR_OK);
     assert_int_equal(kept, events);
     assert_int_equal(dropped, duplicates);
 }

@@ -134,7 +134,7 @@ static void stop(struct heart *heart)
     if (heart->keeper) timekeeper_free(heart->keeper);
     heart->keeper = NULL;
     queue_free(heart->queue);
-    heart->store->ops->close(heart->store);
+    store_close(heart->store);
     heart->store = heart->inner = NULL;
 }
 
@@ -308,7 +308,7 @@ void heart_wait_ms(struct heart *heart, int64_t ms)
 void heart_tend(struct heart *heart)
 {
     unsigned rounds = 0;
-    while (heart->store->ops->tend(heart->store))
+    while (store_tend(heart->store))
         must(++rounds < 10000);
 }
 
@@ -316,10 +316,10 @@ bool heart_checkpoint(struct heart *heart)
 {
     struct store_stats before;
     struct store_stats after;
-    heart->store->ops->stats(heart->store, &before);
+    store_stats(heart->store, &before);
     heart_wait_ms(heart, CHECKPOINT_MS);
     heart_tend(heart);
-    heart->store->ops->stats(heart->store, &after);
+    store_stats(heart->store, &after);
     return after.applied_sequence == before.durable_sequence;
 }
 
@@ -333,7 +333,7 @@ enum err heart_get(struct heart *heart, const char *name, int32_t duration, int6
                    struct cell *cell_out)
 {
     struct cell_ref ref = heart_ref(heart, name, duration);
-    return heart->store->ops->get(heart->store, &ref, bucket, READ_ALL, cell_out);
+    return view_get(&heart->store->view, &ref, bucket, READ_ALL, cell_out);
 }
 
 int64_t heart_net(struct heart *heart, const char *name)
@@ -349,7 +349,7 @@ int64_t heart_rule_net(struct heart *heart, const char *name, uint32_t generatio
                                 generation, BYTES("{}"));
     struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), 0};
     struct cell cell;
-    enum err e = heart->store->ops->get(heart->store, &ref, 0, READ_ALL, &cell);
+    enum err e = view_get(&heart->store->view, &ref, 0, READ_ALL, &cell);
     return e == ERR_OK ? cell_triple(&cell).net : -1;
 }
 
@@ -359,10 +359,10 @@ int64_t heart_tenant_cells(struct heart *heart)
     arena_init(&arena, 1024);
     struct read_tenant tenant = {.tenant = bytes_str(heart->asks.tenant)};
     struct read_set reads = {.tenants = &tenant, .tenants_count = 1};
-    enum err e = heart->store->ops->begin(heart->store);
+    enum err e = writer_begin(&heart->store->writer);
     if (e == ERR_OK) {
-        e = heart->store->ops->load(heart->store, &reads, &arena);
-        heart->store->ops->abandon(heart->store, &reads);
+        e = writer_load(&heart->store->writer, &reads, &arena);
+        writer_abandon(&heart->store->writer, &reads);
     }
     arena_release(&arena);
     return e == ERR_OK ? tenant.cells : -1;
@@ -420,7 +420,7 @@ static const char *cell_broken(struct store *store, const struct cell_ref *ref,
     const struct cell *cell = &gathered->cell;
     struct cell got = {0};
     if (!cell->exists || cell->subbed < 0 || cell->added < 0) return "a cell is not a cell";
-    if (store->ops->get(store, ref, gathered->bucket, READ_ALL, &got) != ERR_OK)
+    if (view_get(&store->view, ref, gathered->bucket, READ_ALL, &got) != ERR_OK)
         return "range has a cell that get has not";
     if (got.added != cell->added || got.subbed != cell->subbed ||
         got.expires_ms != cell->expires_ms || got.start_ms != cell->start_ms ||
@@ -445,7 +445,7 @@ static const char *sum_broken(struct store *store, const struct cell_ref *ref,
     }
     int64_t from = all ? INT64_MIN : gathering->cells[first].bucket;
     int64_t to = all ? INT64_MAX : gathering->cells[end - 1].bucket;
-    if (store->ops->sum(store, ref, from, to, UINT32_MAX, &sum) != ERR_OK) return "sum failed";
+    if (view_sum(&store->view, ref, from, to, UINT32_MAX, &sum) != ERR_OK) return "sum failed";
     return sum.added == added && sum.subbed == subbed ? NULL : "sum is not the sum of the range";
 }
 
@@ -456,7 +456,7 @@ static const char *series_broken(struct store *store, struct gathering *gatherin
     const struct gathered_cell *cells;
     const char *broken = NULL;
     gathering->cells_count = 0;
-    if (store->ops->range(store, &ref, INT64_MIN, INT64_MAX, NULL, gather_cell, gathering) !=
+    if (view_range(&store->view, &ref, INT64_MIN, INT64_MAX, NULL, gather_cell, gathering) !=
         ERR_OK)
         return "range failed";
     cells = gathering->cells;
@@ -476,8 +476,8 @@ static const char *tenant_broken(struct heart *heart, struct gathering *gatherin
     struct store *store = heart->store;
     char prefix[64];
     int size = snprintf(prefix, sizeof prefix, "%s%c", heart->asks.tenant, 0);
-    if (store->ops->list(store, bytes_of(prefix, (size_t)size), BYTES_NONE, gather_counter,
-                         gathering) != ERR_OK)
+    if (view_list(&store->view, bytes_of(prefix, (size_t)size), BYTES_NONE, gather_counter,
+                  gathering) != ERR_OK)
         return "list failed";
     int64_t cells = 0;
     for (struct gathered_counter *each = gathering->counters; each; each = each->next) {

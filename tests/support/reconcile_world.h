@@ -139,7 +139,7 @@ static inline struct mark row(const char *entity)
     struct buf value;
     struct mark mark;
     buf_init(&value, 1000);
-    enum err e = heart->store->ops->object(heart->store, place(entity).key, &value);
+    enum err e = view_object(&heart->store->view, place(entity).key, &value);
     assert_true(e == ERR_OK || e == ERR_NOT_FOUND);
     assert_true(mark_decode(buf_bytes(&value), &mark));
     buf_release(&value);
@@ -168,7 +168,7 @@ static inline struct cell cell_of(const char *counter, const char *entity)
     struct op op = raw_op(OP_SET, counter, entity, 0);
     const struct cell_ref ref = {op.counter, op.counter_print, 0};
     struct cell cell = {0};
-    enum err e = heart->store->ops->get(heart->store, &ref, 0, READ_ALL, &cell);
+    enum err e = view_get(&heart->store->view, &ref, 0, READ_ALL, &cell);
     assert_true(e == ERR_OK || e == ERR_NOT_FOUND);
     return cell;
 }

@@ -99,8 +99,8 @@ static inline const char *range(struct heart *heart, const char *name, int32_t d
 {
     struct cell_ref ref = heart_ref(heart, name, duration);
     found[0] = 0;
-    assert_int_equal(
-        heart->store->ops->range(heart->store, &ref, from, to, NULL, found_cell, &most), ERR_OK);
+    assert_int_equal(view_range(&heart->store->view, &ref, from, to, NULL, found_cell, &most),
+                     ERR_OK);
     return found;
 }
 
@@ -133,8 +133,7 @@ static inline const char *list(struct heart *heart, const char *prefix, const ch
     struct bytes from = counter_key_prefix(start, bytes_str(heart->asks.tenant), bytes_str(prefix));
     struct bytes past = after ? ask_counter(&heart->asks, after) : BYTES_NONE;
     found[0] = 0;
-    assert_int_equal(heart->store->ops->list(heart->store, from, past, found_counter, &most),
-                     ERR_OK);
+    assert_int_equal(view_list(&heart->store->view, from, past, found_counter, &most), ERR_OK);
     return found;
 }
 
@@ -151,7 +150,7 @@ static inline bool found_due(void *context, struct bytes counter, int32_t durati
 static inline const char *due(struct heart *heart, int64_t now_ms, unsigned most)
 {
     found[0] = 0;
-    assert_int_equal(heart->store->ops->due(heart->store, now_ms, found_due, &most), ERR_OK);
+    assert_int_equal(store_due(heart->store, now_ms, found_due, &most), ERR_OK);
     return found;
 }
 

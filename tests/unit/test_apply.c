@@ -59,7 +59,7 @@ static struct cell stored(const char *name, int32_t duration, int64_t bucket)
     struct bytes key = ask_counter(&decider.asks, name);
     struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), duration};
     struct cell cell = {.exists = false};
-    enum err e = decider.store->ops->get(decider.store, &ref, bucket, READ_ALL, &cell);
+    enum err e = view_get(&decider.store->view, &ref, bucket, READ_ALL, &cell);
     assert_int_equal(e, cell.exists ? ERR_OK : ERR_NOT_FOUND);
     return cell;
 }

@@ -29,7 +29,7 @@ static struct cell stored(const char *name)
     struct bytes key = ask_counter(&decider.asks, name);
     struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), 0};
     struct cell cell = {0};
-    enum err e = decider.store->ops->get(decider.store, &ref, 0, READ_ALL, &cell);
+    enum err e = view_get(&decider.store->view, &ref, 0, READ_ALL, &cell);
     assert_true(e == ERR_OK || e == ERR_NOT_FOUND);
     return cell;
 }
@@ -89,9 +89,9 @@ static void SPEC_10_an_imported_id_is_remembered_and_a_known_one_stays(void **st
                        {.kind = OP_IMPORT_ID, .key = later, .imported_id = &record}};
     decider_do(&decider, ids[0]);
     decider_do(&decider, ids[1]);
-    assert_int_equal(decider.store->ops->lookup(decider.store, known, &found), ERR_OK);
+    assert_int_equal(view_lookup(&decider.store->view, known, &found), ERR_OK);
     assert_int_equal(found.sequence, first.sequence);
-    assert_int_equal(decider.store->ops->lookup(decider.store, later, &found), ERR_OK);
+    assert_int_equal(view_lookup(&decider.store->view, later, &found), ERR_OK);
     assert_int_equal(found.first_seen_ms, 77);
     assert_int_equal(found.check, 5);
     assert_int_equal(found.sequence, first.sequence + 1); /* the import's: 999 means nothing here */

@@ -49,7 +49,7 @@ static int64_t stored(const char *name)
     struct bytes key = ask_counter(&decider.asks, name);
     struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), 0};
     struct cell cell;
-    if (decider.store->ops->get(decider.store, &ref, 0, READ_ALL, &cell) != ERR_OK) return -1;
+    if (view_get(&decider.store->view, &ref, 0, READ_ALL, &cell) != ERR_OK) return -1;
     return cell_triple(&cell).net;
 }
 
@@ -539,7 +539,7 @@ static void check_model(const struct model *model)
         for (unsigned b = 0; b < BUCKETS; b++) {
             const struct cell *want = &model->cells[n][b];
             struct cell got;
-            enum err e = decider.store->ops->get(decider.store, &ref, 60 * b, READ_ALL, &got);
+            enum err e = view_get(&decider.store->view, &ref, 60 * b, READ_ALL, &got);
             assert_int_equal(e, want->exists ? ERR_OK : ERR_NOT_FOUND);
             cells += want->exists;
             if (!want->exists) continue;

@@ -58,7 +58,7 @@ static void expect_whole(void)
 static struct store_stats stats(void)
 {
     struct store_stats stats;
-    heart->store->ops->stats(heart->store, &stats);
+    store_stats(heart->store, &stats);
     return stats;
 }
 
@@ -138,7 +138,7 @@ static void a_flush_without_a_checkpoint_does_no_harm(void **state)
     due.expires_ms = 1;
     do_ok(due);
     struct store *store = heart->store;
-    assert_int_equal(store->ops->due(store, 0, NULL, NULL), ERR_OK); /* writes everything back */
+    assert_int_equal(store_due(store, 0, NULL, NULL), ERR_OK); /* writes everything back */
     assert_int_equal(state_flush(embedded_of(heart->inner)->state), ERR_OK);
     assert_int_equal(stats().applied_sequence, applied);
     do_ok(increment("n", 0, 0, 100));
@@ -153,7 +153,7 @@ static void law_5_what_a_sweep_wrote_survives_a_state_that_is_reopened(void **st
 {
     do_ok(increment("n", 60, 0, 7));
     struct store *store = heart->store;
-    assert_int_equal(store->ops->due(store, 0, NULL, NULL), ERR_OK);
+    assert_int_equal(store_due(store, 0, NULL, NULL), ERR_OK);
     embedded_of(heart->inner)->state_failed = true; /* as after an ids file that failed */
     assert_true(heart_checkpoint(heart));
     assert_int_equal(stats().applied_sequence, stats().durable_sequence);
@@ -173,7 +173,7 @@ static void *sweep_once(void *context)
     struct sweeping *sweeping = context;
     struct store *store = heart->store;
     atomic_store(&sweeping->started, true);
-    enum err e = store->ops->due(store, 0, NULL, NULL);
+    enum err e = store_due(store, 0, NULL, NULL);
     atomic_store(&sweeping->ended, true);
     return e == ERR_OK ? NULL : context;
 }
@@ -469,7 +469,7 @@ static unsigned due(int64_t now_ms)
 {
     unsigned count = 0;
     struct store *store = heart->store;
-    assert_int_equal(store->ops->due(store, now_ms, count_due, &count), ERR_OK);
+    assert_int_equal(store_due(store, now_ms, count_due, &count), ERR_OK);
     return count;
 }
 
@@ -541,7 +541,7 @@ static void *tend_main(void *context)
 {
     (void)context;
     while (!stopping)
-        heart->store->ops->tend(heart->store);
+        store_tend(heart->store);
     return NULL;
 }
 
@@ -562,12 +562,11 @@ static void *read_main(void *context)
     int64_t last_sum = 0;
     while (!stopping) {
         struct cell cell = {0};
-        heart->store->ops->get(heart->store, &total, 0, READ_ALL, &cell);
+        view_get(&heart->store->view, &total, 0, READ_ALL, &cell);
         must(cell.added >= last);
         last = cell.added;
         int64_t sum = 0;
-        enum err e =
-            heart->store->ops->range(heart->store, &minutes, 0, 99999, NULL, sum_cell, &sum);
+        enum err e = view_range(&heart->store->view, &minutes, 0, 99999, NULL, sum_cell, &sum);
         must(e == ERR_OK && sum >= last_sum);
         last_sum = sum;
     }
@@ -656,7 +655,7 @@ struct instant {
 };
 
 /* A batch that changes both becomes visible between the two reads of the first run. */
-static void read_around_a_batch(void *context)
+static void read_around_a_batch(void *context, struct view *moment)
 {
     struct instant *instant = context;
     instant->first = heart_net(heart, "first");
@@ -671,11 +670,11 @@ static void read_around_a_batch(void *context)
 static void an_instant_holds_up_no_batch_and_is_read_again_after_one(void **state)
 {
     struct instant instant = {0};
-    heart->store->ops->instant(heart->store, read_around_a_batch, &instant);
+    view_instant(&heart->store->view, read_around_a_batch, &instant);
     assert_int_equal(instant.runs, 2);
     assert_int_equal(instant.first, 1);
     assert_int_equal(instant.second, 1);
-    heart->store->ops->instant(heart->store, read_around_a_batch, &instant);
+    view_instant(&heart->store->view, read_around_a_batch, &instant);
     assert_int_equal(instant.runs, 3);
 }
 

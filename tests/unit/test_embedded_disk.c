@@ -70,7 +70,7 @@ static void expect_whole(void)
 static struct store_stats stats(void)
 {
     struct store_stats stats;
-    heart->store->ops->stats(heart->store, &stats);
+    store_stats(heart->store, &stats);
     return stats;
 }
 
@@ -284,7 +284,7 @@ static void while_the_state_cannot_be_written_nothing_is_due(void **state)
     limit_file_size(64);
     assert_false(heart_checkpoint(heart));
     struct store *store = heart->store;
-    assert_int_equal(store->ops->due(store, 1000, never_due, NULL), ERR_STORAGE);
+    assert_int_equal(store_due(store, 1000, never_due, NULL), ERR_STORAGE);
     limit_file_size(RLIM_INFINITY);
     assert_true(heart_checkpoint(heart));
 }

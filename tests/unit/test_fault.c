@@ -35,14 +35,14 @@ static enum err try_range(struct heart *heart, int64_t *sum_out)
 {
     struct cell_ref ref = heart_ref(heart, "n", 60);
     *sum_out = 0;
-    return heart->store->ops->range(heart->store, &ref, 0, 1000, NULL, visit_cell, sum_out);
+    return view_range(&heart->store->view, &ref, 0, 1000, NULL, visit_cell, sum_out);
 }
 
 static enum err try_sum(struct heart *heart)
 {
     struct range_sum sum;
     struct cell_ref ref = heart_ref(heart, "n", 60);
-    return heart->store->ops->sum(heart->store, &ref, 0, 1000, UINT32_MAX, &sum);
+    return view_sum(&heart->store->view, &ref, 0, 1000, UINT32_MAX, &sum);
 }
 
 static bool visit_counter(void *context, struct bytes key, const struct counter *counter)
@@ -57,7 +57,7 @@ static enum err try_list(struct heart *heart, int64_t *count_out)
     char room[COUNTER_KEY_SIZE_MAX];
     struct bytes prefix = counter_key_prefix(room, bytes_str(heart->asks.tenant), BYTES_NONE);
     *count_out = 0;
-    return heart->store->ops->list(heart->store, prefix, BYTES_NONE, visit_counter, count_out);
+    return view_list(&heart->store->view, prefix, BYTES_NONE, visit_counter, count_out);
 }
 
 static bool visit_due(void *context, struct bytes counter, int32_t duration, int64_t bucket)
@@ -70,14 +70,14 @@ static bool visit_due(void *context, struct bytes counter, int32_t duration, int
 static enum err try_due(struct heart *heart, int64_t *count_out)
 {
     *count_out = 0;
-    return heart->store->ops->due(heart->store, 1000, visit_due, count_out);
+    return store_due(heart->store, 1000, visit_due, count_out);
 }
 
 static enum err try_object(struct heart *heart, int64_t *size_out)
 {
     struct buf value;
     buf_init(&value, 100);
-    enum err e = heart->store->ops->object(heart->store, bytes_str(heart->asks.tenant), &value);
+    enum err e = view_object(&heart->store->view, bytes_str(heart->asks.tenant), &value);
     *size_out = (int64_t)value.size;
     buf_release(&value);
     return e;
@@ -100,7 +100,7 @@ static enum err try_events(struct heart *heart, int64_t *count_out)
                                       .budget = SIZE_MAX};
     uint64_t next;
     *count_out = 0;
-    return heart->store->ops->events(heart->store, &query, visit_event, count_out, &next);
+    return view_events(&heart->store->view, &query, visit_event, count_out, &next);
 }
 
 static void the_nth_call_of_a_kind_fails_once(void **state)

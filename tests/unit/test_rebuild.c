@@ -43,7 +43,7 @@ static void let_go_before(int64_t before_ms)
                                   object_number(&arena, (uint64_t)before_ms));
     assert_int_equal(heart_do(heart, op).err, ERR_OK);
     arena_release(&arena);
-    heart->store->ops->forget(heart->store, before_ms);
+    store_forget(heart->store, before_ms);
 }
 
 static void a_rebuild_counts_what_was_there_before_the_counter(void **state)
@@ -221,7 +221,7 @@ static struct cell window_of(const char *name)
         rule_key(&heart->asks.arena, BYTES("acme"), bytes_str(name), generation(name), BYTES("{}"));
     struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), WINDOW_DURATION};
     struct cell cell;
-    assert_int_equal(heart->store->ops->get(heart->store, &ref, 0, READ_ALL, &cell), ERR_OK);
+    assert_int_equal(view_get(&heart->store->view, &ref, 0, READ_ALL, &cell), ERR_OK);
     return cell;
 }
 

@@ -156,7 +156,7 @@ static void a_reload_to_a_coarser_entity_counts_nothing_for_the_finer_rows(void 
     pass();
     assert_int_equal(asked, before);
     struct bytes prefix = mark_prefix(&heart->asks.arena, BYTES("convs"), BYTES_NONE);
-    enum err e = heart->store->ops->objects(heart->store, prefix, BYTES_NONE, count_row, &rows);
+    enum err e = view_objects(&heart->store->view, prefix, BYTES_NONE, count_row, &rows);
     assert_int_equal(e, ERR_OK);
     assert_int_equal(rows, 0);
 }
@@ -661,7 +661,7 @@ static bool stored_as_adjusted(const char *counter)
     struct buf value;
     buf_init(&value, 4096);
     struct bytes key = object_key(&heart->asks.arena, OBJECT_DEFINITION, bytes_str(counter));
-    assert_int_equal(heart->store->ops->object(heart->store, key, &value), ERR_OK);
+    assert_int_equal(view_object(&heart->store->view, key, &value), ERR_OK);
     assert_int_equal(definition_decode(buf_bytes(&value), &heart->asks.arena, &definition), ERR_OK);
     buf_release(&value);
     return definition.adjusted;

@@ -58,18 +58,18 @@ static void the_archive_takes_only_what_readers_are_shown(void **state)
     struct embedded *embedded = embedded_of(heart->store);
     struct store_stats stats;
     heart_do(heart, increment(heart));
-    heart->store->ops->stats(heart->store, &stats);
+    store_stats(heart->store, &stats);
     uint64_t shown = stats.durable_sequence;
     pthread_t thread = hold_up_a_batch(heart, embedded);
     heart_wait_ms(heart, 1000);
     heart_tend(heart);
-    heart->store->ops->stats(heart->store, &stats);
+    store_stats(heart->store, &stats);
     pthread_rwlock_unlock(&embedded->visible);
     pthread_join(thread, NULL);
     assert_int_equal(stats.durable_sequence, shown);
     assert_int_equal(stats.archived_sequence, shown);
     heart_tend(heart);
-    heart->store->ops->stats(heart->store, &stats);
+    store_stats(heart->store, &stats);
     assert_int_equal(stats.archived_sequence, shown + 1);
 }
 

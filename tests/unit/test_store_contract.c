@@ -58,12 +58,12 @@ static void an_abandoned_turn_leaves_what_others_submitted(void **state)
     arena_init(&arena, 4096);
     struct apply apply = {
         .arena = &arena, .slices = &slice, .slices_count = 1, .secret = &heart->store->secret};
-    assert_int_equal(heart->store->ops->begin(heart->store), ERR_OK);
+    assert_int_equal(writer_begin(&heart->store->writer), ERR_OK);
     apply_identify(&apply);
     apply_needs(&apply);
-    assert_int_equal(heart->store->ops->load(heart->store, &apply.reads, &arena), ERR_OK);
+    assert_int_equal(writer_load(&heart->store->writer, &apply.reads, &arena), ERR_OK);
     assert_int_equal(apply.reads.cells[0].value.added, 11);
-    heart->store->ops->abandon(heart->store, &apply.reads);
+    writer_abandon(&heart->store->writer, &apply.reads);
     arena_release(&arena);
 
     struct sent *after = submit(heart, increment(heart, "views", 1000));
@@ -269,7 +269,7 @@ static void until_it_has_recovered_load_answers_storage(void **state)
     if (op.err != ERR_OK) {
         struct store_stats stats;
         assert_int_equal(op.err, ERR_STORAGE);
-        heart->store->ops->stats(heart->store, &stats);
+        store_stats(heart->store, &stats);
         assert_false(stats.writable);
         assert_true(stats.storage_errors > 0);
         assert_int_equal(heart_net(heart, "views"), 1); /* reads go on */
@@ -290,10 +290,10 @@ static void *take_second_turn(void *context)
 {
     struct second_turn *second = context;
     struct read_set reads = {0};
-    enum err e = second->store->ops->begin(second->store);
+    enum err e = writer_begin(&second->store->writer);
     must(e == ERR_OK);
     second->began = true;
-    second->store->ops->abandon(second->store, &reads);
+    writer_abandon(&second->store->writer, &reads);
     return NULL;
 }
 
@@ -303,11 +303,11 @@ static void a_turn_waits_for_the_one_before_it_to_end(void **state)
     struct second_turn second = {.store = heart->store};
     struct read_set reads = {0};
     pthread_t thread;
-    assert_int_equal(heart->store->ops->begin(heart->store), ERR_OK);
+    assert_int_equal(writer_begin(&heart->store->writer), ERR_OK);
     assert_int_equal(pthread_create(&thread, NULL, take_second_turn, &second), 0);
     usleep(50 * 1000);
     assert_false(second.began);
-    heart->store->ops->abandon(heart->store, &reads);
+    writer_abandon(&heart->store->writer, &reads);
     pthread_join(thread, NULL);
     assert_true(second.began);
 }
@@ -315,7 +315,7 @@ static void a_turn_waits_for_the_one_before_it_to_end(void **state)
 static void sync_says_how_many_batches_it_reported(void **state)
 {
     struct heart *heart = *state;
-    assert_int_equal(heart->store->ops->sync(heart->store), 0);
+    assert_int_equal(writer_sync(&heart->store->writer), 0);
     assert_false(commit_sync_now(heart->commit));
     struct sent *changed = submit(heart, increment(heart, "views", 1));
     struct sent *refused = submit(heart, ask(&heart->asks, OP_DECREMENT, "views", 9));

@@ -15,7 +15,7 @@ static const char *get(struct heart *heart, const char *key)
 {
     struct buf value;
     buf_init(&value, 1000);
-    enum err e = heart->store->ops->object(heart->store, bytes_str(key), &value);
+    enum err e = view_object(&heart->store->view, bytes_str(key), &value);
     assert_true(e == ERR_OK || e == ERR_NOT_FOUND);
     snprintf(found, sizeof found, "%.*s", (int)value.size, value.data ? value.data : "");
     buf_release(&value);
@@ -35,9 +35,9 @@ static const char *objects(struct heart *heart, const char *prefix, const char *
                            unsigned most)
 {
     found[0] = 0;
-    assert_int_equal(heart->store->ops->objects(heart->store, bytes_str(prefix), bytes_str(after),
-                                                found_object, &most),
-                     ERR_OK);
+    assert_int_equal(
+        view_objects(&heart->store->view, bytes_str(prefix), bytes_str(after), found_object, &most),
+        ERR_OK);
     return found;
 }
 
@@ -150,7 +150,7 @@ struct instant {
     char object[100];
 };
 
-static void read_instant(void *context)
+static void read_instant(void *context, struct view *moment)
 {
     struct instant *instant = context;
     instant->runs++;
@@ -165,12 +165,12 @@ static void an_instant_reads_cells_and_objects(void **state)
     const struct op ops[] = {increment(heart, "views", 5), ask_object(&heart->asks, "u1", "one")};
     heart_send(heart, (struct job){0}, ops, 2);
     commit_turn(heart->commit);
-    heart->store->ops->instant(heart->store, read_instant, &instant);
+    view_instant(&heart->store->view, read_instant, &instant);
     assert_true(instant.runs >= 1);
     assert_int_equal(instant.net, -1);
     assert_string_equal(instant.object, "-");
     heart_run(heart);
-    heart->store->ops->instant(heart->store, read_instant, &instant);
+    view_instant(&heart->store->view, read_instant, &instant);
     assert_int_equal(instant.net, 5);
     assert_string_equal(instant.object, "one");
 }
@@ -206,8 +206,7 @@ static uint64_t next;
 static const char *events(struct heart *heart, struct event_query query, unsigned most)
 {
     found[0] = 0;
-    assert_int_equal(heart->store->ops->events(heart->store, &query, found_event, &most, &next),
-                     ERR_OK);
+    assert_int_equal(view_events(&heart->store->view, &query, found_event, &most, &next), ERR_OK);
     return found;
 }
 
@@ -339,8 +338,8 @@ static void events_come_back_whole(void **state)
     done_ok(heart, event(heart, "E1"));
     for (unsigned way = 0; way < 3; way++) {
         same = NULL;
-        assert_int_equal(
-            heart->store->ops->events(heart->store, &query, compare_event, NULL, &next), ERR_OK);
+        assert_int_equal(view_events(&heart->store->view, &query, compare_event, NULL, &next),
+                         ERR_OK);
         assert_null(same);
         if (way == 0) heart_crash(heart, 1);
         if (way == 1) heart_checkpoint(heart);
@@ -355,7 +354,7 @@ static void ids_survive_whatever_events_do_not(void **state)
     heart_checkpoint(heart);
     struct event_query query = all_events();
     query.arrived_from = heart->time->wall_ms; /* as readers ask: the journal may have it yet */
-    heart->store->ops->forget(heart->store, query.arrived_from);
+    store_forget(heart->store, query.arrived_from);
     heart_crash(heart, 1);
     assert_string_equal(events(heart, query, EVERY), "");
     struct op again = done_ok(heart, event(heart, "E1"));
@@ -400,10 +399,9 @@ static void nothing_that_came_later_is_forgotten(void **state)
     done_ok(heart, event(heart, "E2"));
     heart_checkpoint(heart);
     done_ok(heart, event(heart, "E3"));
-    heart->store->ops->forget(heart->store, from_ms);
+    store_forget(heart->store, from_ms);
     assert_string_equal(every_event(heart), "E2 E3 ");
-    heart->store->ops->forget(heart->store,
-                              from_ms - 5000); /* an older bound brings nothing back */
+    store_forget(heart->store, from_ms - 5000); /* an older bound brings nothing back */
     assert_string_equal(every_event(heart), "E2 E3 ");
 }
 

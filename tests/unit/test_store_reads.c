@@ -55,9 +55,9 @@ static void a_range_in_parts_shows_each_cell_once(void **state)
     struct cell_ref ref = heart_ref(heart, "views", 60);
     for (unsigned i = 0; i < 4; i++) {
         part.left = 3;
-        assert_int_equal(heart->store->ops->range(heart->store, &ref, part.from, 99999, &newer,
-                                                  part_visit, &part),
-                         ERR_OK);
+        assert_int_equal(
+            view_range(&heart->store->view, &ref, part.from, 99999, &newer, part_visit, &part),
+            ERR_OK);
         done_ok(heart, increment_at(heart, "views", 60, 0, 1)); /* is past */
         done_ok(heart, increment_at(heart, "views", 60, -60 - (int64_t)i, 1));
         heart_checkpoint(heart);
@@ -74,8 +74,7 @@ static void expect_sum(struct heart *heart, int32_t duration, int64_t from, int6
 {
     struct range_sum sum = {-1, -1};
     struct cell_ref ref = heart_ref(heart, "views", duration);
-    assert_int_equal(heart->store->ops->sum(heart->store, &ref, from, to, UINT32_MAX, &sum),
-                     ERR_OK);
+    assert_int_equal(view_sum(&heart->store->view, &ref, from, to, UINT32_MAX, &sum), ERR_OK);
     assert_true(sum.added == added && sum.subbed == subbed);
 }
 
@@ -114,7 +113,7 @@ static void sums_past_64_bits_are_exact(void **state)
     for (int64_t i = 0; i < 3; i++)
         done_ok(heart, increment_at(heart, "views", 60, i * 60, INT64_MAX));
     struct cell_ref ref = heart_ref(heart, "views", 60);
-    assert_int_equal(heart->store->ops->sum(heart->store, &ref, 0, 999, UINT32_MAX, &sum), ERR_OK);
+    assert_int_equal(view_sum(&heart->store->view, &ref, 0, 999, UINT32_MAX, &sum), ERR_OK);
     assert_true(sum.added == (__int128)INT64_MAX * 3 && sum.subbed == 0);
 }
 
@@ -136,7 +135,7 @@ static uint64_t series_number(struct heart *heart)
 {
     struct cell_ref ref = heart_ref(heart, "views", 60);
     uint64_t number;
-    assert_int_equal(heart->store->ops->series(heart->store, &ref, &number), ERR_OK);
+    assert_int_equal(view_series(&heart->store->view, &ref, &number), ERR_OK);
     return number;
 }
 
@@ -186,7 +185,7 @@ static const char *granularities(struct heart *heart, const char *name)
     struct cell_ref ref = heart_ref(heart, name, 12345);
     size_t size = 0;
     arena_init(&arena, 4096);
-    assert_int_equal(heart->store->ops->counter(heart->store, &ref, &arena, &counter), ERR_OK);
+    assert_int_equal(view_counter(&heart->store->view, &ref, &arena, &counter), ERR_OK);
     text[0] = '\0';
     for (uint32_t i = 0; counter && i < counter->count; i++)
         size += (size_t)snprintf(text + size, sizeof text - size, "%d ",
@@ -220,15 +219,15 @@ static void a_read_from_memory_is_right_or_busy(void **state)
     struct cell_ref views = heart_ref(heart, "views", 0);
     struct cell_ref likes = heart_ref(heart, "likes", 0);
     for (unsigned round = 0; round < 2; round++) {
-        enum err e = heart->store->ops->get(heart->store, &views, 0, READ_MEMORY, &cell);
+        enum err e = view_get(&heart->store->view, &views, 0, READ_MEMORY, &cell);
         assert_true(e == ERR_BUSY || (e == ERR_OK && cell.added == 5));
-        e = heart->store->ops->get(heart->store, &likes, 0, READ_MEMORY, &cell);
+        e = view_get(&heart->store->view, &likes, 0, READ_MEMORY, &cell);
         assert_true(e == ERR_BUSY || e == ERR_NOT_FOUND);
         heart_crash(heart, 1);
         heart_checkpoint(heart);
     }
     assert_int_equal(heart_net(heart, "views"), 5); /* read once, it is in memory */
-    assert_int_equal(heart->store->ops->get(heart->store, &views, 0, READ_MEMORY, &cell), ERR_OK);
+    assert_int_equal(view_get(&heart->store->view, &views, 0, READ_MEMORY, &cell), ERR_OK);
     assert_int_equal(cell.added, 5);
 }
 

@@ -111,7 +111,7 @@ static void a_crash_after_write_back_without_a_checkpoint_counts_nothing_twice(v
         unsigned left = UINT32_MAX;
         add(i * 3 % BUCKETS, 5);
         struct store *store = heart->store;
-        assert_int_equal(store->ops->due(store, 0, NULL, &left), ERR_OK); /* writes cells back */
+        assert_int_equal(store_due(store, 0, NULL, &left), ERR_OK); /* writes cells back */
         if (i % 2) assert_int_equal(state_flush(state_below()), ERR_OK);
         if (i % 5 == 4) heart_crash(heart, i);
         look();
@@ -198,7 +198,7 @@ static void cells_change_while_their_nodes_are_built(void **state)
     assert_int_equal(sum_many(), expected);
     for (unsigned step = 0; look().marks == 0; step++) {
         heart_wait_ms(heart, 60000); /* a checkpoint with every step */
-        heart->store->ops->tend(heart->store);
+        store_tend(heart->store);
         assert_true(look().nodes > 0);
         assert_true(step < 20);
         for (unsigned i = 0; i < 10; i++, expected++)
@@ -218,7 +218,7 @@ static void a_build_that_was_cut_off_is_begun_again(void **state)
     fill_many();
     int64_t expected = STEPS_CELLS;
     assert_int_equal(sum_many(), expected);
-    heart->store->ops->tend(heart->store);
+    store_tend(heart->store);
     assert_true(look().nodes > 0);
     assert_int_equal(state_flush(state_below()), ERR_OK);
     heart_crash(heart, 1);
@@ -237,7 +237,7 @@ static void a_build_that_was_cut_off_goes_with_its_series(void **state)
 {
     fill_many();
     sum_many();
-    heart->store->ops->tend(heart->store);
+    store_tend(heart->store);
     assert_int_equal(state_flush(state_below()), ERR_OK);
     heart_crash(heart, 1);
     assert_true(look().nodes > 0);

@@ -18,7 +18,7 @@ static void *tend_main(void *context)
 {
     (void)context;
     while (!stopping)
-        heart->store->ops->tend(heart->store);
+        store_tend(heart->store);
     return NULL;
 }
 
@@ -29,7 +29,7 @@ static void *read_main(void *context)
         struct range_sum found;
         int64_t least = acked;
         enum err e =
-            heart->store->ops->sum(heart->store, context, INT64_MIN, INT64_MAX, UINT32_MAX, &found);
+            view_sum(&heart->store->view, context, INT64_MIN, INT64_MAX, UINT32_MAX, &found);
         must(e == ERR_OK);
         must(found.added >= least);
         must(found.added <= sent);
@@ -43,7 +43,7 @@ static void *read_lives_main(void *context)
     while (!stopping) {
         struct range_sum found;
         enum err e =
-            heart->store->ops->sum(heart->store, context, INT64_MIN, INT64_MAX, UINT32_MAX, &found);
+            view_sum(&heart->store->view, context, INT64_MIN, INT64_MAX, UINT32_MAX, &found);
         must(e == ERR_OK);
         must(found.added == 0 || found.added == BORN || found.added == BORN + 1);
     }

@@ -62,7 +62,7 @@ static int64_t net_of(const char *name, const char *dimensions)
                                 generation(name), bytes_str(dimensions));
     struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), 0};
     struct cell cell;
-    enum err e = heart->store->ops->get(heart->store, &ref, 0, READ_ALL, &cell);
+    enum err e = view_get(&heart->store->view, &ref, 0, READ_ALL, &cell);
     return e == ERR_OK ? cell_triple(&cell).net : -1;
 }
 
@@ -229,8 +229,7 @@ static int64_t stored_events(void)
         .upto = UINT64_MAX, .arrived_from = INT64_MIN, .events = true, .budget = SIZE_MAX};
     int64_t count = 0;
     uint64_t next;
-    assert_int_equal(heart->store->ops->events(heart->store, &query, count_event, &count, &next),
-                     ERR_OK);
+    assert_int_equal(view_events(&heart->store->view, &query, count_event, &count, &next), ERR_OK);
     return count;
 }
 

@@ -104,7 +104,7 @@ static void run_tenants(struct call *call)
     struct store *store = call->api->config.store;
     reply->status = 200;
     buf_add(&reply->body, BYTES("{\"tenants\":["));
-    enum err e = store->ops->objects(store, plan->prefix, plan->after, visit_row, plan);
+    enum err e = view_objects(&store->view, plan->prefix, plan->after, visit_row, plan);
     if (e == ERR_OK && plan->corrupt) e = ERR_CORRUPT;
     if (e == ERR_OK) e = add_tenants(call, plan);
     if (e != ERR_OK) {

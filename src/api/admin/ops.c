@@ -16,7 +16,7 @@ enum request_verdict ops_ready(struct call *call)
 {
     struct store_stats stats;
     struct store *store = call->api->config.store;
-    store->ops->stats(store, &stats);
+    store_stats(store, &stats);
     if (!call->api->ready || !stats.writable)
         return call_refuse(call, ERR_STORAGE, "The store cannot write now.");
     call->exchange->reply.status = 200;

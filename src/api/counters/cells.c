@@ -103,7 +103,7 @@ static enum err read_chunk(struct store *store, struct cells_plan *plan, struct 
     arena_reset(&chunk->arena);
     chunk->count = 0;
     chunk->scanned = 0;
-    enum err e = store->ops->list(store, plan->prefix, bytes_of(copy, after.size), note_row, plan);
+    enum err e = view_list(&store->view, plan->prefix, bytes_of(copy, after.size), note_row, plan);
     plan->scanned += chunk->scanned;
     free(copy);
     return e;
@@ -113,8 +113,8 @@ static enum err read_row(struct store *store, const struct cells_plan *plan, str
                          struct top_row *row_out)
 {
     struct cell_ref ref = {key, fingerprint_of(&store->secret, key), plan->duration};
-    enum err e = present_read(store, plan->definition, &ref, plan->bucket, &plan->moment, READ_ALL,
-                              &row_out->cell);
+    enum err e = present_read(&store->view, plan->definition, &ref, plan->bucket, &plan->moment,
+                              READ_ALL, &row_out->cell);
     if (e != ERR_OK) return e;
     row_out->net = row_out->cell.added - row_out->cell.subbed;
     row_out->json = key_json(plan, key);

@@ -90,9 +90,9 @@ static enum err collect_deletes(struct call *call)
         rule_key_prefix(arena, call->tenant, definition->name, definition->generation);
     struct bytes states =
         object_state_key(arena, call->tenant, definition->name, definition->generation, BYTES_NONE);
-    enum err e = store->ops->list(store, rows, BYTES_NONE, delete_row, call);
+    enum err e = view_list(&store->view, rows, BYTES_NONE, delete_row, call);
     if (e == ERR_OK && !plan->more)
-        e = store->ops->objects(store, states, BYTES_NONE, delete_state, call);
+        e = view_objects(&store->view, states, BYTES_NONE, delete_state, call);
     return e;
 }
 

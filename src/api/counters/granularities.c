@@ -23,7 +23,7 @@ enum err granularities_of_direct(struct store *store, const struct cell_ref *ref
 {
     const struct counter *counter;
     *kept_out = (struct granularities){NULL, 0};
-    enum err e = store->ops->counter(store, ref, arena, &counter);
+    enum err e = view_counter(&store->view, ref, arena, &counter);
     if (e != ERR_OK || !counter) return e;
     int32_t *items = arena_alloc(arena, (counter->count + 1) * sizeof *items);
     for (uint32_t i = 0; i < counter->count; i++)

@@ -128,7 +128,7 @@ static enum err find_kept(struct store *store, struct list_plan *plan)
         bool found = false;
         struct bytes prefix =
             rule_key_prefix(plan->arena, plan->tenant, definition->name, definition->generation);
-        enum err e = store->ops->list(store, prefix, BYTES_NONE, found_row, &found);
+        enum err e = view_list(&store->view, prefix, BYTES_NONE, found_row, &found);
         if (e != ERR_OK) return e;
         if (found) plan->kept[found_count++] = definition;
     }
@@ -140,7 +140,7 @@ static enum err list_all(struct store *store, struct list_plan *plan)
 {
     choose_kept(plan);
     enum err e = find_kept(store, plan);
-    if (e == ERR_OK) e = store->ops->list(store, plan->prefix, plan->after, list_counter, plan);
+    if (e == ERR_OK) e = view_list(&store->view, plan->prefix, plan->after, list_counter, plan);
     if (e == ERR_OK && !plan->more) list_kept_before(plan, BYTES_NONE);
     return e;
 }

@@ -20,11 +20,11 @@ static void present_window(struct cell *cell, const struct moment *moment)
     cell->expires_ms -= earlier_ms;
 }
 
-enum err present_read(struct store *store, const struct definition *definition,
+enum err present_read(struct view *view, const struct definition *definition,
                       const struct cell_ref *ref, int64_t bucket, const struct moment *moment,
                       enum read_how how, struct cell *cell_out)
 {
-    enum err e = store->ops->get(store, ref, bucket, how, cell_out);
+    enum err e = view_get(view, ref, bucket, how, cell_out);
     if (e == ERR_NOT_FOUND) {
         *cell_out = cell_absent();
         return ERR_OK;

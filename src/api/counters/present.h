@@ -17,7 +17,7 @@ bool present_kept(const struct definition *definition, int32_t duration);
 
 /* Reads a cell of a rule counter. An absent one is zeros, `exists` false; so is a window that is
  * over at `moment`, which exists and keeps its times (S0-35). ERR_BUSY only with READ_MEMORY. */
-MUST_USE enum err present_read(struct store *store, const struct definition *definition,
+MUST_USE enum err present_read(struct view *view, const struct definition *definition,
                                const struct cell_ref *ref, int64_t bucket,
                                const struct moment *moment, enum read_how how,
                                struct cell *cell_out);

@@ -129,10 +129,10 @@ static enum err answer_get(struct store *store, const struct read_plan *plan, en
     struct cell cell;
     enum err e;
     if (plan->definition)
-        e = present_read(store, plan->definition, &plan->ref, plan->from, &plan->moment, how,
+        e = present_read(&store->view, plan->definition, &plan->ref, plan->from, &plan->moment, how,
                          &cell);
     else
-        e = store->ops->get(store, &plan->ref, plan->from, how, &cell);
+        e = view_get(&store->view, &plan->ref, plan->from, how, &cell);
     if (e != ERR_OK) return e;
     reply_triple(body, (__int128)cell.added - cell.subbed, cell.added, cell.subbed);
     return ERR_OK;
@@ -179,7 +179,7 @@ static enum err walk_begin(struct call *call, struct read_plan *plan)
                                .next = plan->from,
                                .newer = {.arena = plan->arena},
                                .before = before};
-    return store->ops->series(store, &plan->ref, &walk->series);
+    return view_series(&store->view, &plan->ref, &walk->series);
 }
 
 /* After the last part. `*again_out`: all of it was in vain. */
@@ -187,7 +187,7 @@ static enum err walk_end(struct call *call, struct read_plan *plan, bool *again_
 {
     struct store *store = call->api->config.store;
     uint64_t series;
-    enum err e = store->ops->series(store, &plan->ref, &series);
+    enum err e = view_series(&store->view, &plan->ref, &series);
     *again_out = e == ERR_OK && series != plan->walk.series;
     if (*again_out) return walk_begin(call, plan);
     arena_back(plan->arena, plan->walk.before);
@@ -225,8 +225,8 @@ static enum err read_part(struct part *part, store_cell_fn *visit)
     struct store *store = part->call->api->config.store;
     struct read_plan *plan = part->plan;
     bool again = false;
-    enum err e = store->ops->range(store, &plan->ref, plan->walk.from, plan->to, &plan->walk.newer,
-                                   visit, part);
+    enum err e = view_range(&store->view, &plan->ref, plan->walk.from, plan->to, &plan->walk.newer,
+                            visit, part);
     part->call->cells += part->cells;
     if (e == ERR_OK && !part->full && !part->over) e = walk_end(part->call, plan, &again);
     part->call->more = e == ERR_OK && (part->full || again);
@@ -241,7 +241,7 @@ static enum err answer_sum(struct call *call, struct read_plan *plan)
     struct range_sum *sum = &plan->walk.sum;
     enum err e;
     if (!plan->walk.begun) {
-        e = store->ops->sum(store, &plan->ref, plan->from, plan->to, PART_CELLS, sum);
+        e = view_sum(&store->view, &plan->ref, plan->from, plan->to, PART_CELLS, sum);
         call->cells++;
         if (e == ERR_TOO_MANY_CELLS) { /* they are visited again, and count then */
             e = walk_begin(call, plan);

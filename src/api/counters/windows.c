@@ -34,31 +34,32 @@ struct windows_plan {
 
 /* From the bucket that the moment one window ago lies in, also into the future: what was counted
  * before time was set back lies there. */
-static enum err read_trailing(const struct windows_plan *plan, struct window *window)
+static enum err read_trailing(const struct windows_plan *plan, struct view *moment,
+                              struct window *window)
 {
     const struct definition *definition = window->definition;
     int32_t duration = definition->trailing_seconds;
     struct cell_ref ref = window->ref;
     ref.duration = duration;
     struct range_sum sum;
-    enum err e = plan->store->ops->sum(
-        plan->store, &ref, bucket_start(plan->moment.now_ms - definition->window_ms, duration),
-        bucket_start(TIME_MS_MAX, duration), UINT32_MAX, &sum);
+    enum err e =
+        view_sum(moment, &ref, bucket_start(plan->moment.now_ms - definition->window_ms, duration),
+                 bucket_start(TIME_MS_MAX, duration), UINT32_MAX, &sum);
     if (e == ERR_OK) window->trailing = sum.added - sum.subbed;
     return e;
 }
 
 /* May be run again from its start. */
-static void read_windows(void *context)
+static void read_windows(void *context, struct view *moment)
 {
     struct windows_plan *plan = context;
     plan->err = ERR_OK;
     for (unsigned i = 0; i < plan->count && plan->err == ERR_OK; i++) {
         struct window *window = &plan->windows[i];
-        plan->err = present_read(plan->store, window->definition, &window->ref, 0, &plan->moment,
+        plan->err = present_read(moment, window->definition, &window->ref, 0, &plan->moment,
                                  plan->how, &window->cell);
         if (plan->err == ERR_OK && window->definition->trailing)
-            plan->err = read_trailing(plan, window);
+            plan->err = read_trailing(plan, moment, window);
     }
 }
 
@@ -158,7 +159,7 @@ static void answer_windows(struct call *call)
 static void read_all(struct windows_plan *plan)
 {
     plan->how = READ_ALL;
-    plan->store->ops->instant(plan->store, read_windows, plan);
+    view_instant(&plan->store->view, read_windows, plan);
 }
 
 static void run_windows(struct call *call)
@@ -204,7 +205,7 @@ enum request_verdict windows_get(struct call *call)
     if (!choose_windows(plan, call_rules(call), call->tenant, arena))
         return call_refuse(call, ERR_UNKNOWN_DIMENSIONS, NULL);
     if (plan->trailing) return call_read(call, run_windows);
-    plan->store->ops->instant(plan->store, read_windows, plan);
+    view_instant(&plan->store->view, read_windows, plan);
     if (plan->err == ERR_BUSY) return call_read(call, run_windows);
     if (plan->err != ERR_OK) return call_refuse(call, plan->err, NULL);
     answer_windows(call);

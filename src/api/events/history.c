@@ -115,7 +115,7 @@ static void run_page(struct call *call)
     uint64_t next = 0;
     reply->status = 200;
     buf_add(&reply->body, plan->query.events ? BYTES("{\"events\":[") : BYTES("{\"duplicates\":["));
-    enum err e = store->ops->events(store, &plan->query, show, plan, &next);
+    enum err e = view_events(&store->view, &plan->query, show, plan, &next);
     if (e != ERR_OK) {
         exchange_error(call->exchange, e, NULL);
         return;
@@ -141,12 +141,12 @@ static void run_one(struct call *call)
     struct store *store = call->api->config.store;
     struct key_record record;
     uint64_t next;
-    enum err e = store->ops->lookup(store, event_print(call, plan->id), &record);
+    enum err e = view_lookup(&store->view, event_print(call, plan->id), &record);
     if (e == ERR_OK) {
         plan->query.after = record.sequence - 1;
         plan->query.upto = record.sequence;
         call->exchange->reply.status = 200;
-        e = store->ops->events(store, &plan->query, show_one, plan, &next);
+        e = view_events(&store->view, &plan->query, show_one, plan, &next);
     }
     if (e == ERR_OK && plan->count == 0) e = ERR_NOT_FOUND; /* no longer retained */
     if (e != ERR_OK) exchange_error(call->exchange, e, NULL);

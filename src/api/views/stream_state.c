@@ -81,7 +81,7 @@ static void add_server(struct buf *body, const struct api *api)
 static void add_storage(struct buf *body, const struct api *api)
 {
     struct store_stats stats;
-    api->config.store->ops->stats(api->config.store, &stats);
+    store_stats(api->config.store, &stats);
     buf_addf(body, ",\"storage\":\"%s\"", stats.writable ? "ok" : "unavailable");
 }
 

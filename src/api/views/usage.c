@@ -42,10 +42,10 @@ static void later(int64_t *time_ms, int64_t other_ms)
     if (other_ms > *time_ms) *time_ms = other_ms;
 }
 
-static enum err read_status(struct usage_plan *plan)
+static enum err read_status(struct usage_plan *plan, struct view *moment)
 {
     buf_reset(&plan->value);
-    enum err e = plan->store->ops->object(plan->store, plan->key, &plan->value);
+    enum err e = view_object(moment, plan->key, &plan->value);
     plan->exists = e == ERR_OK;
     if (e == ERR_NOT_FOUND) return ERR_OK;
     if (e != ERR_OK) return e;
@@ -54,15 +54,15 @@ static enum err read_status(struct usage_plan *plan)
     return ERR_OK;
 }
 
-/* Run in one instant of the store, perhaps more than once. */
-static void read_usage(void *context)
+/* May be run again from its start. */
+static void read_usage(void *context, struct view *moment)
 {
     struct usage_plan *plan = context;
     plan->updated_ms = TIME_NONE;
-    plan->err = read_status(plan);
+    plan->err = read_status(plan, moment);
     for (unsigned i = 0; i < plan->count && plan->err == ERR_OK; i++) {
         struct figure *figure = &plan->figures[i];
-        plan->err = present_read(plan->store, figure->definition, &figure->ref, 0, &plan->moment,
+        plan->err = present_read(moment, figure->definition, &figure->ref, 0, &plan->moment,
                                  READ_ALL, &figure->cell);
         if (plan->err == ERR_OK && figure->cell.exists)
             later(&plan->updated_ms, figure->cell.updated_ms);
@@ -73,7 +73,7 @@ static void read_usage(void *context)
 static void run_plan(struct usage_plan *plan)
 {
     buf_init(&plan->value, ROW_SIZE_MAX);
-    plan->store->ops->instant(plan->store, read_usage, plan);
+    view_instant(&plan->store->view, read_usage, plan);
 }
 
 static int64_t figure_value(const struct figure *figure)

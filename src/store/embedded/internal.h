@@ -129,7 +129,7 @@ enum err embedded_list(struct store *store, struct bytes prefix, struct bytes af
 enum err embedded_object(struct store *store, struct bytes key, struct buf *value_out);
 enum err embedded_objects(struct store *store, struct bytes prefix, struct bytes after,
                           store_object_fn *visit, void *context);
-void embedded_instant(struct store *store, void (*read)(void *context), void *context);
+void embedded_instant(struct store *store, view_read_fn *read, void *context);
 /* The counter's series of that duration as readers see it; id 0 if there is none. */
 enum err embedded_series(struct embedded *embedded, struct bytes counter, int32_t duration,
                          struct series *series_out);

@@ -508,13 +508,13 @@ enum err embedded_objects(struct store *store, struct bytes prefix, struct bytes
 /* First without the lock, which holds up commits: a read may have to wait for the disk. If a batch
  * was being shown meanwhile it is run again with the lock, and finds what it needs in memory. What
  * was shown is read under the lock of a shard: who saw some of a batch sees `shown` moved. */
-void embedded_instant(struct store *store, void (*read)(void *context), void *context)
+void embedded_instant(struct store *store, view_read_fn *read, void *context)
 {
     struct embedded *embedded = embedded_of(store);
     uint64_t shown = atomic_load(&embedded->shown);
-    read(context);
+    read(context, &store->view);
     if (shown % 2 == 0 && atomic_load(&embedded->shown) == shown) return;
     pthread_rwlock_rdlock(&embedded->visible);
-    read(context);
+    read(context, &store->view);
     pthread_rwlock_unlock(&embedded->visible);
 }

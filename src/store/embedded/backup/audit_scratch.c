@@ -99,7 +99,7 @@ enum err scratch_settle(const struct audit *audit, const char *dir, struct buf *
     if (e != ERR_OK)
         buf_add(why_out, bytes_str(error));
     else
-        store->ops->close(store);
+        store_close(store);
     return e;
 }
 
