@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "store/embedded/backup/audit.h"
+#include "store/embedded/verify/verify.h"
 #include "store/embedded/backup/backup.h"
 
 #define LOOK_MS 50
@@ -26,7 +26,7 @@ static const char help[] =
     "  --json            one JSON object a finding\n";
 
 struct verifying {
-    struct audit_config config;
+    struct verify_config config;
     const char *backup; /* NULL: the data directory */
     struct effort effort;
     struct progress progress;
@@ -40,13 +40,13 @@ static const struct {
     const char *word; /* in JSON */
     const char *title;
 } verdicts[] = {
-    [AUDIT_GOOD] = {"good", "good:        "},
-    [AUDIT_DAMAGED] = {"damaged", "DAMAGED:     "},
-    [AUDIT_UNCHECKED] = {"unchecked", "not checked: "},
-    [AUDIT_REFUSED] = {"refused", NULL}, /* an error like any command's, on stderr */
+    [VERIFY_GOOD] = {"good", "good:        "},
+    [VERIFY_DAMAGED] = {"damaged", "DAMAGED:     "},
+    [VERIFY_UNCHECKED] = {"unchecked", "not checked: "},
+    [VERIFY_REFUSED] = {"refused", NULL}, /* an error like any command's, on stderr */
 };
 
-static void say_json(enum audit_verdict verdict, const char *what, const char *text)
+static void say_json(enum verify_verdict verdict, const char *what, const char *text)
 {
     struct buf line;
     buf_init(&line, 64u << 10);
@@ -56,14 +56,14 @@ static void say_json(enum audit_verdict verdict, const char *what, const char *t
     buf_release(&line);
 }
 
-static void say(void *context, enum audit_verdict verdict, const char *what, const char *text)
+static void say(void *context, enum verify_verdict verdict, const char *what, const char *text)
 {
     struct verifying *verifying = context;
     pthread_mutex_lock(&verifying->printing);
     progress_clear(&verifying->progress);
     if (verifying->json)
         say_json(verdict, what, text);
-    else if (verdict == AUDIT_REFUSED)
+    else if (verdict == VERIFY_REFUSED)
         cli_failure("verify", "%s", text);
     else
         printf("%s%-9s %s\n", verdicts[verdict].title, what, text);
@@ -74,8 +74,8 @@ static void say(void *context, enum audit_verdict verdict, const char *what, con
 static void *verify_main(void *context)
 {
     struct verifying *verifying = context;
-    verifying->err = verifying->backup ? audit_backup(&verifying->config, verifying->backup)
-                                       : audit_store(&verifying->config);
+    verifying->err = verifying->backup ? verify_backup(&verifying->config, verifying->backup)
+                                       : verify_store(&verifying->config);
     atomic_store(&verifying->done, true);
     return NULL;
 }
@@ -101,16 +101,16 @@ static int verify(const struct config *config, const char *data, const char *bac
     enum err e = tree_path(backups, config->ops_dir, "backups");
     if (e == ERR_OK)
         e = backup ? tree_path(scratch, backups, ".verifying")
-                   : tree_path(scratch, data, AUDIT_SCRATCH);
+                   : tree_path(scratch, data, VERIFY_SCRATCH);
     if (e != ERR_OK) return cli_failure("verify", "a path is too long");
-    verifying.config = (struct audit_config){.data = data,
-                                             .scratch = scratch,
-                                             .backups = backups,
-                                             .clock = &clock_system,
-                                             .key_keep_ms = config->idempotency_keep,
-                                             .effort = &verifying.effort,
-                                             .say = say,
-                                             .context = &verifying};
+    verifying.config = (struct verify_config){.data = data,
+                                              .scratch = scratch,
+                                              .backups = backups,
+                                              .clock = &clock_system,
+                                              .key_keep_ms = config->idempotency_keep,
+                                              .effort = &verifying.effort,
+                                              .say = say,
+                                              .context = &verifying};
     pthread_mutex_init(&verifying.printing, NULL);
     progress_begin(&verifying.progress, "verify");
     verifying.progress.quiet = json;

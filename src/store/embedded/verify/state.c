@@ -1,12 +1,12 @@
-/* audit_state.c -- two states, family by family, key by key.
+/* state.c -- compares two states, family by family, key by key.
  *
- * Every row of the one is looked up in the other, then the other's are counted: the same number,
- * and all of them found, is the same set. Rows that are derived (range sums) or may be stale
+ * Every row of the one is looked up in the other, with its value, and then every row of the other
+ * in the one: so both hold the same set. Rows that are derived (range sums) or may be stale
  * (expiry) are not compared, but each cell that expires must have its row. */
 #include <stdio.h>
 
 #include "core/object.h"
-#include "store/embedded/backup/audit_internal.h"
+#include "store/embedded/verify/internal.h"
 #include "store/embedded/ids/runs.h"
 #include "store/embedded/state/records.h"
 #include "store/embedded/state/registry_record.h"
@@ -24,7 +24,7 @@ static const struct {
 };
 
 struct comparison {
-    struct audit *audit;
+    struct verify *verify;
     struct state *now;
     struct state *then;
     enum state_family family;
@@ -43,7 +43,7 @@ static bool is_expired_key(const struct comparison *comparison, struct bytes val
     return !record.event && record.first_seen_ms < comparison->keys_before;
 }
 
-/* A key as a person can read it. */
+/* Adds a key as a person can read it. */
 static void add_readable(struct buf *text, struct bytes key)
 {
     for (size_t i = 0; i < key.size && i < 200; i++) {
@@ -55,7 +55,7 @@ static void add_readable(struct buf *text, struct bytes key)
     }
 }
 
-/* Whose cell it is, from the series row. */
+/* Adds the counter that a cell belongs to, from the series row. */
 static void add_owner(struct comparison *comparison, struct buf *text, struct bytes key)
 {
     struct series series;
@@ -79,8 +79,8 @@ static void differs(struct comparison *comparison, struct bytes key, const char 
     buf_init(&text, 8192);
     add_readable(&text, key);
     if (comparison->family == STATE_CELLS) add_owner(comparison, &text, key);
-    audit_say(comparison->audit, AUDIT_DAMAGED, "balance", "%s %.*s %s", comparison->name,
-              (int)text.size, text.data, how);
+    verify_say(comparison->verify, VERIFY_DAMAGED, "balance", "%s %.*s %s", comparison->name,
+               (int)text.size, text.data, how);
     buf_release(&text);
 }
 
@@ -106,7 +106,7 @@ static void check_expiry(struct comparison *comparison, struct bytes key, struct
 static bool compare_row(void *context, struct bytes key, struct bytes value)
 {
     struct comparison *comparison = context;
-    struct effort *effort = comparison->audit->config->effort;
+    struct effort *effort = comparison->verify->config->effort;
     enum err e = state_get(comparison->then, comparison->family, key, &comparison->value);
     comparison->rows++;
     atomic_fetch_add(&effort->done, key.size + value.size);
@@ -148,7 +148,7 @@ struct id_comparison {
     struct comparison *comparison;
     struct id_runs *mine;
     struct id_runs *other;
-    bool values; /* the other way round they were compared already */
+    bool values; /* compares values too; the second way round they were compared already */
     const char *how;
 };
 
@@ -215,40 +215,41 @@ static enum err compare_all(struct comparison *comparison, const char *now, cons
     if (e == ERR_OK) e = compare_ids(comparison, now, then);
     if (e != ERR_OK) return e;
     if (comparison->different == 0)
-        audit_say(comparison->audit, AUDIT_GOOD, "balance",
-                  "%llu rows equal what the journal adds up to from %s",
-                  (unsigned long long)comparison->rows, since);
+        verify_say(comparison->verify, VERIFY_GOOD, "balance",
+                   "%llu rows equal what the journal adds up to from %s",
+                   (unsigned long long)comparison->rows, since);
     else
-        audit_say(comparison->audit, AUDIT_DAMAGED, "balance",
-                  "%llu of %llu rows differ from what the journal adds up to from %s",
-                  (unsigned long long)comparison->different, (unsigned long long)comparison->rows,
-                  since);
+        verify_say(comparison->verify, VERIFY_DAMAGED, "balance",
+                   "%llu of %llu rows differ from what the journal adds up to from %s",
+                   (unsigned long long)comparison->different, (unsigned long long)comparison->rows,
+                   since);
     return ERR_OK;
 }
 
-static enum err open_state(struct audit *audit, const char *dir, struct state **state_out)
+static enum err open_state(struct verify *verify, const char *dir, struct state **state_out)
 {
     char path[TREE_PATH_MAX];
     char error[512] = "";
     enum err e = tree_path(path, dir, "state");
     const struct state_config config = {.dir = path, .cache_bytes = STATE_CACHE_BYTES};
     if (e == ERR_OK) e = state_open(state_out, &config, error, sizeof error);
-    if (e != ERR_OK) audit_say(audit, AUDIT_DAMAGED, "state", "%s: %s", path, error);
+    if (e != ERR_OK) verify_say(verify, VERIFY_DAMAGED, "state", "%s: %s", path, error);
     return e;
 }
 
-/* Rows that cannot be read end the comparison; RocksDB's sentence has the path of the file. */
+/* A row that cannot be read ends the comparison; RocksDB's sentence has the path of the file. */
 static void say_unread(const struct comparison *comparison, const char *since)
 {
     const char *why = state_error(comparison->now);
-    audit_say(comparison->audit, AUDIT_DAMAGED, "balance",
-              "compared with what the journal adds up to from %s, the rows of kind %s cannot be "
-              "read after %llu rows%s%s",
-              since, comparison->name, (unsigned long long)comparison->rows, why[0] ? ": " : "",
-              why);
+    verify_say(comparison->verify, VERIFY_DAMAGED, "balance",
+               "compared with what the journal adds up to from %s, the rows of kind %s cannot be "
+               "read after %llu rows%s%s",
+               since, comparison->name, (unsigned long long)comparison->rows, why[0] ? ": " : "",
+               why);
 }
 
-/* Keys are forgotten by batch time, which may have been as much later as it was set back since. */
+/* Keys are forgotten by batch time. Since then it may have been set back: at the time of forgetting
+ * it was later by as much. */
 static enum err find_keys_before(struct comparison *comparison)
 {
     struct arena arena;
@@ -262,17 +263,17 @@ static enum err find_keys_before(struct comparison *comparison)
     if (e == ERR_OK) e = state_get(comparison->now, STATE_OBJECTS, key, value);
     if (e == ERR_OK && !clock_record_decode(buf_bytes(value), &record)) e = ERR_CORRUPT;
     comparison->keys_before =
-        position.time_ms + record.moment.back_ms - comparison->audit->config->key_keep_ms;
+        position.time_ms + record.moment.back_ms - comparison->verify->config->key_keep_ms;
     arena_release(&arena);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-enum err audit_compare(struct audit *audit, const char *now, const char *then, const char *since)
+enum err verify_compare(struct verify *verify, const char *now, const char *then, const char *since)
 {
-    struct comparison comparison = {.audit = audit};
+    struct comparison comparison = {.verify = verify};
     buf_init(&comparison.value, 1u << 30);
-    enum err e = open_state(audit, now, &comparison.now);
-    if (e == ERR_OK) e = open_state(audit, then, &comparison.then);
+    enum err e = open_state(verify, now, &comparison.now);
+    if (e == ERR_OK) e = open_state(verify, then, &comparison.then);
     if (e == ERR_OK) e = find_keys_before(&comparison);
     if (e == ERR_OK) e = compare_all(&comparison, now, then, since);
     if (e != ERR_OK && e != ERR_BUSY && comparison.then) say_unread(&comparison, since);

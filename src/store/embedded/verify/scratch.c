@@ -1,5 +1,5 @@
-/* audit_scratch.c -- stores made of links to another's files, so that opening them changes nothing
- * that matters.
+/* scratch.c -- stores made of links to another's files, so that opening them changes nothing that
+ * matters.
  *
  * RocksDB's tables, journal segments, runs of ids and archive files are only ever read once they
  * are written, so links will do; the few files that are written again (CURRENT, MANIFEST) are
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/embedded/backup/audit_internal.h"
+#include "store/embedded/verify/internal.h"
 #include "store/embedded/embedded.h"
 #include "store/embedded/journal/copy.h"
 
@@ -31,7 +31,7 @@ static bool is_written_once(const char *name)
            strncmp(name, "ids-", 4) == 0;
 }
 
-/* Of no meaning to somebody else. */
+/* Locks, and files that are being made, mean nothing outside of their own store. */
 static bool is_left_out(const char *name)
 {
     return name[0] == '.' || strcmp(name, "LOCK") == 0 || ends_with(name, ".tmp") ||
@@ -78,22 +78,22 @@ enum err scratch_link(const char *from, const char *to, bool journal)
     return e;
 }
 
-enum err scratch_settle(const struct audit *audit, const char *dir, struct buf *why_out)
+enum err scratch_settle(const struct verify *verify, const char *dir, struct buf *why_out)
 {
     char error[1024] = "";
     struct store *store;
     const struct embedded_config config = {
         .dir = dir,
-        .clock = audit->config->clock,
+        .clock = verify->config->clock,
         .cache_bytes = SCRATCH_CACHE_BYTES,
         .segment_bytes = SCRATCH_SEGMENT_BYTES,
         .keep_bytes = UINT64_MAX,
         .keep_ms = NEVER_MS,
         .checkpoint_ms = NEVER_MS,
         .checkpoint_bytes = UINT64_MAX,
-        .ids_shared = audit->identity.ids_shared,
+        .ids_shared = verify->identity.ids_shared,
         .archive_ms = NEVER_MS,
-        .key_keep_ms = audit->config->key_keep_ms,
+        .key_keep_ms = verify->config->key_keep_ms,
     };
     enum err e = embedded_open(&store, &config, error, sizeof error);
     if (e != ERR_OK)
@@ -108,7 +108,7 @@ static enum err add_block(void *context, const struct journal_block *block)
     return journal_copy_add(context, block);
 }
 
-enum err scratch_journal(const struct audit *audit, const char *base, const char *more,
+enum err scratch_journal(const struct verify *verify, const char *base, const char *more,
                          const char *to, struct buf *why_out)
 {
     char from[TREE_PATH_MAX];
@@ -118,14 +118,15 @@ enum err scratch_journal(const struct audit *audit, const char *base, const char
     enum err e = tree_path(path, to, "journal");
     if (e == ERR_OK && mkdir(path, 0700) != 0) e = ERR_STORAGE;
     if (e != ERR_OK) return e;
-    journal_copy_begin(&copy, path, audit->identity.installation, audit->journal.epoch + 1);
+    journal_copy_begin(&copy, path, verify->identity.installation, verify->journal.epoch + 1);
     if (base) e = tree_path(from, base, "journal");
     if (e == ERR_OK && base)
-        e = journal_walk(from, audit->identity.installation, 0, add_block, &copy, &extent, why_out);
+        e = journal_walk(from, verify->identity.installation, 0, add_block, &copy, &extent,
+                         why_out);
     if (e == ERR_OK) e = tree_path(from, more, "journal");
     uint64_t last = extent.last;
     if (e == ERR_OK)
-        e = journal_walk(from, audit->identity.installation, last, add_block, &copy, &extent,
+        e = journal_walk(from, verify->identity.installation, last, add_block, &copy, &extent,
                          why_out);
     const struct store_position after = {.last_sequence = last};
     enum err ended = journal_copy_end(&copy, &after);

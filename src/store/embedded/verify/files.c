@@ -1,11 +1,11 @@
-/* audit_files.c -- every checksum there is, file by file, so that a finding names its file. */
+/* files.c -- reads every checksum again, file by file, so that a finding names its file. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "store/embedded/backup/audit_internal.h"
+#include "store/embedded/verify/internal.h"
 #include "store/embedded/archive/archive.h"
 #include "store/embedded/journal/block.h"
 #include "store/embedded/ids/filter.h"
@@ -13,19 +13,20 @@
 #include "store/embedded/state/state.h"
 
 /* Plain files of DIR/PART, each handed to `check`; returns how many were good. */
-typedef bool check_fn(struct audit *audit, const char *dir, const char *name);
+typedef bool check_fn(struct verify *verify, const char *dir, const char *name);
 
-static uint64_t each_file(struct audit *audit, const char *root, const char *part, check_fn *check)
+static uint64_t each_file(struct verify *verify, const char *root, const char *part,
+                          check_fn *check)
 {
     char dir[TREE_PATH_MAX];
     uint64_t good = 0;
     if (tree_path(dir, root, part) != ERR_OK) return 0;
     DIR *open_dir = opendir(dir);
     if (!open_dir && errno != ENOENT)
-        audit_say(audit, AUDIT_DAMAGED, part, "%s cannot be listed: %s", dir, strerror(errno));
+        verify_say(verify, VERIFY_DAMAGED, part, "%s cannot be listed: %s", dir, strerror(errno));
     if (!open_dir) return 0;
     for (struct dirent *entry; (entry = readdir(open_dir));)
-        if (entry->d_name[0] != '.') good += check(audit, dir, entry->d_name);
+        if (entry->d_name[0] != '.') good += check(verify, dir, entry->d_name);
     closedir(open_dir);
     return good;
 }
@@ -57,10 +58,10 @@ static void see_dead(void *context, uint64_t series)
     (void)context, (void)series;
 }
 
-/* Not only its checksum: what is in it can be read. */
+/* The walk has read the block's checksum; this reads what is in it. */
 static enum err see_block(void *context, const struct journal_block *block)
 {
-    struct audit *audit = context;
+    struct verify *verify = context;
     static const struct block_visitor visitor = {.counter = see_counter,
                                                  .cell = see_cell,
                                                  .tenant = see_tenant,
@@ -71,29 +72,29 @@ static enum err see_block(void *context, const struct journal_block *block)
     arena_init(&arena, 64u << 10);
     enum err e = block_visit(block->body, block->time_ms, &arena, &visitor);
     arena_release(&arena);
-    atomic_fetch_add(&audit->config->effort->done, block->body.size);
-    if (e == ERR_OK && atomic_load(&audit->config->effort->stop)) e = ERR_BUSY;
+    atomic_fetch_add(&verify->config->effort->done, block->body.size);
+    if (e == ERR_OK && atomic_load(&verify->config->effort->stop)) e = ERR_BUSY;
     return e;
 }
 
-void audit_journal(struct audit *audit, const char *dir)
+void verify_journal(struct verify *verify, const char *dir)
 {
     char path[TREE_PATH_MAX];
     struct buf why;
     buf_init(&why, 2 * TREE_PATH_MAX);
     enum err e = tree_path(path, dir, "journal");
     if (e == ERR_OK)
-        e = journal_walk(path, audit->identity.installation, 0, see_block, audit, &audit->journal,
-                         &why);
+        e = journal_walk(path, verify->identity.installation, 0, see_block, verify,
+                         &verify->journal, &why);
     if (e == ERR_OK)
-        audit_say(audit, AUDIT_GOOD, "journal", "%llu files, %llu blocks, up to sequence %llu",
-                  (unsigned long long)audit->journal.segments,
-                  (unsigned long long)audit->journal.blocks,
-                  (unsigned long long)audit->journal.last);
+        verify_say(verify, VERIFY_GOOD, "journal", "%llu files, %llu blocks, up to sequence %llu",
+                   (unsigned long long)verify->journal.segments,
+                   (unsigned long long)verify->journal.blocks,
+                   (unsigned long long)verify->journal.last);
     else if (e != ERR_BUSY)
-        audit_say(audit, AUDIT_DAMAGED, "journal", "%.*s",
-                  why.size ? (int)why.size : (int)strlen(err_sentence(e)),
-                  why.size ? why.data : err_sentence(e));
+        verify_say(verify, VERIFY_DAMAGED, "journal", "%.*s",
+                   why.size ? (int)why.size : (int)strlen(err_sentence(e)),
+                   why.size ? why.data : err_sentence(e));
     buf_release(&why);
 }
 
@@ -101,13 +102,13 @@ void audit_journal(struct audit *audit, const char *dir)
 
 static bool see_event(void *context, const struct stored_event *event)
 {
-    struct audit *audit = context;
-    atomic_fetch_add(&audit->config->effort->done, event->payload.size);
+    struct verify *verify = context;
+    atomic_fetch_add(&verify->config->effort->done, event->payload.size);
     return true;
 }
 
-/* One file: the run of sequences that its name says. */
-static bool check_archive_file(struct audit *audit, const char *dir, const char *name)
+/* One file holds the run of sequences that its name says. */
+static bool check_archive_file(struct verify *verify, const char *dir, const char *name)
 {
     uint64_t first;
     uint64_t last;
@@ -120,35 +121,35 @@ static bool check_archive_file(struct audit *audit, const char *dir, const char 
                                       .events = true,
                                       .duplicates = true,
                                       .budget = SIZE_MAX};
-    enum err e = archive_read(audit->archive, &query, see_event, audit, &next);
+    enum err e = archive_read(verify->archive, &query, see_event, verify, &next);
     if (e != ERR_OK)
-        audit_say(audit, AUDIT_DAMAGED, "archive", "archive/%s: %s", name, err_sentence(e));
+        verify_say(verify, VERIFY_DAMAGED, "archive", "archive/%s: %s", name, err_sentence(e));
     return e == ERR_OK;
 }
 
-void audit_archive(struct audit *audit, const char *dir)
+void verify_archive(struct verify *verify, const char *dir)
 {
     char path[TREE_PATH_MAX];
     char error[512] = "";
     if (tree_path(path, dir, "archive") != ERR_OK || access(path, F_OK) != 0) return;
     const struct archive_config config = {
-        .dir = path, .io = &io_system, .installation = audit->identity.installation};
-    if (archive_open(&audit->archive, &config, error, sizeof error) != ERR_OK) {
-        audit_say(audit, AUDIT_DAMAGED, "archive", "%s", error);
+        .dir = path, .io = &io_system, .installation = verify->identity.installation};
+    if (archive_open(&verify->archive, &config, error, sizeof error) != ERR_OK) {
+        verify_say(verify, VERIFY_DAMAGED, "archive", "%s", error);
         return;
     }
-    bool damaged = audit->damaged;
-    uint64_t good = each_file(audit, dir, "archive", check_archive_file);
-    if (audit->damaged == damaged)
-        audit_say(audit, AUDIT_GOOD, "archive", "%llu files of retained events",
-                  (unsigned long long)good);
-    archive_close(audit->archive);
+    bool damaged = verify->damaged;
+    uint64_t good = each_file(verify, dir, "archive", check_archive_file);
+    if (verify->damaged == damaged)
+        verify_say(verify, VERIFY_GOOD, "archive", "%llu files of retained events",
+                   (unsigned long long)good);
+    archive_close(verify->archive);
 }
 
 /* -- Ids and tables ---------------------------------------------------------------------------- */
 
 /* A run of event ids, page by page. ERR_NOT_FOUND: the file is none. */
-static enum err read_ids(struct audit *audit, const char *dir, const char *name)
+static enum err read_ids(struct verify *verify, const char *dir, const char *name)
 {
     char path[TREE_PATH_MAX];
     uint64_t first;
@@ -165,36 +166,36 @@ static enum err read_ids(struct audit *audit, const char *dir, const char *name)
     id_cursor_init(&cursor, &run);
     while (e == ERR_OK) {
         e = id_cursor_next(&cursor, &entry);
-        atomic_fetch_add(&audit->config->effort->done, sizeof entry);
+        atomic_fetch_add(&verify->config->effort->done, sizeof entry);
     }
     id_cursor_release(&cursor);
     id_run_close(&run);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-static bool check_ids(struct audit *audit, const char *dir, const char *name)
+static bool check_ids(struct verify *verify, const char *dir, const char *name)
 {
     const struct filter_files files = {.dir = dir, .io = &io_system};
     enum err e = filter_file_check(&files, name);
     if (e != ERR_OK && e != ERR_NOT_FOUND)
-        audit_say(audit, AUDIT_DAMAGED, "ids",
-                  "ids/%s is damaged; remove it and the next start makes it anew", name);
+        verify_say(verify, VERIFY_DAMAGED, "ids",
+                   "ids/%s is damaged; remove it and the next start makes it anew", name);
     if (e != ERR_NOT_FOUND) return e == ERR_OK;
-    e = read_ids(audit, dir, name);
+    e = read_ids(verify, dir, name);
     if (e != ERR_OK && e != ERR_NOT_FOUND)
-        audit_say(audit, AUDIT_DAMAGED, "ids", "ids/%s: %s", name, err_sentence(e));
+        verify_say(verify, VERIFY_DAMAGED, "ids", "ids/%s: %s", name, err_sentence(e));
     return e == ERR_OK;
 }
 
-void audit_ids(struct audit *audit, const char *dir)
+void verify_ids(struct verify *verify, const char *dir)
 {
-    bool damaged = audit->damaged;
-    uint64_t good = each_file(audit, dir, "ids", check_ids);
-    if (audit->damaged == damaged)
-        audit_say(audit, AUDIT_GOOD, "ids", "%llu files", (unsigned long long)good);
+    bool damaged = verify->damaged;
+    uint64_t good = each_file(verify, dir, "ids", check_ids);
+    if (verify->damaged == damaged)
+        verify_say(verify, VERIFY_GOOD, "ids", "%llu files", (unsigned long long)good);
 }
 
-static bool check_table(struct audit *audit, const char *dir, const char *name)
+static bool check_table(struct verify *verify, const char *dir, const char *name)
 {
     char path[TREE_PATH_MAX];
     char why[512] = "";
@@ -203,14 +204,14 @@ static bool check_table(struct audit *audit, const char *dir, const char *name)
     if (tree_path(path, dir, name) != ERR_OK) return false;
     bool good = state_table_check(path, why, sizeof why);
     if (!good && state_table_is_litter(dir, name)) return false;
-    if (!good) audit_say(audit, AUDIT_DAMAGED, "state", "state/%s: %s", name, why);
+    if (!good) verify_say(verify, VERIFY_DAMAGED, "state", "state/%s: %s", name, why);
     return good;
 }
 
-void audit_tables(struct audit *audit, const char *dir)
+void verify_tables(struct verify *verify, const char *dir)
 {
-    bool damaged = audit->damaged;
-    uint64_t good = each_file(audit, dir, "state", check_table);
-    if (audit->damaged == damaged)
-        audit_say(audit, AUDIT_GOOD, "state", "%llu tables", (unsigned long long)good);
+    bool damaged = verify->damaged;
+    uint64_t good = each_file(verify, dir, "state", check_table);
+    if (verify->damaged == damaged)
+        verify_say(verify, VERIFY_GOOD, "state", "%llu tables", (unsigned long long)good);
 }

@@ -1,0 +1,48 @@
+/* verify.h -- `tally verify`: is everything that was written still there, and does it add up?
+ *
+ * Every checksum is read again: the identity, journal blocks, archive files, id filters, RocksDB's
+ * tables. Then the state is compared with what the journal adds up to: from the newest backup whose
+ * moment the journal still reaches back to, or from an empty start. A finding says what could not
+ * be checked.
+ *
+ * The store that is verified is not changed: opening happens in a scratch directory of hard links,
+ * DATA/snapshot, which is removed afterwards. No server may have the store open. */
+#ifndef TALLY_STORE_EMBEDDED_VERIFY_H
+#define TALLY_STORE_EMBEDDED_VERIFY_H
+
+#include "base/clock.h"
+#include "base/tree.h"
+
+/* The same name in a data directory as EMBEDDED_SNAPSHOT, so that opening the store removes what a
+ * killed verification left. */
+#define VERIFY_SCRATCH "snapshot"
+
+enum verify_verdict {
+    VERIFY_GOOD,
+    VERIFY_DAMAGED,
+    VERIFY_UNCHECKED,
+    VERIFY_REFUSED, /* nothing is known to be wrong; the text says why it could not be read */
+};
+
+/* One finding: `what` is a word ("journal"), `text` the rest of a line. */
+typedef void verify_say_fn(void *context, enum verify_verdict verdict, const char *what,
+                           const char *text);
+
+struct verify_config {
+    const char *data;    /* the store; verify_backup does not look at it */
+    const char *scratch; /* a directory on the same disk, made and removed */
+    const char *backups; /* where a base for the comparison is looked for */
+    const struct clock *clock;
+    int64_t key_keep_ms; /* idempotency keys older than this may be gone on either side */
+    struct effort *effort;
+    verify_say_fn *say;
+    void *context;
+};
+
+/* ERR_OK: nothing is damaged. ERR_CORRUPT: a finding says what is damaged. ERR_STORAGE,
+ * ERR_NOT_FOUND, ERR_CONFLICT (a server has the store open): a finding says why it could not be
+ * read. ERR_BUSY: it was told to stop. */
+MUST_USE enum err verify_store(const struct verify_config *config);
+MUST_USE enum err verify_backup(const struct verify_config *config, const char *name);
+
+#endif
