@@ -57,7 +57,7 @@ static int64_t loop_wall_ms(const struct call *call)
     struct loop_state *loop = call_loop(call);
     if (loop->turn_ns != call->exchange->turn_ns) {
         loop->turn_ns = call->exchange->turn_ns;
-        loop->wall_ms = clock_wall_ms(call->api->config.clock);
+        loop->wall_ms = clock_wall_ms(call->api->config.machine);
     }
     return loop->wall_ms;
 }
@@ -87,6 +87,7 @@ static enum err check_caller(struct call *call, const struct route_match *match)
         if (!decode_segment(call, match->tenant, &call->tenant)) return ERR_NOT_FOUND;
         if (!name_valid(call->tenant)) return ERR_NOT_FOUND;
         if (!auth_may_act_for(&identity, call->tenant)) return ERR_NOT_FOUND;
+        call->lane = lanes_of(call->api->config.lanes, call->tenant);
     }
     if (!auth_allows(&identity, call->route->scope)) return ERR_FORBIDDEN;
     return take_share(call, identity_tenant(&identity));
@@ -111,6 +112,7 @@ static enum head_verdict api_head(void *context, struct exchange *exchange)
     struct route_match match;
     struct call *call = arena_zalloc(&exchange->arena, sizeof *call);
     call->api = context;
+    call->lane = call->api->config.lanes->items;
     call->exchange = exchange;
     exchange->state = call;
     cors_begin(&call->api->config.config->cors_origins, exchange);
@@ -189,23 +191,34 @@ static bool api_complete(void *context, struct exchange *exchange)
 /* A read that comes while its loop syncs waits for the disk. So where there are reads, a crowd's
  * changes are left to the commit thread; one or two, which nobody else may be waiting behind, are
  * committed here all the same. */
-static bool reads_come_first(const struct loop_state *loop)
+static bool reads_come_first(const struct loop_state *loop, uint32_t turn_ops)
 {
     bool reads = loop->turn_ns < loop->read_ns + READS_ABOUT_NS;
-    return reads && loop->turn_ops > FEW_OPS;
+    return reads && turn_ops > FEW_OPS;
 }
 
+/* Every lane has its jobs before the loop helps one: the others' commit threads work meanwhile. */
 static void api_turn_end(void *context, unsigned loop_index)
 {
     struct api *api = context;
     struct loop_state *loop = &api->loops[loop_index];
-    if (loop->turn_ops == 0) return;
-    call_push_collected(api, loop);
-    if (reads_come_first(loop))
-        queue_wake(api->config.queue);
-    else
-        api->config.help(api->config.help_context);
-    loop->turn_ops = 0;
+    uint32_t turn_ops = 0;
+    for (unsigned i = 0; i < loop->pushed_count; i++) {
+        struct collected *collected = &loop->lanes[loop->pushed[i]];
+        struct lane *lane = &api->config.lanes->items[loop->pushed[i]];
+        turn_ops += collected->turn_ops;
+        collected->turn_ops = 0;
+        call_push_collected(lane, collected);
+        if (loop->pushed_count > 1) queue_wake(lane->queue);
+    }
+    for (unsigned i = 0; i < loop->pushed_count; i++) {
+        struct lane *lane = &api->config.lanes->items[loop->pushed[i]];
+        if (reads_come_first(loop, turn_ops))
+            queue_wake(lane->queue);
+        else
+            commit_help(lane->commit);
+    }
+    loop->pushed_count = 0;
 }
 
 static int64_t took_ns(const struct exchange *exchange)
@@ -268,6 +281,14 @@ struct wire_handler api_handler(struct api *api)
                                  .lost = api_lost};
 }
 
+static void make_collected(struct loop_state *loop, unsigned lanes)
+{
+    loop->lanes = must_calloc(lanes, sizeof *loop->lanes);
+    loop->pushed = must_calloc(lanes, sizeof *loop->pushed);
+    for (unsigned i = 0; i < lanes; i++)
+        loop->lanes[i].end = &loop->lanes[i].jobs;
+}
+
 struct api *api_new(const struct api_config *config)
 {
     struct api *api = must_calloc(1, sizeof *api);
@@ -276,7 +297,7 @@ struct api *api_new(const struct api_config *config)
     for (unsigned i = 0; i < config->loops; i++) {
         api->loops[i].parser = json_parser_new((size_t)config->config->limits_body_bytes);
         api->loops[i].tokens = auth_cache_new();
-        api->loops[i].collected_end = &api->loops[i].collected;
+        make_collected(&api->loops[i], config->lanes->count);
     }
     api->readers = readers_new((unsigned)config->config->limits_readers,
                                (unsigned)config->config->limits_read_queue);
@@ -292,14 +313,14 @@ struct api *api_new(const struct api_config *config)
 
 void api_stop_reads(struct api *api, int64_t grace_ms)
 {
-    int64_t now_ns = clock_mono_ns(api->config.clock);
+    int64_t now_ns = clock_mono_ns(api->config.machine);
     atomic_store(&api->over_ns, now_ns + grace_ms * MS / 2);
 }
 
 bool api_is_over(struct api *api)
 {
     int64_t over_ns = atomic_load_explicit(&api->over_ns, memory_order_relaxed);
-    return over_ns && clock_mono_ns(api->config.clock) >= over_ns;
+    return over_ns && clock_mono_ns(api->config.machine) >= over_ns;
 }
 
 void api_stop(struct api *api)
@@ -321,6 +342,8 @@ void api_free(struct api *api)
     for (unsigned i = 0; i < api->config.loops; i++) {
         json_parser_free(api->loops[i].parser);
         auth_cache_free(api->loops[i].tokens);
+        free(api->loops[i].lanes);
+        free(api->loops[i].pushed);
     }
     free(api->loops);
     free(api);

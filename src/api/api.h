@@ -1,15 +1,13 @@
 /* api.h -- what a request means. Knows nothing of sockets and nothing of disks.
  *
- * The daemon gives it a queue to push changes into, a store to read from and a way to wake the
- * wire; it gives the daemon a `struct wire_handler`. */
+ * The daemon gives it the lanes, whose queues take changes and whose stores are read, and a way to
+ * wake the wire; it gives the daemon a `struct wire_handler`. */
 #ifndef TALLY_API_API_H
 #define TALLY_API_API_H
 
 #include "api/auth/auth.h"
 #include "base/clock.h"
-#include "commit/queue.h"
-#include "rules/rulebook.h"
-#include "store/store.h"
+#include "commit/lanes.h"
 #include "wire/exchange.h"
 
 struct api;
@@ -50,11 +48,9 @@ struct api_errands {
 struct api_config {
     const struct config *config;
     struct auth *auth;
-    struct queue *queue;
-    struct store *store;
-    struct rulebook *rulebook;
-    const struct clock *clock; /* its wall clock judges tokens, batch time all else */
-    struct timekeeper *keeper; /* whose it is */
+    const struct lanes *lanes;
+    /* Its clock judges tokens and measures how long things take; batch time is a lane's. */
+    const struct clock *machine;
     unsigned loops;
     const char *token_command;   /* makes a token for this server; NULL: what works on any */
     void (*wake)(void *context); /* posted exchanges wait: wake the wire */
@@ -85,8 +81,6 @@ struct api_config {
         void *context;
     } reconcile;
     struct api_errands errands;
-    void (*help)(void *context); /* after jobs were pushed: commit them or wake who does */
-    void *help_context;
 };
 
 struct api *api_new(const struct api_config *config);

@@ -86,13 +86,13 @@ enum err call_fields(struct call *call, const struct field *fields, unsigned cou
 
 const struct rules *call_rules(struct call *call)
 {
-    if (!call->rules) call->rules = rulebook_hold(call->api->config.rulebook);
+    if (!call->rules) call->rules = rulebook_hold(call->lane->rulebook);
     return call->rules;
 }
 
 const struct definition *call_definition(struct call *call, struct bytes name)
 {
-    if (rulebook_is_empty(call->api->config.rulebook)) return NULL;
+    if (rulebook_is_empty(call->lane->rulebook)) return NULL;
     return rules_find(call_rules(call), name);
 }
 
@@ -113,14 +113,14 @@ void call_prepare(struct call *call, void (*finish)(struct call *call))
     job->bytes = sizeof *call + job->count * sizeof(struct op) + call->exchange->arena.total;
 }
 
-void call_push_collected(struct api *api, struct loop_state *loop)
+void call_push_collected(struct lane *lane, struct collected *collected)
 {
     struct job *refused;
-    *loop->collected_end = NULL;
-    queue_push_all(api->config.queue, loop->collected, &refused);
-    loop->collected = NULL;
-    loop->collected_end = &loop->collected;
-    loop->collected_ops = 0;
+    *collected->end = NULL;
+    queue_push_all(lane->queue, collected->jobs, &refused);
+    collected->jobs = NULL;
+    collected->end = &collected->jobs;
+    collected->ops = 0;
     while (refused) {
         struct call *call = refused->owner;
         refused = refused->next;
@@ -129,10 +129,20 @@ void call_push_collected(struct api *api, struct loop_state *loop)
 }
 
 /* Enough for a batch of its own: the commit thread starts on it while this one reads on. */
-static void push_early(struct api *api, struct loop_state *loop)
+static void push_early(struct lane *lane, struct collected *collected)
 {
-    call_push_collected(api, loop);
-    queue_wake(api->config.queue);
+    call_push_collected(lane, collected);
+    queue_wake(lane->queue);
+}
+
+/* What the loop has for the call's lane; the end of the turn looks at the lanes that got jobs. */
+static struct collected *collect_for(const struct call *call)
+{
+    struct loop_state *loop = call_loop(call);
+    struct collected *collected = &loop->lanes[call->lane->index];
+    if (collected->turn_ops == 0) loop->pushed[loop->pushed_count++] = call->lane->index;
+    collected->turn_ops += call->job.count;
+    return collected;
 }
 
 size_t call_bytes_max(const struct call *call)
@@ -156,19 +166,19 @@ enum request_verdict call_change(struct call *call, void (*finish)(struct call *
 {
     struct job *job = &call->job;
     call_prepare(call, finish);
-    struct loop_state *loop = call_loop(call);
     if (!exchange_reserve(call->exchange, call->reply_bytes)) return refuse_room(call);
-    loop->turn_ops += job->count;
+    must(job->count > 0);
+    struct collected *collected = collect_for(call);
     if (job->urgency == URGENCY_SYNC) {
         struct job *refused;
         job->next = NULL;
-        queue_push_all(call->api->config.queue, job, &refused);
+        queue_push_all(call->lane->queue, job, &refused);
         return refused ? REQUEST_HOLD : REQUEST_KEPT;
     }
-    *loop->collected_end = job;
-    loop->collected_end = &job->next;
-    loop->collected_ops += job->count;
-    if (loop->collected_ops >= COLLECTED_OPS_MAX) push_early(call->api, loop);
+    *collected->end = job;
+    collected->end = &job->next;
+    collected->ops += job->count;
+    if (collected->ops >= COLLECTED_OPS_MAX) push_early(call->lane, collected);
     return REQUEST_KEPT;
 }
 
@@ -210,7 +220,7 @@ static bool read_run(void *context)
 {
     struct call *call = context;
     struct api *api = call->api; /* the call may be gone once it is posted */
-    const struct clock *clock = api->config.clock;
+    const struct clock *clock = api->config.machine;
     int64_t until_ns = clock_mono_ns(clock) + TURN_NS;
     bool more;
     do {
@@ -250,7 +260,7 @@ void call_address(struct call *call, struct op *op, struct bytes name, int32_t d
     char key[COUNTER_KEY_SIZE_MAX];
     op->counter = arena_copy(&call->exchange->arena, counter_key(key, call->tenant, name));
     op->tenant = bytes_of(op->counter.data, call->tenant.size);
-    op->counter_print = fingerprint_of(&call->api->config.store->secret, op->counter);
+    op->counter_print = fingerprint_of(&call->lane->store->secret, op->counter);
     op->duration = duration;
     op->bucket = bucket;
 }
@@ -264,7 +274,7 @@ struct fingerprint call_key_print(struct call *call, struct bytes key)
     memcpy(text + 1, call->tenant.data, call->tenant.size);
     text[1 + call->tenant.size] = 0;
     memcpy(text + 2 + call->tenant.size, key.data, key.size);
-    return fingerprint_of(&call->api->config.store->secret,
+    return fingerprint_of(&call->lane->store->secret,
                           bytes_of(text, 2 + call->tenant.size + key.size));
 }
 
@@ -294,7 +304,7 @@ bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, u
 
 uint64_t call_sequence(const struct call *call)
 {
-    struct store *store = call->api->config.store;
+    struct store *store = call->lane->store;
     struct store_stats stats;
     store_stats(store, &stats);
     return stats.durable_sequence;

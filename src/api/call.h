@@ -17,6 +17,14 @@
 
 struct loop_state; /* what belongs to one loop thread */
 
+/* What a loop has for one lane in this turn. */
+struct collected {
+    struct job *jobs; /* batched ones, pushed together: see call_change */
+    struct job **end;
+    uint32_t ops;      /* of those */
+    uint32_t turn_ops; /* those and what was pushed before; 0: nothing came in this turn */
+};
+
 struct api {
     struct api_config config;
     struct loop_state *loops;
@@ -33,13 +41,12 @@ struct api {
 struct loop_state {
     struct json_parser *parser;
     struct auth_cache *tokens;
-    struct job *collected; /* batched jobs of this turn, pushed together: see call_change */
-    struct job **collected_end;
-    uint32_t collected_ops;
-    uint32_t turn_ops; /* those and what was pushed before, in this turn */
-    int64_t read_ns;   /* the turn of the last read */
-    int64_t turn_ns;   /* the last turn that asked for the time of day, */
-    int64_t wall_ms;   /* and what it was told */
+    struct collected *lanes; /* one for each lane */
+    unsigned *pushed;        /* which lanes got jobs in this turn */
+    unsigned pushed_count;
+    int64_t read_ns; /* the turn of the last read */
+    int64_t turn_ns; /* the last turn that asked for the time of day, */
+    int64_t wall_ms; /* and what it was told */
 };
 
 struct call {
@@ -47,6 +54,7 @@ struct call {
     struct exchange *exchange;
     const struct route *route;
     struct bytes tenant;
+    struct lane *lane; /* the tenant's; of a call without a tenant the first */
     struct bytes name; /* or id; decoded, not yet checked */
     bool name_malformed;
     bool admin;
@@ -113,8 +121,9 @@ const struct definition *call_definition(struct call *call, struct bytes name);
 /* Sends call->job on its way; `finish` will be called on the loop thread. The caller has set ops,
  * count, urgency, whole, atomic and the keys. */
 enum request_verdict call_change(struct call *call, void (*finish)(struct call *call));
-/* Puts what the loop has collected into the queue; commit_help or queue_wake must follow. */
-void call_push_collected(struct api *api, struct loop_state *loop);
+/* Puts what a loop has collected for a lane into its queue; commit_help or queue_wake must follow.
+ */
+void call_push_collected(struct lane *lane, struct collected *collected);
 
 /* What a change may take in memory with its reply: more never finds room beside its own body. */
 size_t call_bytes_max(const struct call *call);

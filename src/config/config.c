@@ -289,6 +289,16 @@ static void check_counters(struct config_load *load)
     }
 }
 
+/* An id that every tenant shares would have to be looked for in every lane. */
+static void check_lanes(struct config_load *load)
+{
+    const struct config *config = load->config;
+    if (config->store_lanes == 1 || config->events_id_scope != CONFIG_IDS_INSTALLATION) return;
+    config_error(load, where_of(load, SETTING_ID_events_id_scope, SETTING_ID_store_lanes),
+                 "events.idScope installation needs store.lanes 1, not %" PRId64,
+                 config->store_lanes);
+}
+
 static void check_relations(struct config_load *load)
 {
     const struct config *config = load->config;
@@ -298,6 +308,7 @@ static void check_relations(struct config_load *load)
     check_order(load, SETTING_ID_limits_atomic_ops, SETTING_ID_limits_batch_ops);
     check_order(load, SETTING_ID_limits_tenant_connections, SETTING_ID_limits_connections);
     check_segment(load);
+    check_lanes(load);
     check_counters(load);
     size_t secret_size = strlen(config->auth_jwt_secret);
     if (secret_size > 0 && secret_size < CONFIG_SECRET_SIZE_MIN)

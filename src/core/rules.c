@@ -212,7 +212,7 @@ void rules_seal(struct rules *rules)
 static struct rules *rules_copy(struct rules *rules)
 {
     struct rules *copy = rules_new();
-    copy->parent = rules_hold(rules->parent ? rules->parent : rules);
+    copy->parent = rules_hold(rules->parent && !rules->for_lane ? rules->parent : rules);
     copy->definitions_count = rules->definitions_count;
     copy->definitions =
         arena_alloc(&copy->arena, rules->definitions_count * sizeof *copy->definitions);
@@ -225,6 +225,14 @@ static struct rules *rules_copy(struct rules *rules)
     copy->types_closed = rules->types_closed;
     copy->reconciles = rules->reconciles;
     copy->reconciles_count = rules->reconciles_count;
+    return copy;
+}
+
+struct rules *rules_for_lane(struct rules *rules)
+{
+    struct rules *copy = rules_copy(rules);
+    copy->for_lane = true;
+    lookups_build(copy);
     return copy;
 }
 

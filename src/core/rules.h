@@ -117,6 +117,7 @@ struct rules {
     struct arena arena;
     atomic_uint references;
     struct rules *parent;           /* held: owns what this one borrows; NULL: none */
+    bool for_lane;                  /* it owns more than it borrows: a copy of it holds it */
     struct definition *definitions; /* in the order of the file, frozen ones last */
     unsigned definitions_count;
     struct status_rule *statuses;
@@ -139,6 +140,8 @@ struct rules *rules_new(void);
 /* After filling, and again after filling in more, as long as nobody else has it: sorts what is to
  * be sorted and builds the lookups. */
 void rules_seal(struct rules *rules);
+/* The same rules with definitions of their own, to be filled in with what a lane's store knows. */
+struct rules *rules_for_lane(struct rules *rules);
 /* The same rules with another generation of one counter's cells, made of every event since then
  * and, unless `adjusted`, nothing else. */
 struct rules *rules_with_generation(struct rules *rules, struct bytes name, uint32_t generation,

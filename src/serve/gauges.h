@@ -3,10 +3,7 @@
 #define TALLY_SERVE_GAUGES_H
 
 struct gauges {
-    struct store *store;
-    struct queue *queue;
-    struct commit *commit;
-    struct timekeeper *keeper;
+    const struct lanes *lanes;
     struct reconciler *reconciler;
     struct wire *wire;
 };

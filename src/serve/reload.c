@@ -1,11 +1,10 @@
-/* reload.c -- one change of rules at a time, through the queue like everything else. */
+/* reload.c -- one change of rules at a time, through the queues like everything else. */
 #include "serve/reload.h"
 
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "rules/enact.h"
-#include "commit/propose.h"
 
 #define TEXT_MAX (16u << 20)
 
@@ -26,7 +25,7 @@ void reloader_free(struct reloader *reloader)
 }
 
 /* Without a batch only what is stored can come into force. */
-static enum err adopt_stored(struct reloader *reloader, const struct enactment *enactment,
+static enum err adopt_stored(const struct lane *lane, const struct enactment *enactment,
                              struct buf *why_out)
 {
     if (!enact_is_stored(enactment)) {
@@ -34,36 +33,69 @@ static enum err adopt_stored(struct reloader *reloader, const struct enactment *
                                "not those that it holds. Make room, or start with the old ones."));
         return ERR_STORAGE;
     }
-    rulebook_adopt(reloader->config.rulebook, enactment->rules);
+    rulebook_adopt(lane->rulebook, enactment->rules);
     return ERR_OK;
 }
 
-static enum err enact_locked(struct reloader *reloader, const struct config *config,
-                             struct bytes text, bool starting, struct buf *why_out)
+/* A change of rules in all lanes. */
+struct change {
+    const struct lanes *lanes;
+    struct enactment *enactments; /* one for each lane, */
+    unsigned planned;             /* of which so many were planned */
+    bool starting;
+    struct buf *why_out;
+};
+
+/* Of one lane the config's own rules are filled in, of several a copy for each. */
+static enum err plan_lane(struct change *change, struct rules *rules, struct bytes text)
 {
-    const struct reload_config *with = &reloader->config;
-    struct enactment enactment;
-    enum err e = enact_plan(&enactment, with->store, config->rules, text, why_out);
-    if (e == ERR_OK) {
-        e = propose_and_wait(with->queue, &enactment.job);
-        if (e == ERR_STORAGE && starting)
-            e = adopt_stored(reloader, &enactment, why_out);
-        else if (e != ERR_OK)
-            buf_add(why_out, bytes_str(err_sentence(e)));
+    const struct lane *lane = &change->lanes->items[change->planned];
+    struct enactment *enactment = &change->enactments[change->planned++];
+    struct rules *own = change->lanes->count > 1 ? rules_for_lane(rules) : rules_hold(rules);
+    return enact_plan(enactment, lane->store, own, text, change->why_out);
+}
+
+static enum err enact_lane(const struct change *change, unsigned index)
+{
+    const struct lane *lane = &change->lanes->items[index];
+    struct enactment *enactment = &change->enactments[index];
+    enum err e = propose_and_wait(lane->queue, &enactment->job);
+    if (e == ERR_STORAGE && change->starting) return adopt_stored(lane, enactment, change->why_out);
+    if (e != ERR_OK) buf_add(change->why_out, bytes_str(err_sentence(e)));
+    return e;
+}
+
+/* Every lane's plan is made before the first is carried out: what the stored counters do not allow
+ * is refused while nothing has changed yet. */
+static enum err enact_locked(struct change *change, struct rules *rules, struct bytes text)
+{
+    enum err e = ERR_OK;
+    while (change->planned < change->lanes->count && e == ERR_OK)
+        e = plan_lane(change, rules, text);
+    for (unsigned i = 0; i < change->lanes->count && e == ERR_OK; i++)
+        e = enact_lane(change, i);
+    for (unsigned i = 0; i < change->planned; i++) {
+        rules_release(change->enactments[i].rules);
+        enact_release(&change->enactments[i]);
     }
-    enact_release(&enactment);
     return e;
 }
 
 static enum err reload_enact(struct reloader *reloader, const struct config *config, bool starting,
                              struct buf *why_out)
 {
+    const struct lanes *lanes = reloader->config.lanes;
+    struct change change = {.lanes = lanes, .starting = starting, .why_out = why_out};
     struct buf text;
     buf_init(&text, TEXT_MAX);
     config_write_rules(config, &text);
-    pthread_mutex_lock(reloader->config.enacting);
-    enum err e = enact_locked(reloader, config, buf_bytes(&text), starting, why_out);
-    pthread_mutex_unlock(reloader->config.enacting);
+    change.enactments = must_calloc(lanes->count, sizeof *change.enactments);
+    for (unsigned i = 0; i < lanes->count; i++)
+        pthread_mutex_lock(lanes->items[i].caretaker.enacting);
+    enum err e = enact_locked(&change, config->rules, buf_bytes(&text));
+    for (unsigned i = lanes->count; i-- > 0;)
+        pthread_mutex_unlock(lanes->items[i].caretaker.enacting);
+    free(change.enactments);
     buf_release(&text);
     return e;
 }

@@ -1,35 +1,29 @@
 /* reload.h -- what can change while tally runs: keys, secrets and rules, read from the config
  * again.
  *
- * A config that does not load, or rules that the stored counters do not allow, change nothing and
- * say why. */
+ * A config that does not load, or rules that the stored counters of some lane do not allow, change
+ * nothing and say why. Rules come into force lane by lane, in each between two of its batches; a
+ * reload that is stopped by a lane that cannot write is to be repeated. */
 #ifndef TALLY_SERVE_RELOAD_H
 #define TALLY_SERVE_RELOAD_H
 
-#include <pthread.h>
-
 #include "api/auth/auth.h"
-#include "commit/queue.h"
-#include "rules/rulebook.h"
+#include "commit/lanes.h"
 #include "config/config.h"
-#include "store/store.h"
 
 struct reloader;
 
 struct reload_config {
     const struct config_source *source;
-    struct store *store;
-    struct queue *queue;
-    struct rulebook *rulebook;
+    const struct lanes *lanes;
     struct auth *auth;
-    pthread_mutex_t *enacting; /* held by whoever changes rules or generations */
 };
 
 struct reloader *reloader_new(const struct reload_config *config);
 void reloader_free(struct reloader *reloader);
 
-/* At the start: brings the config's rules into force and waits until that is durable; the commit
- * and sync threads must run. A store that cannot be written can still be read by the rules that it
+/* At the start: brings the config's rules into force and waits until that is durable; the lanes
+ * have been started. A store that cannot be written can still be read by the rules that it
  * holds, if they are the config's. `why_out` gets a sentence if it fails. */
 MUST_USE enum err reload_start(struct reloader *reloader, const struct config *config,
                                struct buf *why_out);

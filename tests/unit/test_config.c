@@ -240,6 +240,8 @@ static void errors_name_file_line_and_column(void **state)
                                            "4096, 64KiB or 16MiB, not \"12 Mb\"\n"},
         {"store: { cacheBytes: 1 }\n", "x.yaml:1:22: store.cacheBytes must be from 1MiB to 1TiB\n"},
         {"store: { kind: disk }\n", "x.yaml:1:16: store.kind must be one of embedded, memory\n"},
+        {"store: { lanes: 4 }\nevents: { idScope: installation }\n",
+         "x.yaml:2:20: events.idScope installation needs store.lanes 1, not 4\n"},
         {"log: { level: loud }\n",
          "x.yaml:1:15: log.level must be one of debug, info, warn, error\n"},
         {"metrics: { public: yes }\n", "x.yaml:1:20: metrics.public must be true or false\n"},

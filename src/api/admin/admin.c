@@ -101,7 +101,7 @@ static void run_tenants(struct call *call)
 {
     struct tenants_plan *plan = call->plan;
     struct reply *reply = &call->exchange->reply;
-    struct store *store = call->api->config.store;
+    struct store *store = call->lane->store;
     reply->status = 200;
     buf_add(&reply->body, BYTES("{\"tenants\":["));
     enum err e = view_objects(&store->view, plan->prefix, plan->after, visit_row, plan);

@@ -22,7 +22,7 @@ static void answer_state(struct call *call)
     struct timekeeper_state state;
     struct reply *reply = &call->exchange->reply;
     struct buf *body = &reply->body;
-    timekeeper_state(call->api->config.keeper, &state);
+    timekeeper_state(call->lane->keeper, &state);
     reply->status = 200;
     buf_add_char(body, '{');
     add_flag(body, "suspect", state.suspect);
@@ -47,8 +47,10 @@ enum request_verdict clock_get(struct call *call)
 
 static void run_reset(struct call *call)
 {
-    const struct api_config *config = &call->api->config;
-    enum err e = timekeeper_note_now(config->keeper, config->queue, true);
+    const struct lanes *lanes = call->api->config.lanes;
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < lanes->count && e == ERR_OK; i++)
+        e = timekeeper_note_now(lanes->items[i].keeper, lanes->items[i].queue, true);
     if (e == ERR_OK)
         answer_state(call);
     else
@@ -66,6 +68,8 @@ enum request_verdict clock_post(struct call *call)
     if (e != ERR_OK) return call_refuse(call, e, why.text);
     if (!action.present) return call_refuse(call, ERR_INVALID, "action is required.");
     if (action.integer == RESET) return call_read(call, run_reset);
-    timekeeper_accept(call->api->config.keeper);
+    const struct lanes *lanes = call->api->config.lanes;
+    for (unsigned i = 0; i < lanes->count; i++)
+        timekeeper_accept(lanes->items[i].keeper);
     return clock_get(call);
 }

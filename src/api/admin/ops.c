@@ -12,12 +12,20 @@ enum request_verdict ops_health(struct call *call)
     return REQUEST_ANSWERED;
 }
 
+/* A lane that cannot write is its tenants' server down: whoever asks sends them elsewhere. */
+static bool is_writable(const struct lanes *lanes)
+{
+    for (unsigned i = 0; i < lanes->count; i++) {
+        struct store_stats stats;
+        store_stats(lanes->items[i].store, &stats);
+        if (!stats.writable) return false;
+    }
+    return true;
+}
+
 enum request_verdict ops_ready(struct call *call)
 {
-    struct store_stats stats;
-    struct store *store = call->api->config.store;
-    store_stats(store, &stats);
-    if (!call->api->ready || !stats.writable)
+    if (!call->api->ready || !is_writable(call->api->config.lanes))
         return call_refuse(call, ERR_STORAGE, "The store cannot write now.");
     call->exchange->reply.status = 200;
     buf_add(&call->exchange->reply.body, BYTES("{\"status\":\"ready\"}"));

@@ -82,8 +82,8 @@ enum request_verdict reconcile_post_request(struct call *call)
     if (e != ERR_OK) return call_refuse(call, e, why.text);
     struct mark_change *change = arena_zalloc(arena, sizeof *change);
     change->step = MARK_REQUEST;
-    change->place = mark_place_of(arena, &call->api->config.store->secret, reconcile->name,
-                                  call->tenant, entity_json);
+    change->place = mark_place_of(arena, &call->lane->store->secret, reconcile->name, call->tenant,
+                                  entity_json);
     call->op = (struct op){
         .kind = OP_MARK, .tenant = call->tenant, .mark = change, .weight = mark_weight(change)};
     call->job =

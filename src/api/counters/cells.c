@@ -163,7 +163,7 @@ static enum err page_chunk(struct call *call, struct cells_plan *plan)
     struct buf *body = &call->exchange->reply.body;
     struct top_row row;
     for (unsigned i = 0; i < plan->chunk->count; i++) {
-        enum err e = read_row(call->api->config.store, plan, plan->chunk->keys[i], &row);
+        enum err e = read_row(call->lane->store, plan, plan->chunk->keys[i], &row);
         if (e != ERR_OK) return e;
         if (!row.cell.exists) continue;
         page->more = page->count == plan->limit;
@@ -196,7 +196,7 @@ static void end_page(struct buf *body, const struct page *page)
 static enum err answer_page(struct call *call, struct cells_plan *plan)
 {
     struct page *page = &plan->page;
-    enum err e = read_chunk(call->api->config.store, plan, page_after(call, plan));
+    enum err e = read_chunk(call->lane->store, plan, page_after(call, plan));
     if (e == ERR_OK) e = page_chunk(call, plan);
     call->more = e == ERR_OK && !page->more && plan->chunk->scanned == CHUNK_ROWS;
     if (call->more && plan->scanned >= PAGE_ROWS_MAX) {
@@ -237,7 +237,7 @@ static void end_top(struct buf *body, struct top *top)
 
 static enum err answer_top(struct call *call, struct cells_plan *plan)
 {
-    struct store *store = call->api->config.store;
+    struct store *store = call->lane->store;
     struct bytes after = plan->scanned ? plan->chunk->last : BYTES_NONE;
     enum err e = read_chunk(store, plan, after);
     if (e == ERR_OK) e = offer_chunk(store, plan);
@@ -320,7 +320,7 @@ static struct cells_plan *new_plan(struct call *call, const struct definition *d
     struct cells_plan *plan = arena_zalloc(arena, sizeof *plan);
     plan->definition = definition;
     plan->tenant = call->tenant;
-    plan->moment = clock_moment(call->api->config.clock);
+    plan->moment = clock_moment(call->lane->clock);
     plan->prefix = rule_key_prefix(arena, call->tenant, definition->name, definition->generation);
     for (unsigned i = 0; i < definition->sets_count; i++)
         plan->shapes[i] = dims_shape(&definition->sets[i], arena);

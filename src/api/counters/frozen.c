@@ -61,8 +61,7 @@ static bool delete_row(void *context, struct bytes key, const struct counter *co
     (void)counter;
     plan->more = call->job.count == plan->count_max;
     if (plan->more) return false;
-    *next_op(call, plan) =
-        propose_delete(&call->exchange->arena, &call->api->config.store->secret, key);
+    *next_op(call, plan) = propose_delete(&call->exchange->arena, &call->lane->store->secret, key);
     return true;
 }
 
@@ -76,7 +75,7 @@ static bool delete_state(void *context, struct bytes key, struct bytes value)
     plan->more = call->job.count == plan->count_max;
     if (plan->more) return false;
     *next_op(call, plan) =
-        propose_object(arena, &call->api->config.store->secret, arena_copy(arena, key), BYTES_NONE);
+        propose_object(arena, &call->lane->store->secret, arena_copy(arena, key), BYTES_NONE);
     return true;
 }
 
@@ -84,7 +83,7 @@ static enum err collect_deletes(struct call *call)
 {
     const struct frozen_plan *plan = call->plan;
     const struct definition *definition = plan->definition;
-    struct store *store = call->api->config.store;
+    struct store *store = call->lane->store;
     struct arena *arena = &call->exchange->arena;
     struct bytes rows =
         rule_key_prefix(arena, call->tenant, definition->name, definition->generation);
@@ -104,7 +103,7 @@ static bool send_deletes(struct call *call)
     if (e == ERR_OK) {
         call_prepare(call, finish_frozen);
         call->job.weighty = true;
-        e = queue_push(call->api->config.queue, &call->job);
+        e = queue_push(call->lane->queue, &call->job);
     }
     if (e != ERR_OK) {
         call->finish = NULL;

@@ -149,7 +149,7 @@ static void run_list(struct call *call)
 {
     struct list_plan *plan = call->plan;
     struct reply *reply = &call->exchange->reply;
-    struct store *store = call->api->config.store;
+    struct store *store = call->lane->store;
     reply->status = 200;
     buf_add(&reply->body, BYTES("{\"counters\":["));
     enum err e = list_all(store, plan);

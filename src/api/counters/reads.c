@@ -64,7 +64,7 @@ static enum err address_direct(struct read_plan *plan, struct call *call, struct
     char key[COUNTER_KEY_SIZE_MAX];
     if (dims->count) return ERR_UNKNOWN_DIMENSIONS;
     plan->ref.counter = arena_copy(&call->exchange->arena, counter_key(key, call->tenant, name));
-    plan->ref.print = fingerprint_of(&call->api->config.store->secret, plan->ref.counter);
+    plan->ref.print = fingerprint_of(&call->lane->store->secret, plan->ref.counter);
     return ERR_OK;
 }
 
@@ -75,12 +75,12 @@ enum err read_plan_address(struct read_plan *plan, struct call *call, struct byt
     const struct definition *definition = call_definition(call, name);
     plan->definition = definition;
     plan->arena = arena;
-    plan->moment = clock_moment(call->api->config.clock);
+    plan->moment = clock_moment(call->lane->clock);
     if (!definition) return address_direct(plan, call, name, dims);
     if (!has_buckets(plan) && plan->kind != READ_GET) return ERR_NOT_A_SERIES;
     if (!dims_kept(dims, definition)) return ERR_UNKNOWN_DIMENSIONS;
     plan->ref =
-        dims_ref(call->api->config.store, arena, call->tenant, definition, dims_json(dims, arena));
+        dims_ref(call->lane->store, arena, call->tenant, definition, dims_json(dims, arena));
     return ERR_OK;
 }
 
@@ -166,7 +166,7 @@ void read_show_kept(const struct read_plan *plan, enum err e, const char *why, s
 
 static enum err walk_begin(struct call *call, struct read_plan *plan)
 {
-    struct store *store = call->api->config.store;
+    struct store *store = call->lane->store;
     struct read_walk *walk = &plan->walk;
     size_t start = walk->begun ? walk->start : call->exchange->reply.body.size;
     struct arena_mark before = walk->begun ? walk->before : arena_mark(plan->arena);
@@ -185,7 +185,7 @@ static enum err walk_begin(struct call *call, struct read_plan *plan)
 /* After the last part. `*again_out`: all of it was in vain. */
 static enum err walk_end(struct call *call, struct read_plan *plan, bool *again_out)
 {
-    struct store *store = call->api->config.store;
+    struct store *store = call->lane->store;
     uint64_t series;
     enum err e = view_series(&store->view, &plan->ref, &series);
     *again_out = e == ERR_OK && series != plan->walk.series;
@@ -222,7 +222,7 @@ static bool add_cell(void *context, int64_t bucket, const struct cell *cell)
 
 static enum err read_part(struct part *part, store_cell_fn *visit)
 {
-    struct store *store = part->call->api->config.store;
+    struct store *store = part->call->lane->store;
     struct read_plan *plan = part->plan;
     bool again = false;
     enum err e = view_range(&store->view, &plan->ref, plan->walk.from, plan->to, &plan->walk.newer,
@@ -236,7 +236,7 @@ static enum err read_part(struct part *part, store_cell_fn *visit)
 /* At once where the store has few cells to visit, or sums of them. */
 static enum err answer_sum(struct call *call, struct read_plan *plan)
 {
-    struct store *store = call->api->config.store;
+    struct store *store = call->lane->store;
     struct buf *body = &call->exchange->reply.body;
     struct range_sum *sum = &plan->walk.sum;
     enum err e;
@@ -315,7 +315,7 @@ static enum err answer_series(struct call *call, struct read_plan *plan, const c
 
 enum err read_answer(struct call *call, struct read_plan *plan, const char **why_out)
 {
-    struct store *store = call->api->config.store;
+    struct store *store = call->lane->store;
     enum err e;
     *why_out = NULL;
     call->more = false;
@@ -381,7 +381,7 @@ enum request_verdict read_get(struct call *call)
     if (!read_plan(call, READ_GET, &verdict)) return verdict;
     buf_add_char(&reply->body, '{');
     struct read_plan *plan = call->plan;
-    enum err e = answer_get(call->api->config.store, plan, READ_MEMORY, &reply->body);
+    enum err e = answer_get(call->lane->store, plan, READ_MEMORY, &reply->body);
     if (e == ERR_BUSY || e == ERR_NOT_FOUND) {
         plan->absent = e == ERR_NOT_FOUND;
         buf_reset(&reply->body);

@@ -196,8 +196,8 @@ enum request_verdict windows_get(struct call *call)
 {
     struct arena *arena = &call->exchange->arena;
     struct windows_plan *plan = arena_zalloc(arena, sizeof *plan);
-    plan->store = call->api->config.store;
-    plan->moment = clock_moment(call->api->config.clock);
+    plan->store = call->lane->store;
+    plan->moment = clock_moment(call->lane->clock);
     plan->dims = dims_from_params(&call->params, arena);
     plan->json = dims_json(&plan->dims, arena);
     plan->how = READ_MEMORY;

@@ -72,16 +72,15 @@ struct fingerprint event_print(const struct call *call, struct bytes id)
         text[size++] = 0;
     }
     memcpy(text + size, id.data, id.size);
-    return fingerprint_of(&call->api->config.store->secret, bytes_of(text, size + id.size));
+    return fingerprint_of(&call->lane->store->secret, bytes_of(text, size + id.size));
 }
 
 static enum err project_event(struct reading *reading, struct sent_event *sent,
                               const struct json_value *payload, struct op *op, struct reason *why)
 {
     struct call *call = reading->call;
-    const struct api_config *config = &call->api->config;
     struct project_input input = {.rules = reading->rules,
-                                  .secret = &config->store->secret,
+                                  .secret = &call->lane->store->secret,
                                   .tenant = call->tenant,
                                   .payload = payload,
                                   .arena = &call->exchange->arena,
@@ -93,7 +92,7 @@ static enum err project_event(struct reading *reading, struct sent_event *sent,
     op->weight = sent->projection->weight;
     op->key = event_print(call, sent->event.id);
     bool too_large = sent->projection->too_large;
-    if (!too_large && op->weight <= config_batch_weight(config->config)) return ERR_OK;
+    if (!too_large && op->weight <= config_batch_weight(call->api->config.config)) return ERR_OK;
     return reason_err(why, ERR_EVENT_SIZE,
                       "The event changes more counters than one commit holds.");
 }
@@ -276,7 +275,7 @@ static void begin(struct reading *reading, struct call *call, enum body_form for
     call->job.urgency = URGENCY_BATCHED;
     call->job.weighty = true;
     event_reader_init(&reading->reader, cloud ? EVENT_CLOUD : EVENT_PLAIN, call_loop(call)->parser,
-                      arena, clock_now_ms(config->clock));
+                      arena, clock_now_ms(call->lane->clock));
     reading->reader.call = call;
     reading->reader.generate_ids = config->config->events_generate_ids;
 }

@@ -110,7 +110,7 @@ static void add_next(struct buf *body, uint64_t next)
 static void run_page(struct call *call)
 {
     struct history_plan *plan = call->plan;
-    struct store *store = call->api->config.store;
+    struct store *store = call->lane->store;
     struct reply *reply = &call->exchange->reply;
     uint64_t next = 0;
     reply->status = 200;
@@ -138,7 +138,7 @@ static bool show_one(void *context, const struct stored_event *event)
 static void run_one(struct call *call)
 {
     struct history_plan *plan = call->plan;
-    struct store *store = call->api->config.store;
+    struct store *store = call->lane->store;
     struct key_record record;
     uint64_t next;
     enum err e = view_lookup(&store->view, event_print(call, plan->id), &record);
@@ -157,7 +157,7 @@ static void run_one(struct call *call)
 static struct history_plan *new_plan(struct call *call)
 {
     const struct api_config *config = &call->api->config;
-    const struct moment moment = clock_moment(config->clock);
+    const struct moment moment = clock_moment(call->lane->clock);
     struct history_plan *plan = arena_zalloc(&call->exchange->arena, sizeof *plan);
     plan->query =
         (struct event_query){.tenant = call->tenant,

@@ -44,7 +44,7 @@ static void add_rejected(struct buf *body, uint32_t index, enum err e, const cha
 
 static int64_t now_ms(const struct call *call)
 {
-    return clock_now_ms(call->api->config.clock);
+    return clock_now_ms(call->lane->clock);
 }
 
 void events_finish_one(struct call *call)

@@ -12,8 +12,8 @@ enum request_verdict busiest_get(struct call *call)
     struct reply *reply = &call->exchange->reply;
     if (fields_from_params(&call->params, fields, ARRAY_COUNT(fields), &limit, &why) != ERR_OK)
         return call_refuse(call, ERR_INVALID, why.text);
-    if (!activity_busiest(api->activity, call->tenant, clock_now_ms(api->config.clock),
-                          clock_mono_ns(api->config.clock), (size_t)limit.integer, &reply->body))
+    if (!activity_busiest(api->activity, call->tenant, clock_now_ms(call->lane->clock),
+                          clock_mono_ns(api->config.machine), (size_t)limit.integer, &reply->body))
         return call_refuse(call, ERR_BUSY,
                            "The busiest counters of too many tenants are looked at. Please retry "
                            "later.");

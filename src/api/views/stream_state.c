@@ -78,14 +78,14 @@ static void add_server(struct buf *body, const struct api *api)
 }
 
 /* Whether writes can be made durable concerns everybody and tells about nobody. */
-static void add_storage(struct buf *body, const struct api *api)
+static void add_storage(struct buf *body, struct lane *lane)
 {
     struct store_stats stats;
-    store_stats(api->config.store, &stats);
+    store_stats(lane->store, &stats);
     buf_addf(body, ",\"storage\":\"%s\"", stats.writable ? "ok" : "unavailable");
 }
 
-enum err stream_state_add(struct api *api, const struct stream_view *view,
+enum err stream_state_add(struct api *api, struct lane *lane, const struct stream_view *view,
                           const struct activity_figures *figures, const struct rules *rules,
                           struct arena *arena, struct buf *body)
 {
@@ -96,12 +96,11 @@ enum err stream_state_add(struct api *api, const struct stream_view *view,
         buf_add(body, BYTES("null"));
     else
         time_format_json(body, view->expires_ms);
-    add_storage(body, api);
+    add_storage(body, lane);
     add_activity(body, figures);
     buf_add(body, BYTES(",\"windows\":"));
-    const struct moment moment = clock_moment(api->config.clock);
-    enum err e =
-        windows_add(api->config.store, rules, view->tenant, &view->dims, &moment, arena, body);
+    const struct moment moment = clock_moment(lane->clock);
+    enum err e = windows_add(lane->store, rules, view->tenant, &view->dims, &moment, arena, body);
     if (e != ERR_OK) return e;
     if (view->server)
         add_server(body, api);

@@ -14,6 +14,7 @@
 #include "api/counters/dims.h"
 
 struct api;
+struct lane;
 
 struct stream_view { /* what a stream is about; fixed for its life */
     struct bytes tenant;
@@ -24,7 +25,8 @@ struct stream_view { /* what a stream is about; fixed for its life */
 };
 
 /* The state's fields after "at", so that equal states are equal bytes. May read from the disk. */
-MUST_USE enum err stream_state_add(struct api *api, const struct stream_view *view,
+MUST_USE enum err stream_state_add(struct api *api, struct lane *lane,
+                                   const struct stream_view *view,
                                    const struct activity_figures *figures,
                                    const struct rules *rules, struct arena *arena,
                                    struct buf *body);

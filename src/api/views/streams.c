@@ -68,7 +68,7 @@ struct streams {
 
 static int64_t now_ns(const struct streams *streams)
 {
-    return clock_mono_ns(streams->api->config.clock);
+    return clock_mono_ns(streams->api->config.machine);
 }
 
 /* -- What is said ------------------------------------------------------------------------------ */
@@ -77,7 +77,7 @@ static int64_t now_ns(const struct streams *streams)
 static struct bytes over(const struct stream *stream)
 {
     const struct api_config *config = &stream->streams->api->config;
-    if (stream->view.expires_ms <= clock_wall_ms(config->clock))
+    if (stream->view.expires_ms <= clock_wall_ms(config->machine))
         return BYTES("{\"reason\":\"expired\"}");
     if (stream->call->auth_generation != auth_generation(config->auth))
         return BYTES("{\"reason\":\"reloaded\"}");
@@ -111,14 +111,14 @@ static void say_state(struct stream *stream, const struct activity_figures *figu
     struct buf *text = &streams->state;
     buf_reset(text);
     arena_reset(&streams->arena);
-    enum err e =
-        stream_state_add(streams->api, &stream->view, figures, rules, &streams->arena, text);
+    enum err e = stream_state_add(streams->api, stream->call->lane, &stream->view, figures, rules,
+                                  &streams->arena, text);
     uint64_t hash = hash_checksum(buf_bytes(text));
     if (e != ERR_OK || text->failed || hash == stream->state_hash) return;
     stream->state_hash = hash;
     struct buf *body = &stream->call->exchange->reply.body;
     buf_add(body, BYTES("event: state\ndata: {\"at\":"));
-    time_format_json(body, clock_now_ms(streams->api->config.clock));
+    time_format_json(body, clock_now_ms(stream->call->lane->clock));
     buf_add_char(body, ',');
     buf_add(body, buf_bytes(text));
     buf_add(body, BYTES("}\n\n"));
@@ -142,7 +142,7 @@ static void say_news(struct stream *stream, int64_t now)
     stream->version = figures.version;
     stream->looked_ns = now;
     if (stream->view.server) refresh_gauges(streams, now);
-    struct rules *rules = rulebook_hold(streams->api->config.rulebook);
+    struct rules *rules = rulebook_hold(stream->call->lane->rulebook);
     say_rules(stream, rules);
     say_state(stream, &figures, rules);
     rules_release(rules);
@@ -343,7 +343,7 @@ static void stream_begin(struct call *call, struct dims dims)
                                         .admin = call->admin,
                                         .server = call->admin || api->config.config->metrics_public,
                                         .expires_ms = call->expires_ms};
-    int64_t now_ms = clock_now_ms(api->config.clock);
+    int64_t now_ms = clock_now_ms(call->lane->clock);
     stream->watched = activity_watch(api->activity, call->tenant, now_ms);
     call->stream = stream;
     stream_add(api->streams, stream);

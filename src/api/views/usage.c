@@ -208,10 +208,10 @@ static struct usage_plan *plan_of(struct call *call, struct bytes tenant, struct
     const struct rules *rules = call_rules(call);
     struct usage_plan *plan = arena_zalloc(arena, sizeof *plan);
     struct bytes json = dims_json(&whole_tenant, arena);
-    plan->store = call->api->config.store;
+    plan->store = call->lane->store;
     plan->tenant = tenant;
     plan->key = object_key(arena, OBJECT_USAGE, tenant);
-    plan->moment = clock_moment(call->api->config.clock);
+    plan->moment = clock_moment(call->lane->clock);
     plan->figures = arena_zalloc(arena, (rules->definitions_count + 1) * sizeof *plan->figures);
     for (unsigned i = 0; i < rules->definitions_count; i++) {
         const struct definition *definition = &rules->definitions[i];

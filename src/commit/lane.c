@@ -1,0 +1,88 @@
+/* lane.c -- see the header. */
+#include "commit/lane.h"
+
+#include <sys/prctl.h>
+
+#include "base/thread.h"
+
+#define BATCHES_IN_FLIGHT 16u /* being decided, written or answered at the same time */
+#define INLINE_OPS 512u       /* smaller batches are synced by the thread that decided them */
+
+static void make_commit(struct lane *lane, const struct lane_config *config)
+{
+    const struct commit_config commit = {.queue = lane->queue,
+                                         .store = lane->store,
+                                         .rulebook = lane->rulebook,
+                                         .clock = lane->clock,
+                                         .limits = config->limits,
+                                         .batch_ops_max = config->batch_ops_max,
+                                         .batches_max = BATCHES_IN_FLIGHT,
+                                         .inline_ops = INLINE_OPS,
+                                         .answered = config->answered,
+                                         .context = config->context};
+    lane->commit = commit_new(&commit);
+}
+
+enum err lane_open(struct lane *lane, const struct lane_config *config)
+{
+    *lane = (struct lane){.index = config->index, .store = config->store};
+    pthread_mutex_init(&lane->enacting, NULL);
+    enum err e = timekeeper_new(&lane->keeper, config->clock, &config->timeline, lane->store);
+    if (e != ERR_OK) return e;
+    lane->clock = timekeeper_clock(lane->keeper);
+    lane->queue = queue_new(&config->queue);
+    lane->rulebook = rulebook_new();
+    make_commit(lane, config);
+    lane->caretaker = (struct caretaker){.store = lane->store,
+                                         .rulebook = lane->rulebook,
+                                         .clock = lane->clock,
+                                         .enacting = &lane->enacting,
+                                         .batch_ops = config->batch_ops_max,
+                                         .batch_weight = config->limits.batch_weight,
+                                         .propose = propose_and_wait,
+                                         .context = lane->queue};
+    return ERR_OK;
+}
+
+void lane_close(struct lane *lane)
+{
+    if (!lane->store) return;
+    if (lane->commit) commit_free(lane->commit);
+    if (lane->keeper) timekeeper_free(lane->keeper);
+    if (lane->rulebook) rulebook_free(lane->rulebook);
+    if (lane->queue) queue_free(lane->queue);
+    pthread_mutex_destroy(&lane->enacting);
+    store_close(lane->store);
+    *lane = (struct lane){0};
+}
+
+static void *commit_main(void *context)
+{
+    struct lane *lane = context;
+    prctl(PR_SET_TIMERSLACK, 1); /* it waits for fractions of a sync */
+    while (queue_wait(lane->queue))
+        commit_turn(lane->commit);
+    commit_close(lane->commit);
+    return NULL;
+}
+
+static void *sync_main(void *context)
+{
+    struct lane *lane = context;
+    while (commit_sync(lane->commit))
+        ;
+    return NULL;
+}
+
+void lane_start(struct lane *lane)
+{
+    thread_start(&lane->sync_thread, "sync", sync_main, lane);
+    thread_start(&lane->commit_thread, "commit", commit_main, lane);
+}
+
+void lane_stop(struct lane *lane)
+{
+    queue_stop(lane->queue);
+    pthread_join(lane->commit_thread, NULL);
+    pthread_join(lane->sync_thread, NULL);
+}

@@ -1,0 +1,126 @@
+/* lanes_open.c -- opens the store and makes its lanes. */
+#include "serve/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/memory.h"
+
+/* A batch is walked several times: one of 5000 events (6 MB) is fetched from memory each time, one
+ * of 1000 lies in a core's cache. Many small ones are in flight instead of few large ones. */
+#define BATCH_OPS 1024u
+#define ARCHIVE_MS_MIN 500
+#define ARCHIVE_MS_MAX (24 * 3600 * 1000)
+
+/* Events are moved out of the journal early enough for retention to let go of them in time. */
+static int64_t archive_age(int64_t retention_ms)
+{
+    int64_t age = retention_ms / 8;
+    return age < ARCHIVE_MS_MIN ? ARCHIVE_MS_MIN : age > ARCHIVE_MS_MAX ? ARCHIVE_MS_MAX : age;
+}
+
+static void configure_embedded(struct server *server)
+{
+    const struct config *config = server->config;
+    server->embedded = (struct embedded_config){
+        .dir = config->data,
+        .clock = &clock_system,
+        .cache_bytes = (size_t)config->store_cache_bytes,
+        .segment_bytes = (uint64_t)config->journal_segment_bytes,
+        .keep_bytes = (uint64_t)config->journal_keep_bytes,
+        .keep_ms = config->journal_keep,
+        .spare_segments = (unsigned)config->journal_spare_segments,
+        .checkpoint_ms = config->checkpoint_every,
+        .checkpoint_bytes = (uint64_t)config->checkpoint_journal_bytes,
+        .ids_shared = config->events_id_scope == CONFIG_IDS_INSTALLATION,
+        .archive_ms = archive_age(config->events_retention),
+        .key_keep_ms = config->idempotency_keep,
+    };
+}
+
+/* All lanes make fingerprints with one secret: they are one installation. */
+static enum err open_memory(struct server *server, unsigned index, struct store **store_out)
+{
+    enum err e = memory_open(store_out);
+    if (e == ERR_OK && index > 0) (*store_out)->secret = server->lanes.items[0].store->secret;
+    return e;
+}
+
+static enum err open_store(struct server *server, unsigned index, struct store **store_out,
+                           char *error, size_t error_size)
+{
+    if (server->config->store_kind == CONFIG_STORE_MEMORY)
+        return open_memory(server, index, store_out);
+    configure_embedded(server);
+    return embedded_open(store_out, &server->embedded, error, error_size);
+}
+
+static void wake_wire(void *context)
+{
+    struct server *server = context;
+    wire_wake(server->wire);
+}
+
+static struct queue_limits queue_limits(const struct config *config)
+{
+    return (struct queue_limits){
+        .ops_max = (uint32_t)config->limits_queue_ops,
+        .tenant_ops_max = (uint32_t)config->limits_tenant_queue_ops,
+        .sync_ops_max = (uint32_t)config->limits_sync_ops,
+        .tenant_sync_ops_max = (uint32_t)(config->limits_sync_ops * 4 / 5),
+        .bytes_max = (size_t)config->limits_inflight_bytes,
+        .tenant_bytes_max = (size_t)config->limits_inflight_bytes / 5 * 4,
+        .batch_weight_max = config_batch_weight(config),
+        .batch_ops = BATCH_OPS,
+    };
+}
+
+static struct apply_limits apply_limits(const struct config *config)
+{
+    return (struct apply_limits){
+        .tenant_cells = config->limits_tenant_cells,
+        .tenant_marks = config->limits_tenant_marks,
+        .granularities = (uint32_t)config->limits_counter_granularities,
+        .key_keep_ms = config->idempotency_keep,
+        .id_keep_ms = config->events_registry_ttl,
+        .ids_shared = config->events_id_scope == CONFIG_IDS_INSTALLATION,
+        .batch_weight = config_batch_weight(config),
+    };
+}
+
+static enum err open_lane(struct server *server, unsigned index, char *error, size_t error_size)
+{
+    const struct config *config = server->config;
+    struct lane_config lane = {
+        .index = index,
+        .clock = &clock_system,
+        .timeline = {.tolerance_ms = config->clock_tolerance, .settle_ms = config->clock_settle},
+        .queue = queue_limits(config),
+        .limits = apply_limits(config),
+        .batch_ops_max = (uint32_t)config->limits_batch_ops,
+        .answered = wake_wire,
+        .context = server,
+    };
+    enum err e = open_store(server, index, &lane.store, error, error_size);
+    if (e != ERR_OK) return e;
+    e = lane_open(&server->lanes.items[index], &lane);
+    if (e != ERR_OK) snprintf(error, error_size, "cannot read what was recorded of the clock.");
+    return e;
+}
+
+enum err server_open_lanes(struct server *server, char *error, size_t error_size)
+{
+    enum err e = ERR_OK;
+    server->lanes.count = (unsigned)server->config->store_lanes;
+    server->lanes.items = must_calloc(server->lanes.count, sizeof *server->lanes.items);
+    for (unsigned i = 0; i < server->lanes.count && e == ERR_OK; i++)
+        e = open_lane(server, i, error, error_size);
+    return e;
+}
+
+void server_close_lanes(struct server *server)
+{
+    for (unsigned i = 0; i < server->lanes.count; i++)
+        lane_close(&server->lanes.items[i]);
+    free(server->lanes.items);
+}

@@ -1,0 +1,56 @@
+/* server.h -- the parts of a running server, for the files of serve/ alone.
+ *
+ * daemon.c makes and frees them in order, lanes_open.c opens the lanes and wiring.c gives each part
+ * what it stands on. No part sees this struct: each gets just what it uses. */
+#ifndef TALLY_SERVE_SERVER_H
+#define TALLY_SERVE_SERVER_H
+
+#include "api/api.h"
+#include "base/listen.h"
+#include "commit/lanes.h"
+#include "jobs/errand.h"
+#include "jobs/rebuild.h"
+#include "reconcile/reconciler.h"
+#include "serve/daemon.h"
+#include "serve/reload.h"
+#include "store/embedded/embedded.h"
+#include "tend/tend.h"
+#include "wire/loop.h"
+
+/* What looks after one lane. */
+struct lane_care {
+    struct tend *tend;
+    struct rebuilds *rebuilds;
+    pthread_t tend_thread;
+    pthread_t rebuild_thread;
+};
+
+struct server {
+    const struct config *config;
+    const struct daemon_options *options;
+    struct listen listen;
+    struct lanes lanes;
+    struct lane_care *cares; /* one for each lane */
+    struct reloader *reloader;
+    struct auth *auth;
+    struct api *api;
+    struct wire *wire;
+    struct reconciler *reconciler;
+    struct embedded_config embedded; /* of an embedded store */
+    struct errands *errands;
+    char exports[4096]; /* directory */
+};
+
+/* lanes_open.c: opens and recovers the store, and makes its lanes. `error` has one sentence if it
+ * fails; lanes_close is due in any case. */
+MUST_USE enum err server_open_lanes(struct server *server, char *error, size_t error_size);
+void server_close_lanes(struct server *server);
+
+/* wiring.c: makes what works on the lanes, in this order. */
+void server_make_cares(struct server *server);
+void server_make_reconciler(struct server *server);
+void server_make_reloader(struct server *server);
+void server_make_errands(struct server *server);
+MUST_USE enum err server_open_wire(struct server *server, char *error, size_t error_size);
+
+#endif

@@ -1,0 +1,202 @@
+/* wiring.c -- gives each part of the server what it stands on, and no more. */
+#include "serve/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "reconcile/ask.h"
+#include "reconcile/truth_events.h"
+#include "reconcile/truth_postgres.h"
+#include "serve/gauges.h"
+
+#define SWEEP_OPS 1000u
+#define OUTPUT_BYTES_MAX (8u << 20)
+
+static struct tend *make_tend(const struct server *server, const struct lane *lane)
+{
+    const struct tend_config tend = {.store = lane->store,
+                                     .queue = lane->queue,
+                                     .clock = lane->clock,
+                                     .keeper = lane->keeper,
+                                     .sweep_ms = server->config->expiry_sweep_every,
+                                     .retention_ms = server->config->events_retention,
+                                     .sweep_ops = SWEEP_OPS};
+    return tend_new(&tend);
+}
+
+void server_make_cares(struct server *server)
+{
+    snprintf(server->exports, sizeof server->exports, "%s/exports", server->config->ops_dir);
+    server->cares = must_calloc(server->lanes.count, sizeof *server->cares);
+    for (unsigned i = 0; i < server->lanes.count; i++) {
+        const struct lane *lane = &server->lanes.items[i];
+        server->cares[i].tend = make_tend(server, lane);
+        server->cares[i].rebuilds = rebuilds_new(&lane->caretaker, server->exports);
+    }
+}
+
+static struct truth *open_truth(void *context, const struct reconcile *reconcile)
+{
+    struct server *server = context;
+    return reconcile->truth == TRUTH_EVENTS ? truth_events_open(server->lanes.items[0].store)
+                                            : truth_postgres_open(reconcile);
+}
+
+void server_make_reconciler(struct server *server)
+{
+    const struct lane *lane = &server->lanes.items[0];
+    const struct reconciler_config config = {
+        .entity = {.store = lane->store,
+                   .rulebook = lane->rulebook,
+                   .enacting = lane->caretaker.enacting,
+                   .propose = propose_and_wait,
+                   .context = lane->queue},
+        .clock = lane->clock,
+        .batch_ops = (uint32_t)server->config->limits_batch_ops,
+        .open = open_truth,
+        .open_context = server,
+    };
+    server->reconciler = reconciler_new(&config);
+}
+
+void server_make_reloader(struct server *server)
+{
+    const struct reload_config reload = {
+        .source = server->options->source, .lanes = &server->lanes, .auth = server->auth};
+    server->reloader = reloader_new(&reload);
+}
+
+void server_make_errands(struct server *server)
+{
+    const struct errand_config errand = {.with = server->lanes.items[0].caretaker,
+                                         .embedded =
+                                             server->embedded.dir ? &server->embedded : NULL,
+                                         .ops_dir = server->config->ops_dir,
+                                         .refresh = reload_now,
+                                         .refresh_context = server->reloader};
+    server->errands = errands_new(&errand);
+}
+
+static void wake_wire(void *context)
+{
+    struct server *server = context;
+    wire_wake(server->wire);
+}
+
+static void update_gauges(void *context)
+{
+    struct server *server = context;
+    const struct gauges gauges = {
+        .lanes = &server->lanes, .reconciler = server->reconciler, .wire = server->wire};
+    gauges_update(&gauges);
+}
+
+static enum err ask_rebuild(void *context, const struct api_rebuild *asked, struct buf *id_out,
+                            struct buf *why_out)
+{
+    struct server *server = context;
+    const struct rebuild_wish wish = {
+        .counter = asked->counter, .force = asked->force, .from = asked->from};
+    return rebuild_ask(server->cares[0].rebuilds, &wish, id_out, why_out);
+}
+
+static enum err forget_counter(void *context, struct bytes counter)
+{
+    struct server *server = context;
+    return rebuild_forget(server->cares[0].rebuilds, counter);
+}
+
+static enum err describe_job(void *context, struct bytes id, struct buf *json_out)
+{
+    struct server *server = context;
+    enum err e = errand_describe(server->errands, id, json_out);
+    return e == ERR_NOT_FOUND ? rebuild_describe(server->cares[0].rebuilds, id, json_out) : e;
+}
+
+_Static_assert((int)API_EXPORT == JOB_EXPORT && (int)API_IMPORT == JOB_IMPORT,
+               "the same errands in the same order");
+
+static enum err ask_errand(void *context, const struct api_errand_ask *asked, struct buf *id_out,
+                           struct buf *name_out, struct buf *why_out)
+{
+    const struct errand_ask ask = {
+        .kind = (enum job_kind)asked->kind, .name = asked->name, .ids = asked->ids};
+    return errand_ask(context, &ask, id_out, name_out, why_out);
+}
+
+static enum err list_errands(void *context, const struct api_errand_page *asked,
+                             struct buf *json_out, struct buf *next_out)
+{
+    const struct errand_page page = {
+        .kind = (enum job_kind)asked->kind, .after = asked->after, .limit = asked->limit};
+    return errand_list(context, &page, json_out, next_out);
+}
+
+static enum err remove_errand(void *context, enum api_errand kind, struct bytes name)
+{
+    return errand_remove(context, (enum job_kind)kind, name);
+}
+
+static enum err reconcile_run(void *context, struct bytes name, struct bytes tenant,
+                              struct bytes entity_json, struct buf *json_out)
+{
+    return reconcile_now(context, name, tenant, entity_json, json_out);
+}
+
+static enum err list_drift(void *context, struct bytes name, struct bytes tenant,
+                           struct bytes after, int64_t limit, struct buf *json_out,
+                           struct buf *uncounted_out, struct buf *after_out)
+{
+    return reconcile_drift(context, name, tenant, after, limit, json_out, uncounted_out, after_out);
+}
+
+static enum err describe_reconcile(void *context, struct bytes name, struct bytes tenant,
+                                   struct buf *json_out)
+{
+    return reconcile_status(context, name, tenant, json_out);
+}
+
+enum err server_open_wire(struct server *server, char *error, size_t error_size)
+{
+    const struct config *config = server->config;
+    const struct api_config api = {.config = config,
+                                   .auth = server->auth,
+                                   .lanes = &server->lanes,
+                                   .reload = reload_logged,
+                                   .reload_context = server->reloader,
+                                   .rebuild = ask_rebuild,
+                                   .forget = forget_counter,
+                                   .job = describe_job,
+                                   .jobs_context = server,
+                                   .reconcile = {.run = reconcile_run,
+                                                 .drift = list_drift,
+                                                 .status = describe_reconcile,
+                                                 .context = server->reconciler},
+                                   .errands = {.ask = ask_errand,
+                                               .list = list_errands,
+                                               .remove = remove_errand,
+                                               .context = server->errands},
+                                   .machine = &clock_system,
+                                   .loops = (unsigned)config->threads,
+                                   .token_command = server->options->token_command,
+                                   .wake = wake_wire,
+                                   .wake_context = server,
+                                   .gauges = update_gauges,
+                                   .gauges_context = server};
+    server->api = api_new(&api);
+    const struct wire_handler handler = api_handler(server->api);
+    const struct wire_config wire = {
+        .address = server->listen.address,
+        .port = server->listen.port,
+        .loops = (unsigned)config->threads,
+        .connections_max = (unsigned)config->limits_connections,
+        .body_bytes_max = (size_t)config->limits_body_bytes,
+        .buffers_bytes_max = (size_t)config->limits_inflight_bytes,
+        .pipeline_max = (unsigned)config->limits_pipeline,
+        .output_bytes_max = OUTPUT_BYTES_MAX,
+        .idle_ms = config->timeouts_idle,
+        .request_ms = config->timeouts_request,
+        .write_ms = config->timeouts_write,
+    };
+    return wire_open(&server->wire, &wire, &handler, error, error_size);
+}
