@@ -172,7 +172,7 @@ enum err fields_from_picked(const struct json_value *picked, const struct field 
                             unsigned count, struct field_value *values_out, struct reason *why)
 {
     enum err e = ERR_OK;
-    for (unsigned i = 0; i < count && !e; i++)
+    for (unsigned i = 0; i < count && e == ERR_OK; i++)
         e = field_from_json(&picked[i], &fields[i], &values_out[i], why);
     return e;
 }
@@ -181,7 +181,7 @@ enum err fields_from_params(const struct params *params, const struct field *fie
                             struct field_value *values_out, struct reason *why)
 {
     enum err e = ERR_OK;
-    for (unsigned i = 0; i < count && !e; i++)
+    for (unsigned i = 0; i < count && e == ERR_OK; i++)
         e = field_from_text(params_get(params, fields[i].name), &fields[i], &values_out[i], why);
     return e;
 }

@@ -13,7 +13,7 @@
  *     struct field_value values[CHANGE_FIELDS];
  *     struct reason why;
  *     enum err e = fields_from_params(&params, change_fields, CHANGE_FIELDS, values, &why);
- *     if (e) return exchange_error(exchange, e, why.text);
+ *     if (e != ERR_OK) return exchange_error(exchange, e, why.text);
  *     op->amount = values[AMOUNT].integer;
  *
  * All errors are ERR_INVALID. Sentences contain nothing of what the caller sent, but for

@@ -19,7 +19,7 @@ static int check_auth(const struct config *config)
 {
     char error[512];
     struct auth *auth;
-    if (auth_new(&auth, config, error, sizeof error))
+    if (auth_new(&auth, config, error, sizeof error) != ERR_OK)
         return cli_failure("check-config", "%s", error);
     auth_free(auth);
     return EXIT_GOOD;

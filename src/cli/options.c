@@ -182,10 +182,10 @@ int cli_load_config(const struct config_source *source, struct config *config_ou
     struct config_report report;
     config_report_init(&report);
     enum err e = config_load(config_out, source, &report);
-    if (e) fputs(report.text.data, stderr);
+    if (e != ERR_OK) fputs(report.text.data, stderr);
     int code = report.usage ? EXIT_USAGE : EXIT_FAILED;
     config_report_release(&report);
-    return e ? code : EXIT_GOOD;
+    return e != ERR_OK ? code : EXIT_GOOD;
 }
 
 void cli_source_release(struct config_source *source)

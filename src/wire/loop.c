@@ -308,16 +308,16 @@ enum err wire_open(struct wire **wire_out, const struct wire_config *config,
     wire->listen_fd = -1;
     enum err e = acceptor_open(wire, error_out, error_size);
     size_t workers_size = config->loops * sizeof *wire->workers;
-    if (!e) wire->workers = aligned_alloc(_Alignof(struct worker), workers_size);
+    if (e == ERR_OK) wire->workers = aligned_alloc(_Alignof(struct worker), workers_size);
     if (wire->workers) memset(wire->workers, 0, workers_size);
-    for (; !e && wire->workers_count < config->loops; wire->workers_count++) {
+    for (; e == ERR_OK && wire->workers_count < config->loops; wire->workers_count++) {
         must(wire->workers != NULL);
         if (worker_open(wire, wire->workers_count)) continue;
         snprintf(error_out, error_size, "cannot make an epoll loop: %s", strerror(errno));
         e = ERR_INTERNAL;
     }
     wire->config.address = NULL;
-    if (e) {
+    if (e != ERR_OK) {
         wire_free(wire);
         wire = NULL;
     }

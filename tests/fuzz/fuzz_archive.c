@@ -64,7 +64,7 @@ static void goes_on(struct archive_world *world)
     enum err e = world_open(world);
     must((e == ERR_OK) == (world->archive != NULL));
     must(e == ERR_OK || (e == ERR_CORRUPT && strlen(world->error) > 0));
-    if (e) return;
+    if (e != ERR_OK) return;
     must(archive_last(world->archive) == LAST);
     walk_all(world->archive, BYTES("a"));
     walk_all(world->archive, BYTES("tenant-1"));
@@ -195,7 +195,7 @@ static void fuzz_damage(struct bytes bytes)
         io_sim_damage(world.sim, name, get_u32(bytes.data) % size, (unsigned char)bytes.data[4]);
     enum err e = world_open(&world);
     must(e == ERR_OK || e == ERR_CORRUPT);
-    if (!e) {
+    if (e == ERR_OK) {
         struct archive_check check = check_all(&world, BYTES_NONE);
         must(check_read(&check, world.archive, &e));
         must(e == ERR_OK || (e == ERR_CORRUPT && check.at <= 40));

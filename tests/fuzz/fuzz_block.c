@@ -109,7 +109,7 @@ static void fuzz_definition(struct bytes bytes, struct buf *again, struct arena 
 {
     struct definition definition;
     struct definition back;
-    if (definition_decode(bytes, arena, &definition)) return;
+    if (definition_decode(bytes, arena, &definition) != ERR_OK) return;
     definition_encode(again, &definition);
     must(definition_decode(buf_bytes(again), arena, &back) == ERR_OK);
     must(back.mode == definition.mode && back.generation == definition.generation);
@@ -142,7 +142,7 @@ static void fuzz_cell(struct bytes bytes, struct buf *again)
 {
     struct cell cell;
     struct cell back;
-    if (cell_record_decode(bytes, &cell)) return;
+    if (cell_record_decode(bytes, &cell) != ERR_OK) return;
     check_cell(&cell);
     cell_record(again, &cell);
     must(cell_record_decode(buf_bytes(again), &back) == ERR_OK);
@@ -154,7 +154,7 @@ static void fuzz_node(struct bytes bytes, struct buf *again)
 {
     struct range_sum sum;
     struct range_sum back;
-    if (node_record_decode(bytes, &sum)) return;
+    if (node_record_decode(bytes, &sum) != ERR_OK) return;
     must(sum.added >= 0 && sum.subbed >= 0);
     node_record(again, &sum);
     must(node_record_decode(buf_bytes(again), &back) == ERR_OK);
@@ -165,7 +165,7 @@ static void fuzz_counter(struct bytes bytes, struct buf *again, struct arena *ar
 {
     const struct counter *counter;
     const struct counter *back;
-    if (counter_record_decode(bytes, arena, &counter)) return;
+    if (counter_record_decode(bytes, arena, &counter) != ERR_OK) return;
     check_counter(counter);
     counter_record(again, counter);
     must(counter_record_decode(buf_bytes(again), arena, &back) == ERR_OK);
@@ -176,7 +176,7 @@ static void fuzz_series(struct bytes bytes)
 {
     int32_t duration;
     struct bytes key;
-    if (series_record_decode(bytes, &duration, &key)) return;
+    if (series_record_decode(bytes, &duration, &key) != ERR_OK) return;
     must(duration >= 0);
     touch(key);
 }
@@ -188,8 +188,8 @@ static void fuzz_small(char kind, struct bytes bytes)
     uint64_t series;
     struct store_position position;
     int32_t duration;
-    if (kind == 'm' && !mark_record_decode(bytes, &duration)) must(duration > 0);
-    if (kind == 't' && !tenant_record_decode(bytes, &a)) must(a >= 0);
+    if (kind == 'm' && mark_record_decode(bytes, &duration) == ERR_OK) must(duration > 0);
+    if (kind == 't' && tenant_record_decode(bytes, &a) == ERR_OK) must(a >= 0);
     if (kind == 'p') (void)!position_record_decode(bytes, &position);
     if (kind == 'k') must((cell_key_decode(bytes, &series, &a) == ERR_OK) == (bytes.size == 16));
     if (kind == 'e')

@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum err e = config_load(&config, &source, &report);
     must((e == ERR_OK) == (report.count == 0) && report.count <= CONFIG_ERRORS_MAX);
     must((e == ERR_OK) == (report.text.size == 0) && !report.text.failed);
-    if (!e) print_and_read_again(&config);
+    if (e == ERR_OK) print_and_read_again(&config);
     config_release(&config);
     config_report_release(&report);
     return 0;

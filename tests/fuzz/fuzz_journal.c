@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void fuzz_block(struct bytes bytes)
 {
     struct journal_block block;
-    if (journal_block_decode(bytes, &block)) return;
+    if (journal_block_decode(bytes, &block) != ERR_OK) return;
     must(block.count > 0);
     must(block.body.size <= bytes.size);
     must(block.body.data + block.body.size <= bytes.data + bytes.size);

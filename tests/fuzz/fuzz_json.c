@@ -40,7 +40,7 @@ static void check_time(int64_t ms)
 static void check_value(enum err e, const struct field *field, const struct field_value *value,
                         const struct reason *why)
 {
-    if (e) {
+    if (e != ERR_OK) {
         must(e == ERR_INVALID);
         must(strnlen(why->text, sizeof why->text) < sizeof why->text);
         return;
@@ -66,7 +66,7 @@ static void check_json(const struct json_value *value)
     size_t others = json_pick(value, names, FIELDS, picked);
     must(!unknown_field(value, &known, &why) || others > 0);
     must(strnlen(why.text, sizeof why.text) < sizeof why.text);
-    if (!fields_from_picked(picked, fields, FIELDS, out, &why))
+    if (fields_from_picked(picked, fields, FIELDS, out, &why) == ERR_OK)
         for (unsigned i = 0; i < FIELDS; i++)
             check_value(ERR_OK, &fields[i], &out[i], &why);
 
@@ -94,7 +94,7 @@ static void check_query(struct bytes text, struct arena *arena)
 {
     struct params params;
     struct reason why;
-    if (!params_parse(text, arena, &params, &why)) {
+    if (params_parse(text, arena, &params, &why) == ERR_OK) {
         must(params.count <= PARAMS_MAX);
         for (unsigned i = 0; i < params.count; i++)
             must(params_get(&params, params.items[i].name).data == params.items[i].value.data);

@@ -188,7 +188,7 @@ static inline bool check_read(struct archive_check *check, struct archive *archi
         check->query.after = next;
         *e_out = archive_read(archive, &check->query, check_visit, check, &next);
         check->calls++;
-        if (*e_out || check->wrong) return !check->wrong;
+        if (*e_out != ERR_OK || check->wrong) return !check->wrong;
         if (next != 0 && next <= check->query.after) return false; /* no progress */
         if (next != 0) check_pass(check, next);
     } while (next != 0);

@@ -36,7 +36,7 @@ static inline int teardown(void **state)
 static inline void expect_reopen(uint64_t applied)
 {
     enum err e = world_open(&world, applied);
-    if (e) fail_msg("%s", world.error);
+    if (e != ERR_OK) fail_msg("%s", world.error);
     if (world.broken) fail_msg("%s", world.broken);
 }
 

@@ -92,7 +92,7 @@ enum err world_open(struct world *world, uint64_t applied)
     seek(world, applied);
     enum err e = journal_open(&world->journal, &world->config, applied, replay, world, world->error,
                               sizeof world->error);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     world->count = world->at;
     if (world_last(world) < world->acked) note_broken(world, "what was acknowledged comes back");
     if (journal_last_sequence(world->journal) != world_last(world))
@@ -135,7 +135,7 @@ enum err world_append(struct world *world, size_t body_size, uint32_t count)
     };
     enum err e = journal_append(world->journal, &block);
     world->acked = journal_durable_sequence(world->journal);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     if (world->count == world->capacity) {
         world->capacity = world->capacity * 2 + 64;
         world->blocks = must_realloc(world->blocks, world->capacity * sizeof made);
@@ -148,14 +148,15 @@ enum err world_sync(struct world *world)
 {
     enum err e = journal_sync(world->journal);
     world->acked = journal_durable_sequence(world->journal);
-    if (!e && world->acked != world_last(world)) note_broken(world, "a sync covers all appended");
+    if (e == ERR_OK && world->acked != world_last(world))
+        note_broken(world, "a sync covers all appended");
     return e;
 }
 
 enum err world_restart(struct world *world)
 {
     enum err e = journal_restart(world->journal);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     while (world->count && world_last(world) > world->acked)
         world->count--;
     if (journal_last_sequence(world->journal) != world->acked)
@@ -166,7 +167,7 @@ enum err world_restart(struct world *world)
 enum err world_write(struct world *world, size_t body_size)
 {
     enum err e = world_append(world, body_size, 1);
-    return e ? e : world_sync(world);
+    return e != ERR_OK ? e : world_sync(world);
 }
 
 enum err world_scan(struct world *world, uint64_t from_sequence)
@@ -174,6 +175,7 @@ enum err world_scan(struct world *world, uint64_t from_sequence)
     seek(world, from_sequence - 1);
     enum err e = journal_scan(world->journal, from_sequence, replay, world);
     uint64_t reached = world->at ? block_end(&world->blocks[world->at - 1]) : 0;
-    if (!e && reached != world->acked) note_broken(world, "a scan reads all that is durable");
+    if (e == ERR_OK && reached != world->acked)
+        note_broken(world, "a scan reads all that is durable");
     return e;
 }

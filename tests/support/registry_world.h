@@ -49,7 +49,7 @@ static inline void world_open(struct world *world)
 {
     char error[256];
     struct state_config state = {.dir = world->dir.path, .cache_bytes = 8u << 20};
-    if (state_open(&world->state, &state, error, sizeof error)) fail_msg("%s", error);
+    if (state_open(&world->state, &state, error, sizeof error) != ERR_OK) fail_msg("%s", error);
     struct registry_config config = {.dir = world->dir.path,
                                      .io = &io_system,
                                      .state = world->state,

@@ -28,7 +28,8 @@ static inline int64_t expired_before(void *context)
 static inline void world_open(struct world *world)
 {
     char error[256] = "";
-    if (state_open(&world->state, &world->config, error, sizeof error)) fail_msg("%s", error);
+    if (state_open(&world->state, &world->config, error, sizeof error) != ERR_OK)
+        fail_msg("%s", error);
     world->batch = state_batch_new(world->state);
 }
 

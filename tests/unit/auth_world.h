@@ -144,7 +144,7 @@ static inline void reload(void)
 {
     struct auth_change *change;
     char error[512];
-    if (auth_prepare(&change, &config, error, sizeof error)) fail_msg("%s", error);
+    if (auth_prepare(&change, &config, error, sizeof error) != ERR_OK) fail_msg("%s", error);
     auth_enact(auth, change);
 }
 
@@ -156,10 +156,10 @@ static inline int each_setup(void **state)
     const char *sets[] = {"auth.jwtSecret=" SECRET};
     struct config_source source = {.sets = sets, .sets_count = 1};
     char error[512];
-    if (config_load(&config, &source, &report)) return -1;
+    if (config_load(&config, &source, &report) != ERR_OK) return -1;
     config_report_release(&report);
     cache = auth_cache_new();
-    return auth_new(&auth, &config, error, sizeof error) ? -1 : 0;
+    return auth_new(&auth, &config, error, sizeof error) != ERR_OK ? -1 : 0;
 }
 
 static inline int each_teardown(void **state)

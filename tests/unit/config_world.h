@@ -35,19 +35,19 @@ static enum err load_text(const char *text)
 
 static void loads(const char *text)
 {
-    if (load_text(text)) fail_msg("refused:\n%s\n%s", text, report.text.data);
+    if (load_text(text) != ERR_OK) fail_msg("refused:\n%s\n%s", text, report.text.data);
     assert_non_null(config.rules);
 }
 
 static inline void loads_file(const char *name)
 {
-    if (load(&(struct config_source){.file = name})) fail_msg("%s", report.text.data);
+    if (load(&(struct config_source){.file = name}) != ERR_OK) fail_msg("%s", report.text.data);
 }
 
 /* The report is exactly `expected` and a line break. */
 static void refuses(const char *text, const char *expected)
 {
-    if (!load_text(text)) fail_msg("took:\n%s", text);
+    if (load_text(text) == ERR_OK) fail_msg("took:\n%s", text);
     assert_non_null(config.rules);
     struct buf wanted;
     buf_init(&wanted, 8192);

@@ -566,12 +566,12 @@ static void random_batches_agree_with_plain_integers(void **state)
         decider_decide(&decider);
         struct model tried = model;
         enum err e = ERR_OK;
-        for (uint32_t i = 0; i < count && !(atomic && e); i++) {
+        for (uint32_t i = 0; i < count && !(atomic && e != ERR_OK); i++) {
             e = model_judge(&tried, &ops[i]);
             assert_int_equal(done[i].err, e);
         }
         if (atomic) assert_int_equal(decider.jobs[0].err, e);
-        if (!(atomic && e)) model = tried;
+        if (!(atomic && e != ERR_OK)) model = tried;
         decider_keep(&decider);
         check_model(&model);
         decider.moment.now_ms += 3;

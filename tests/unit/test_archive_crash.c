@@ -25,7 +25,7 @@ static int set_up(void **state)
 {
     (void)state;
     world_init(&world, 5);
-    if (world_open(&world)) return 1;
+    if (world_open(&world) != ERR_OK) return 1;
     return world_run(&world, BEFORE);
 }
 
@@ -208,9 +208,9 @@ static void dies_after(uint64_t calls, uint64_t seed)
     assert_int_equal(world_open(&copy), ERR_OK);
     dying.calls_max = io_sim_calls(copy.sim) + calls;
     enum err e = world_run(&copy, LAST);
-    holds(&copy, e ? BEFORE : LAST);
+    holds(&copy, e != ERR_OK ? BEFORE : LAST);
     /* Nothing is added while the litter of a failed try is still there. */
-    if (e) assert_int_equal(archive_seal(copy.archive, LAST + 5), ERR_STORAGE);
+    if (e != ERR_OK) assert_int_equal(archive_seal(copy.archive, LAST + 5), ERR_STORAGE);
     world_close(&copy);
     if (seed % 2)
         io_sim_crash(copy.sim, seed);
@@ -219,7 +219,7 @@ static void dies_after(uint64_t calls, uint64_t seed)
     copy.config.io = io_sim_io(copy.sim);
     assert_int_equal(world_open(&copy), ERR_OK);
     uint64_t last = archive_last(copy.archive);
-    assert_true(last == LAST || (e && last == BEFORE));
+    assert_true(last == LAST || (e != ERR_OK && last == BEFORE));
     holds(&copy, last);
     world_close(&copy);
     io_sim_crash(copy.sim, seed + 100); /* what an opening has seen stays */
@@ -297,7 +297,7 @@ static void a_full_disk_refuses_the_run_until_there_is_room(void **state)
     for (uint64_t room = 0;; room += 1 + room) {
         io_sim_room(world.sim, before + room);
         enum err sealed = archive_seal(world.archive, BEFORE + 1000);
-        if (!sealed) break;
+        if (sealed == ERR_OK) break;
         assert_int_equal(sealed, ERR_STORAGE);
         assert_int_equal(io_sim_bytes(world.sim), before);
         refused++;
@@ -331,7 +331,7 @@ static bool opens_right(struct life *life)
         io_sim_heal(life->world.sim);
         e = world_open(&life->world);
     }
-    if (e || archive_last(life->world.archive) < life->acked) return false;
+    if (e != ERR_OK || archive_last(life->world.archive) < life->acked) return false;
     life->acked = archive_last(life->world.archive);
     return true;
 }
@@ -346,7 +346,7 @@ static bool reads_right(struct life *life)
     check.query.budget = (size_t)draw(life, 100000);
     check.stop_every = draw(life, 3) ? 0 : 1 + draw(life, 100);
     enum err e;
-    return check_read(&check, life->world.archive, &e) && !e;
+    return check_read(&check, life->world.archive, &e) && e == ERR_OK;
 }
 
 static void seals(struct life *life)
@@ -356,8 +356,8 @@ static void seals(struct life *life)
     world_add(&life->world, first, last);
     for (unsigned attempt = 0; attempt < 3; attempt++) {
         enum err e = archive_seal(archive, last);
-        if (!e) life->acked = last;
-        if (!e || draw(life, 2)) break;
+        if (e == ERR_OK) life->acked = last;
+        if (e == ERR_OK || draw(life, 2)) break;
         if (draw(life, 2)) { /* a shorter run this time */
             archive_abandon(archive);
             last = first + (last - first) / 2;

@@ -40,14 +40,14 @@ static enum err load_set(const char *set)
 
 static void loads(const char *text)
 {
-    if (load_text(text)) fail_msg("refused:\n%s\n%s", text, report.text.data);
+    if (load_text(text) != ERR_OK) fail_msg("refused:\n%s\n%s", text, report.text.data);
     assert_string_equal(report.text.data, "");
 }
 
 /* The report is exactly `expected`. */
 static void refuses(const char *text, const char *expected)
 {
-    if (!load_text(text)) fail_msg("took:\n%s", text);
+    if (load_text(text) == ERR_OK) fail_msg("took:\n%s", text);
     assert_string_equal(report.text.data, expected);
 }
 
@@ -118,7 +118,8 @@ static void etc_tally_yaml_is_the_manual_and_loads_as_the_defaults(void **state)
     buf_release(&file);
     buf_release(&manual);
 
-    if (load(&(struct config_source){.file = "etc/tally.yaml"})) fail_msg("%s", report.text.data);
+    if (load(&(struct config_source){.file = "etc/tally.yaml"}) != ERR_OK)
+        fail_msg("%s", report.text.data);
     struct config defaults = {0};
     for (unsigned i = 0; i < SETTING_COUNT; i++) {
         char error[SETTING_ERROR_SIZE];
@@ -143,7 +144,8 @@ static void etc_tally_yaml_is_the_manual_and_loads_as_the_defaults(void **state)
 static void the_demo_config_loads_with_the_documented_limits(void **state)
 {
     (void)state;
-    if (load(&(struct config_source){.file = "etc/demo.yaml"})) fail_msg("%s", report.text.data);
+    if (load(&(struct config_source){.file = "etc/demo.yaml"}) != ERR_OK)
+        fail_msg("%s", report.text.data);
 #ifndef TALLY_SMALL_WORLD
     assert_int_equal(config.limits_batch_ops, 5000);
     assert_int_equal(config.limits_atomic_ops, 5000);

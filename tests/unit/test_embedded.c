@@ -265,7 +265,7 @@ static void append_body(struct bytes body)
                                           .segment_size = heart->config.segment_bytes,
                                           .first_size = heart->config.segment_bytes,
                                           .installation = identity.installation};
-    if (journal_open(&journal, &config, 0, accept_block, NULL, heart->error, 400))
+    if (journal_open(&journal, &config, 0, accept_block, NULL, heart->error, 400) != ERR_OK)
         fail_msg("%s", heart->error);
     struct journal_block block = {.first_sequence = journal_last_sequence(journal) + 1,
                                   .count = 1,
@@ -303,7 +303,7 @@ static void with_state(void (*change)(struct state *, struct state_batch *))
     char dir[512];
     snprintf(dir, sizeof dir, "%s/state", heart->dir.path);
     const struct state_config config = {.dir = dir, .cache_bytes = 1u << 20};
-    if (state_open(&below, &config, heart->error, 400)) fail_msg("%s", heart->error);
+    if (state_open(&below, &config, heart->error, 400) != ERR_OK) fail_msg("%s", heart->error);
     struct state_batch *batch = state_batch_new(below);
     change(below, batch);
     assert_int_equal(state_write(below, batch), ERR_OK);

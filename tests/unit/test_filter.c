@@ -453,7 +453,7 @@ static void law_2_a_save_that_fails_anywhere_leaves_something_right(void **state
     add_range(&world->chain, FILTER_TAIL_MAX + 4, 2 * FILTER_TAIL_MAX + 8);
     enum err e = ERR_STORAGE;
     int call = 0;
-    for (; e; call++) {
+    for (; e != ERR_OK; call++) {
         struct filter_chain after;
         calls_left = call;
         e = filter_chain_save(&world->chain, &faulty, 9);
@@ -476,7 +476,7 @@ static void a_load_that_fails_anywhere_leaves_the_chain_empty(void **state)
         start_again(world);
         calls_left = call;
         enum err e = filter_chain_load(&world->chain, &faulty, &complete_to);
-        if (e)
+        if (e != ERR_OK)
             assert_int_equal(world->chain.count, 0);
         else
             expect_all(&world->chain, FILTER_TAIL_MAX + 4); /* a close that failed */

@@ -35,7 +35,7 @@ static int teardown(void **state)
 static struct identity open_ok(void)
 {
     struct identity identity = {.lock_fd = -1};
-    if (identity_open(&identity, dir.path, error, sizeof error)) fail_msg("%s", error);
+    if (identity_open(&identity, dir.path, error, sizeof error) != ERR_OK) fail_msg("%s", error);
     assert_true(identity.lock_fd >= 0);
     return identity;
 }

@@ -199,7 +199,7 @@ static void a_full_disk_stops_the_journal_until_there_is_room(void **state)
     uint64_t room = io_sim_bytes(world.sim) + world.config.segment_size;
     io_sim_room(world.sim, room);
     enum err e = ERR_OK;
-    while (!(e = world_write(&world, SMALL)))
+    while ((e = world_write(&world, SMALL)) == ERR_OK)
         must(world.count < 100);
     assert_int_equal(e, ERR_STORAGE);
     assert_int_equal(world.acked, 14); /* two segments of seven */
@@ -227,7 +227,8 @@ static void no_single_failing_call_loses_what_was_acknowledged(void **state)
         if (world_open(&world, 0) == ERR_STORAGE) expect_reopen(0);
         for (unsigned i = 0; i < 20; i++) {
             journal_prepare(world.journal);
-            if (world_write(&world, SMALL)) assert_int_equal(world_restart(&world), ERR_OK);
+            if (world_write(&world, SMALL) != ERR_OK)
+                assert_int_equal(world_restart(&world), ERR_OK);
             if (i == 15) journal_trim(world.journal, 3);
         }
         world_crash(&world, nth);

@@ -144,11 +144,11 @@ static void live(uint64_t seed, struct life *life)
     world->config.keep_ms = draw(life, 2) ? INT64_MAX : 100;
     enum err e = world_open(world, 0);
     unsigned steps = (unsigned)(20 + draw(life, 150));
-    for (unsigned i = 0; i < steps && !e && !world->broken; i++)
+    for (unsigned i = 0; i < steps && e == ERR_OK && !world->broken; i++)
         e = step(life);
-    if (!e && !world->broken) e = end_and_reopen(life);
-    if (!e && world->acked > life->applied) e = world_scan(world, life->applied + 1);
-    if (e || world->broken)
+    if (e == ERR_OK && !world->broken) e = end_and_reopen(life);
+    if (e == ERR_OK && world->acked > life->applied) e = world_scan(world, life->applied + 1);
+    if (e != ERR_OK || world->broken)
         fail_msg("seed %llu: %s; %s", (unsigned long long)seed,
                  world->broken ? world->broken : err_sentence(e), world->error);
     world_release(world);

@@ -191,7 +191,7 @@ static void a_segment_whose_naming_failed_never_stands_for_later_ones(void **sta
             io_sim_fail(world.sim, nth, EIO, (enum io_sim_loss)loss);
             enum err e = world_write(&world, SMALL);
             io_sim_heal(world.sim);
-            if (e) assert_int_equal(world_restart(&world), ERR_OK);
+            if (e != ERR_OK) assert_int_equal(world_restart(&world), ERR_OK);
             write_blocks(10);
             journal_trim(world.journal, world.acked);
             uint64_t acked = world.acked;

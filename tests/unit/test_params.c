@@ -43,7 +43,8 @@ static enum err read_object(const struct json_value *object, const struct field 
 static struct params query(const char *text)
 {
     struct params params;
-    if (params_parse(bytes_str(text), &arena, &params, &why)) fail_msg("%s: %s", text, why.text);
+    if (params_parse(bytes_str(text), &arena, &params, &why) != ERR_OK)
+        fail_msg("%s: %s", text, why.text);
     return params;
 }
 
@@ -265,10 +266,11 @@ static void each_field_type_takes_its_values_and_no_others(void **state)
         struct field_value out;
         why.text[0] = '\0';
         enum err e = field_from_json(&value, cases[i].field, &out, &why);
-        if (e) assert_non_null(cases[i].sentence);
+        if (e != ERR_OK) assert_non_null(cases[i].sentence);
         assert_string_equal(why.text, cases[i].sentence ? cases[i].sentence : "");
-        if (!e) assert_int_equal(out.integer, cases[i].integer);
-        if (!e && value.type == JSON_STRING) assert_true(bytes_equal(out.text, value.string));
+        if (e == ERR_OK) assert_int_equal(out.integer, cases[i].integer);
+        if (e == ERR_OK && value.type == JSON_STRING)
+            assert_true(bytes_equal(out.text, value.string));
     }
 }
 
@@ -300,8 +302,8 @@ static void a_page_limit_is_1_to_10000_and_100_if_not_given(void **state)
         struct field_value v;
         enum err e = fields_from_params(&params, limit, 1, &v, &why);
         assert_int_equal(e, cases[i].limit ? ERR_OK : ERR_INVALID);
-        if (!e) assert_int_equal(v.integer, cases[i].limit);
-        if (e) assert_string_equal(why.text, "limit must be an integer from 1 to 10000.");
+        if (e == ERR_OK) assert_int_equal(v.integer, cases[i].limit);
+        if (e != ERR_OK) assert_string_equal(why.text, "limit must be an integer from 1 to 10000.");
     }
 }
 

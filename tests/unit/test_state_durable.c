@@ -85,7 +85,7 @@ static void law_5_an_unasked_flush_keeps_batches_whole(void **state)
         buf_init(&got[i], 8);
     enum err e = state_get(world->state, STATE_META, BYTES("last"), &got[0]);
     assert_int_equal(state_get(world->state, STATE_TENANTS, BYTES("last"), &got[1]), e);
-    if (!e) assert_true(bytes_equal(buf_bytes(&got[0]), buf_bytes(&got[1])));
+    if (e == ERR_OK) assert_true(bytes_equal(buf_bytes(&got[0]), buf_bytes(&got[1])));
     for (int i = 0; i < 2; i++)
         buf_release(&got[i]);
 }
@@ -99,7 +99,8 @@ static int flush_for_ever(char *dir)
     for (uint64_t i = 1;; i++) {
         state_batch_put(world.batch, STATE_META, BYTES("last"), bytes_of(&i, 8));
         state_batch_put(world.batch, STATE_TENANTS, BYTES("last"), bytes_of(&i, 8));
-        if (state_write(world.state, world.batch) || state_flush(world.state)) return 1;
+        if (state_write(world.state, world.batch) != ERR_OK || state_flush(world.state) != ERR_OK)
+            return 1;
         if (i == 1 && write(STDOUT_FILENO, "!", 1) != 1) return 1;
     }
 }

@@ -93,12 +93,12 @@ static enum err policy_build(struct policy *policy, const struct config *config,
     if (config->auth_jwt_public_key_file[0])
         e = bearer_load_public(&policy->bearer, config->auth_jwt_public_key_file, error_out,
                                error_size);
-    if (!e && config->auth_audience[0] &&
+    if (e == ERR_OK && config->auth_audience[0] &&
         !bearer_set_audience(&policy->bearer, config->auth_audience)) {
         snprintf(error_out, error_size, "auth.audience is not valid UTF-8");
         e = ERR_INVALID;
     }
-    if (e) policy_release(policy);
+    if (e != ERR_OK) policy_release(policy);
     return e;
 }
 
@@ -107,7 +107,7 @@ enum err auth_new(struct auth **auth_out, const struct config *config, char *err
 {
     struct policy policy;
     enum err e = policy_build(&policy, config, error_out, error_size);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     struct auth *auth = must_calloc(1, sizeof *auth);
     rwlock_init(&auth->lock);
     auth->policy = policy;
@@ -130,7 +130,7 @@ enum err auth_prepare(struct auth_change **change_out, const struct config *conf
     struct policy policy;
     *change_out = NULL;
     enum err e = policy_build(&policy, config, error_out, error_size);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     *change_out = must_calloc(1, sizeof **change_out);
     (*change_out)->policy = policy;
     return ERR_OK;

@@ -167,7 +167,8 @@ static void finish_delete(struct call *call)
 {
     struct reply *reply = &call->exchange->reply;
     if (call->job.err == ERR_STORAGE || call->op.err != ERR_OK) {
-        exchange_error(call->exchange, call->job.err ? call->job.err : call->op.err, NULL);
+        exchange_error(call->exchange, call->job.err != ERR_OK ? call->job.err : call->op.err,
+                       NULL);
     } else {
         reply->status = 200;
         buf_add(&reply->body, BYTES("{\"deleted\":true}"));

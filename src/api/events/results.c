@@ -51,7 +51,7 @@ void events_finish_one(struct call *call)
 {
     const struct op *op = &call->job.ops[0];
     struct reply *reply = &call->exchange->reply;
-    enum err e = call->job.err ? call->job.err : op->err;
+    enum err e = call->job.err != ERR_OK ? call->job.err : op->err;
     if (e == ERR_OK) {
         reply->status = 200;
         add_decided(&reply->body, op->event);

@@ -170,7 +170,7 @@ static enum err file_find(struct archive *archive, struct range range, struct se
     struct archive_summary summary;
     enum archive_verdict verdict = ARCHIVE_DAMAGED;
     enum err e = file_judge(archive, name, range, &summary, &verdict);
-    if (e) {
+    if (e != ERR_OK) {
         SAY(error, "archive file %s cannot be read", name);
         return e;
     }
@@ -192,7 +192,7 @@ static enum err files_find(struct archive *archive, struct sentence error)
 {
     struct listing listing = {0};
     enum err e = listing_read(archive, &listing, error);
-    for (size_t i = 0; i < listing.count && !e; i++)
+    for (size_t i = 0; i < listing.count && e == ERR_OK; i++)
         e = file_find(archive, listing.ranges[i], error);
     free(listing.ranges);
     return e;
@@ -210,7 +210,7 @@ enum err archive_open(struct archive **archive_out, const struct archive_config 
     pthread_mutex_init(&archive->loading, NULL);
     pthread_mutex_init(&archive->mutex, NULL);
     enum err e = files_find(archive, (struct sentence){error_out, error_size});
-    if (e) {
+    if (e != ERR_OK) {
         archive_close(archive);
         archive = NULL;
     } else {

@@ -97,7 +97,7 @@ static enum err index_read(struct archive *archive, const struct archive_summary
     else if ((uint64_t)got != summary->index_size ||
              !archive_index_decode(summary, bytes, index_out))
         e = archive_complain(summary, ERR_CORRUPT, "the index of an archive file is damaged");
-    if (e) free(bytes);
+    if (e != ERR_OK) free(bytes);
     return e;
 }
 
@@ -120,7 +120,7 @@ static enum err file_load(struct archive *archive, struct archive_file *file)
     if (fd < 0) return open_failed(archive, file, fd);
     struct archive_index index;
     enum err e = index_read(archive, &file->summary, fd, &index);
-    if (e) {
+    if (e != ERR_OK) {
         archive->io->ops->close(archive->io, fd);
         return e;
     }

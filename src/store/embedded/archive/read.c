@@ -111,7 +111,7 @@ static enum err frame_visit(struct reading *reading, const struct archive_file *
     char *raw = buf_reserve(&reading->raw, frame->raw_size);
     must(raw != NULL);
     enum err e = frame_read(reading, file, frame, raw);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     struct reader reader = reader_of(bytes_of(raw, frame->raw_size));
     struct archive_cursor cursor = {0};
     while (reader_left(&reader) > 0 && !reading->stopped) {
@@ -136,7 +136,7 @@ static enum err tenant_visit(struct reading *reading, const struct archive_file 
         enum err e = ERR_OK;
         if (!reading->stopped && frame_concerns(frame, query))
             e = frame_visit(reading, file, frame);
-        if (e || reading->stopped) return e;
+        if (e != ERR_OK || reading->stopped) return e;
         if (!bytes_equal(frame->last.tenant, query->tenant)) break;
         reading->after = frame->last.sequence;
     }
@@ -181,7 +181,7 @@ static enum err frame_collect(struct reading *reading, const struct archive_file
 {
     char *raw = arena_alloc(&all->raw, frame->raw_size);
     enum err e = frame_read(reading, file, frame, raw);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     struct reader reader = reader_of(bytes_of(raw, frame->raw_size));
     struct archive_cursor cursor = {0};
     while (reader_left(&reader) > 0) {
@@ -197,12 +197,12 @@ static enum err everybody_visit(struct reading *reading, const struct archive_fi
     struct everybody all = {0};
     arena_init(&all.raw, EVERYBODY_CHUNK);
     enum err e = ERR_OK;
-    for (uint32_t i = 0; i < file->summary.frames_count && !e; i++) {
+    for (uint32_t i = 0; i < file->summary.frames_count && e == ERR_OK; i++) {
         const struct archive_frame *frame = &file->index.frames[i];
         if (frame_concerns(frame, reading->query)) e = frame_collect(reading, file, frame, &all);
     }
-    if (!e && !everybody_sort(&all)) e = frame_damaged(file);
-    for (size_t i = 0; i < all.count && !e && !reading->stopped; i++)
+    if (e == ERR_OK && !everybody_sort(&all)) e = frame_damaged(file);
+    for (size_t i = 0; i < all.count && e == ERR_OK && !reading->stopped; i++)
         event_visit(reading, &all.events[i]);
     arena_release(&all.raw);
     free(all.events);
@@ -220,7 +220,7 @@ static enum err file_visit(struct reading *reading, struct archive_file *file)
     size_t index_size;
     enum err e = archive_load(reading->archive, file, &index_size);
     reading->spent += index_size;
-    if (!e) {
+    if (e == ERR_OK) {
         bool one = reading->query->tenant.size > 0;
         e = one ? tenant_visit(reading, file) : everybody_visit(reading, file);
     }
@@ -242,13 +242,14 @@ enum err archive_read(struct archive *archive, const struct event_query *query,
     buf_init(&reading.raw, ARCHIVE_FRAME_MAX);
     enum err e = ERR_OK;
     struct archive_file *file;
-    while (!e && !reading.stopped && (file = archive_acquire(archive, query, reading.after))) {
+    while (e == ERR_OK && !reading.stopped &&
+           (file = archive_acquire(archive, query, reading.after))) {
         e = file_visit(&reading, file);
         archive_release(archive, file);
     }
     buf_release(&reading.raw);
     buf_release(&reading.stored);
     archive_unpacker_free(reading.unpacker);
-    *next_out = !e && reading.stopped ? reading.after : 0;
+    *next_out = e == ERR_OK && reading.stopped ? reading.after : 0;
     return e;
 }

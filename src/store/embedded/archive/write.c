@@ -246,13 +246,13 @@ enum err archive_seal(struct archive *archive, uint64_t last)
     must(last >= archive->added_last);
     if (last < summary.first) return ERR_OK; /* a run of nothing */
     enum err e = litter_remove(archive);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     if (archive->unsorted)
         qsort_r(archive->entries, archive->entries_count, sizeof *archive->entries, entry_compare,
                 archive);
     archive->litter_last = last;
     e = run_publish(archive, &summary);
-    if (e) {
+    if (e != ERR_OK) {
         archive_complain(&summary, e, "an archive file could not be written");
         litter_remove(archive); /* if that fails the next try begins with it */
         return e;

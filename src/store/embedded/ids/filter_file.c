@@ -77,11 +77,11 @@ static enum err filter_file_write(const struct filter_files *files, const char *
     static const char beside[] = "filter.tmp";
     int fd;
     enum err e = filter_file_unlink(files, beside); /* a longer one would leave its end */
-    if (e) return e;
-    if (filter_file_open(files, beside, true, &fd)) return ERR_STORAGE;
+    if (e != ERR_OK) return e;
+    if (filter_file_open(files, beside, true, &fd) != ERR_OK) return ERR_STORAGE;
     e = filter_file_fill(files, fd, head, body);
-    if (files->io->ops->close(files->io, fd) && !e) e = ERR_STORAGE;
-    return e ? e : filter_file_rename(files, beside, name);
+    if (files->io->ops->close(files->io, fd) && e == ERR_OK) e = ERR_STORAGE;
+    return e != ERR_OK ? e : filter_file_rename(files, beside, name);
 }
 
 static void filter_name(char *name, size_t size, uint32_t index)
@@ -115,7 +115,7 @@ static enum err filter_save(struct filter *filter, uint32_t index, const struct 
     filter_name(name, sizeof name, index);
     filter_head_put(head, filter, index);
     enum err e = filter_file_write(files, name, bytes_of(head, sizeof head), filter_body(filter));
-    if (!e) filter->ids_saved = filter->ids;
+    if (e == ERR_OK) filter->ids_saved = filter->ids;
     return e;
 }
 
@@ -176,7 +176,7 @@ static enum err filter_chain_save_filters(struct filter_chain *chain,
     uint32_t count = atomic_load_explicit(&chain->count, memory_order_relaxed);
     for (uint32_t i = 0; i < count; i++) {
         enum err e = filter_save(&chain->filters[i], i, files);
-        if (e) return e;
+        if (e != ERR_OK) return e;
     }
     chain->saved_count = count;
     chain->tail_count = 0;
@@ -188,7 +188,7 @@ enum err filter_chain_save(struct filter_chain *chain, const struct filter_files
 {
     if (chain->tail_count > FILTER_TAIL_MAX) {
         enum err e = filter_chain_save_filters(chain, files);
-        if (e) return e;
+        if (e != ERR_OK) return e;
     }
     return filter_list_save(chain, files, complete_to);
 }
@@ -196,7 +196,7 @@ enum err filter_chain_save(struct filter_chain *chain, const struct filter_files
 enum err filter_chain_forget(const struct filter_files *files)
 {
     enum err e = filter_file_unlink(files, FILTER_LIST_NAME);
-    if (!e && files->io->ops->sync_dir(files->io, files->dir)) e = ERR_STORAGE;
+    if (e == ERR_OK && files->io->ops->sync_dir(files->io, files->dir)) e = ERR_STORAGE;
     return e;
 }
 
@@ -229,9 +229,9 @@ static enum err filter_load_open(const struct filter_files *files, int fd, uint3
 {
     char head[FILTER_HEAD_SIZE];
     enum err e = filter_read(files, fd, head, sizeof head, 0);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     e = filter_head_get(head, index, filter_out);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     int64_t size = files->io->ops->size(files->io, fd);
     if (size < 0) return ERR_STORAGE;
     uint64_t body_size = (uint64_t)size - sizeof head;
@@ -241,8 +241,9 @@ static enum err filter_load_open(const struct filter_files *files, int fd, uint3
         return ERR_CORRUPT;
     filter_out->blocks = filter_blocks_new(filter_out->block_count);
     e = filter_read(files, fd, filter_out->blocks, body_size, sizeof head);
-    if (!e && get_u64(head + 48) != hash_checksum(filter_body(filter_out))) e = ERR_CORRUPT;
-    if (e) free(filter_out->blocks);
+    if (e == ERR_OK && get_u64(head + 48) != hash_checksum(filter_body(filter_out)))
+        e = ERR_CORRUPT;
+    if (e != ERR_OK) free(filter_out->blocks);
     return e;
 }
 
@@ -256,11 +257,11 @@ static enum err filter_load(struct filter_chain *chain, const struct filter_file
     int fd;
     filter_name(name, sizeof name, index);
     enum err e = filter_file_open(files, name, false, &fd);
-    if (e) return e == ERR_NOT_FOUND ? ERR_CORRUPT : e;
+    if (e != ERR_OK) return e == ERR_NOT_FOUND ? ERR_CORRUPT : e;
     struct filter filter = {0};
     e = filter_load_open(files, fd, index, &filter);
     files->io->ops->close(files->io, fd);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     filter.first = span.first;
     filter.last = span.last;
     chain->filters[index] = filter;
@@ -291,7 +292,7 @@ static enum err filter_list_apply(struct filter_chain *chain, const struct filte
                                   struct bytes list, uint64_t *complete_to_out)
 {
     enum err e = filter_list_check(files, list);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     struct reader reader = reader_of(list);
     read_bytes(&reader, 12);
     uint32_t count = read_u32(&reader);
@@ -302,7 +303,7 @@ static enum err filter_list_apply(struct filter_chain *chain, const struct filte
     for (uint32_t i = 0; i < count; i++) {
         uint64_t ids = read_fixed64(&reader);
         e = filter_load(chain, files, ids, filter_span_get(&reader));
-        if (e) return e;
+        if (e != ERR_OK) return e;
     }
     chain->saved_count = count;
     for (uint64_t i = 0; i < tail_count; i++) {
@@ -318,7 +319,7 @@ static enum err filter_list_read(const struct filter_files *files, char **list_o
 {
     int fd;
     enum err e = filter_file_open(files, FILTER_LIST_NAME, false, &fd);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     *list_out = must_alloc(FILTER_LIST_SIZE_MAX);
     int64_t got = files->io->ops->read(files->io, fd, *list_out, FILTER_LIST_SIZE_MAX, 0);
     files->io->ops->close(files->io, fd);
@@ -333,9 +334,9 @@ enum err filter_chain_load(struct filter_chain *chain, const struct filter_files
     char *list = NULL;
     size_t size;
     enum err e = filter_list_read(files, &list, &size);
-    if (!e) e = filter_list_apply(chain, files, bytes_of(list, size), complete_to_out);
+    if (e == ERR_OK) e = filter_list_apply(chain, files, bytes_of(list, size), complete_to_out);
     free(list);
-    if (e) {
+    if (e != ERR_OK) {
         filter_chain_release(chain);
         filter_chain_init(chain);
     }
@@ -347,8 +348,9 @@ static enum err filter_list_check_file(const struct filter_files *files)
     char *list = NULL;
     size_t size;
     enum err e = filter_list_read(files, &list, &size);
-    if (!e && size < FILTER_LIST_HEAD_SIZE + 8) e = ERR_CORRUPT;
-    if (!e && get_u64(list + size - 8) != hash_checksum(bytes_of(list, size - 8))) e = ERR_CORRUPT;
+    if (e == ERR_OK && size < FILTER_LIST_HEAD_SIZE + 8) e = ERR_CORRUPT;
+    if (e == ERR_OK && get_u64(list + size - 8) != hash_checksum(bytes_of(list, size - 8)))
+        e = ERR_CORRUPT;
     free(list);
     return e;
 }
@@ -364,9 +366,9 @@ enum err filter_file_check(const struct filter_files *files, const char *name)
     filter_name(again, sizeof again, index);
     if (strcmp(name, again) != 0) return ERR_NOT_FOUND;
     enum err e = filter_file_open(files, name, false, &fd);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     e = filter_load_open(files, fd, index, &filter);
     files->io->ops->close(files->io, fd);
-    if (!e) free(filter.blocks);
+    if (e == ERR_OK) free(filter.blocks);
     return e;
 }

@@ -153,7 +153,7 @@ static bool registry_scan_id(void *context, struct bytes key, struct bytes value
     struct registry_scan *scan = context;
     struct fingerprint print;
     struct key_record record;
-    if (record_key_get(key, &print)) return true; /* nobody can ask for it */
+    if (record_key_get(key, &print) != ERR_OK) return true; /* nobody can ask for it */
     if (!scan->all && record_decode(value, &record) == ERR_OK && record.sequence <= scan->after)
         return true;
     filter_chain_add(&scan->registry->chain, ID_SPAN_NONE, print);
@@ -170,14 +170,14 @@ static enum err registry_scan(struct registry *registry, bool all, uint64_t afte
 {
     struct registry_scan scan = {registry, all, after};
     enum err e = id_runs_scan(registry->runs, all ? 0 : after, registry_scan_run, registry);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     return state_scan(registry->state, STATE_IDS, BYTES_NONE, BYTES_NONE, registry_scan_id, &scan);
 }
 
 static enum err registry_rebuild_filters(struct registry *registry)
 {
     enum err e = filter_chain_forget(&registry->files);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     filter_chain_release(&registry->chain);
     filter_chain_init(&registry->chain);
     return registry_scan(registry, true, 0);
@@ -205,14 +205,14 @@ static enum err registry_load_filters(struct registry *registry, uint64_t applie
 {
     uint64_t complete_to = 0;
     enum err e = filter_chain_load(&registry->chain, &registry->files, &complete_to);
-    if (!e && registry_lacks_runs(registry)) return ERR_STORAGE;
-    if (e || registry_filters_outgrown(registry))
+    if (e == ERR_OK && registry_lacks_runs(registry)) return ERR_STORAGE;
+    if (e != ERR_OK || registry_filters_outgrown(registry))
         e = registry_rebuild_filters(registry);
     else if (complete_to < applied)
         e = registry_scan(registry, false, complete_to);
     else
         return ERR_OK;
-    if (e) return e;
+    if (e != ERR_OK) return e;
     /* So that the next start need not do it again; this one goes well without. */
     enum err ignored = filter_chain_save(&registry->chain, &registry->files, applied);
     (void)ignored;
@@ -238,8 +238,8 @@ enum err registry_open(struct registry **registry_out, const struct registry_con
 
     struct id_files files = {config->io, registry->dir, registry->files.identity};
     enum err e = id_runs_open(&registry->runs, &files);
-    if (!e) e = registry_load_filters(registry, config->applied);
-    if (e) {
+    if (e == ERR_OK) e = registry_load_filters(registry, config->applied);
+    if (e != ERR_OK) {
         registry_free(registry);
         registry = NULL;
     }
@@ -307,7 +307,7 @@ static enum err registry_find_run(struct registry *registry, uint64_t filters,
                          &entry);
         filters ^= 1ull << newest;
     }
-    if (e) return e;
+    if (e != ERR_OK) return e;
     *record_out = (struct key_record){.sequence = entry.sequence,
                                       .first_seen_ms = entry.first_seen_ms,
                                       .check = entry.check,
@@ -327,8 +327,8 @@ static enum err registry_find_stored(struct registry *registry, uint64_t filters
     record_key_put(key, print);
     buf_init(&value, REGISTRY_VALUE_MAX);
     e = state_get(registry->state, STATE_IDS, bytes_of(key, sizeof key), &value);
-    if (!e && record_decode(buf_bytes(&value), record_out)) e = ERR_STORAGE;
-    if (!e) record_out->outcome = arena_copy(arena, record_out->outcome);
+    if (e == ERR_OK && record_decode(buf_bytes(&value), record_out) != ERR_OK) e = ERR_STORAGE;
+    if (e == ERR_OK) record_out->outcome = arena_copy(arena, record_out->outcome);
     buf_release(&value);
     return e;
 }
@@ -526,10 +526,10 @@ enum err registry_write_back(struct registry *registry, bool all, bool *more_out
     registry_settle(registry);
     struct set *until = registry_write_until(registry, all);
     enum err e = ERR_OK;
-    while (until && !e && until->at == SET_SEALED)
+    while (until && e == ERR_OK && until->at == SET_SEALED)
         e = set_write(registry_oldest_sealed(registry), registry->state, registry->runs);
-    if (!e) registry_settle(registry);
-    bool merging = !e && !all && id_runs_merge(registry->runs);
+    if (e == ERR_OK) registry_settle(registry);
+    bool merging = e == ERR_OK && !all && id_runs_merge(registry->runs);
     *more_out = registry_oldest_sealed(registry) != NULL || merging;
     pthread_mutex_unlock(&registry->write_lock);
     return e;

@@ -71,7 +71,7 @@ static bool set_walk_plain(void *context, struct id_entry *entry_out)
 static enum err set_ingest(struct set *set, struct state *state, struct set_walk *walk)
 {
     enum err e = state_ingest(state, STATE_IDS, set_walk_next, walk);
-    if (!e) set->at = SET_INGESTED;
+    if (e == ERR_OK) set->at = SET_INGESTED;
     return e;
 }
 
@@ -82,7 +82,7 @@ static enum err set_put(struct set *set, struct state *state, struct set_walk *w
     while (set_walk_next(walk, &key, &value))
         state_batch_put(batch, STATE_IDS, key, value);
     enum err e = state_write(state, batch);
-    if (!e) set->at = SET_WRITTEN;
+    if (e == ERR_OK) set->at = SET_WRITTEN;
     set->mark = state_batch_mark(batch);
     state_batch_free(batch);
     return e;
@@ -118,9 +118,9 @@ enum err set_write(struct set *set, struct state *state, struct id_runs *runs)
     for (size_t i = records->first; i < records->count; i++)
         plain += entry_is_plain(&records->entries[i]);
     enum err e = plain ? set_write_run(set, runs, order) : ERR_OK;
-    if (!e && plain < recent_size(records))
+    if (e == ERR_OK && plain < recent_size(records))
         e = set_write_rest(set, state, order, recent_size(records) - plain);
-    else if (!e)
+    else if (e == ERR_OK)
         set->at = SET_INGESTED;
     free(order);
     return e;

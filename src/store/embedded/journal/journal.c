@@ -81,7 +81,7 @@ enum err journal_begin_segment(struct journal *journal, const struct chain_end *
     uint64_t size_min = journal_size_for(journal, IO_ALIGN + block_size);
     enum err e =
         journal_take_spare(journal, size > size_min ? size : size_min, size_min, &spare, &zeroed);
-    if (e) return e;
+    if (e != ERR_OK) return e;
 
     char path[JOURNAL_PATH_MAX];
     journal_path(journal, path, SEGMENT_SPARE, spare.number);
@@ -100,7 +100,7 @@ enum err journal_begin_segment(struct journal *journal, const struct chain_end *
     int fd = io->ops->open(io, path, false, true);
     e = fd < 0 ? journal_storage_error(journal, fd)
                : name_segment(journal, fd, path, &header, &named);
-    if (e) {
+    if (e != ERR_OK) {
         if (fd >= 0) io->ops->close(io, fd);
         io->ops->unlink(io, path);
         segment.zeroed = false;
@@ -163,9 +163,9 @@ enum err journal_open(struct journal **journal_out, const struct journal_config 
     struct journal *journal = journal_new(config);
     struct sentence error = {error_out, error_size};
     enum err e = journal_recover(journal, applied, replay, context, error);
-    if (e) goto out;
+    if (e != ERR_OK) goto out;
     e = journal_first_segment(journal, error);
-    if (e) goto out;
+    if (e != ERR_OK) goto out;
     /* Segments that ended up without a block, so that many starts in a row do not fill the disk. */
     journal_trim(journal, 0);
     *journal_out = journal;
@@ -248,7 +248,7 @@ enum err journal_sync(struct journal *journal)
     if (journal->failed) return ERR_STORAGE;
     if (journal->last.sequence == journal->durable.sequence) return ERR_OK;
     enum err e = journal_flush(journal);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     crash_point("journal.sync.before");
     int result = journal->io->ops->sync(journal->io, journal->fd);
     if (result < 0) return journal_fail(journal, result);
@@ -263,11 +263,11 @@ enum err journal_sync(struct journal *journal)
 static enum err journal_switch(struct journal *journal, uint64_t size, uint64_t block_size)
 {
     enum err e = journal_sync(journal);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     if (journal->offset >= journal->size / 8 * 7) journal_mark_zeroed(journal);
     crash_point("journal.segment.before_switch");
     e = journal_begin_segment(journal, &journal->durable, size, block_size);
-    if (e) {
+    if (e != ERR_OK) {
         journal->failed = true;
         return e;
     }
@@ -280,7 +280,7 @@ static enum err stage_room(struct journal *journal, size_t size)
 {
     if (journal->stage_size + size <= journal->stage_capacity) return ERR_OK;
     enum err e = journal_flush(journal);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     if (size <= journal->stage_capacity) return ERR_OK;
     free(journal->stage);
     journal->stage = aligned_alloc(IO_ALIGN, size);
@@ -317,8 +317,8 @@ enum err journal_append(struct journal *journal, const struct journal_block *blo
 
     size_t size = segment_block_size(block->body.size);
     enum err e = segment_room(journal, size);
-    if (!e) e = stage_room(journal, size);
-    if (e) return e;
+    if (e == ERR_OK) e = stage_room(journal, size);
+    if (e != ERR_OK) return e;
 
     journal_note_place(journal, journal->number_next - 1, journal->offset + journal->stage_size,
                        &journal->last);
@@ -346,7 +346,7 @@ enum err journal_restart(struct journal *journal)
     journal->epoch++;
     crash_point("journal.restart.before_header");
     enum err e = journal_begin_segment(journal, &journal->durable, journal->size, 0);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     journal->last = journal->durable;
     atomic_store(&journal->last_time_ms, journal->last.time_ms);
     journal->failed = false;

@@ -87,11 +87,12 @@ static enum err open_segment(struct segment_reader *reader, struct journal *jour
     journal_path(journal, path, SEGMENT_LIVE, number);
     enum err e =
         segment_reader_open(reader, journal->io, path, journal->config.installation, &reason);
-    if (!e && reader->header.number != number) {
+    if (e == ERR_OK && reader->header.number != number) {
         reason = "has the header of another segment";
         e = ERR_CORRUPT;
     }
-    if (e) say(error, "%s: %s", path, e == ERR_CORRUPT ? reason : strerror(reader->error));
+    if (e != ERR_OK)
+        say(error, "%s: %s", path, e == ERR_CORRUPT ? reason : strerror(reader->error));
     return e;
 }
 
@@ -99,7 +100,7 @@ static enum err load_segment(struct journal *journal, uint64_t number, struct se
 {
     struct segment_reader reader;
     enum err e = open_segment(&reader, journal, number, error);
-    if (e) goto out;
+    if (e != ERR_OK) goto out;
     const struct segment_header *header = &reader.header;
     size_t count = journal->segments_count;
     if (count && journal->segments[count - 1].previous.sequence > header->previous.sequence) {
@@ -124,7 +125,7 @@ static enum err load_segments(struct journal *journal, const struct numbers *liv
 {
     journal->number_next = 1;
     enum err e = ERR_OK;
-    for (size_t i = 0; i < live->count && !e; i++)
+    for (size_t i = 0; i < live->count && e == ERR_OK; i++)
         e = load_segment(journal, live->items[i], error);
     journal->epoch++;
     return e;
@@ -156,7 +157,7 @@ static enum err walk_judge_tail(struct walk *walk, struct segment_reader *reader
 {
     uint64_t claim;
     enum err e = segment_reader_claim(reader, &claim);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     uint64_t last = reader->end.sequence;
     if (claim > last) {
         say(walk->error,
@@ -205,9 +206,9 @@ static enum err walk_blocks(struct walk *walk, struct segment_reader *reader,
         if (walk->recovering)
             journal_note_place(walk->journal, reader->header.number, offset, &reader->end);
         enum err e = segment_reader_next(reader, &block);
-        if (e) return walk_judge(walk, reader, until, e, name);
+        if (e != ERR_OK) return walk_judge(walk, reader, until, e, name);
         if (reader->end.sequence > walk->after) e = walk->visit(walk->context, &block);
-        if (e) {
+        if (e != ERR_OK) {
             say(walk->error, "%s: the block at offset %" PRIu64 " was refused: %s", name, offset,
                 err_sentence(e));
             return e;
@@ -242,8 +243,8 @@ static enum err walk_segment(struct walk *walk, const struct segment *segment,
     segment_name(name, SEGMENT_LIVE, segment->number);
     struct segment_reader reader;
     enum err e = open_segment(&reader, walk->journal, segment->number, walk->error);
-    if (!e && !walk->recovering) skip_to_place(&reader, segment, walk->after);
-    if (!e) e = walk_blocks(walk, &reader, until, name);
+    if (e == ERR_OK && !walk->recovering) skip_to_place(&reader, segment, walk->after);
+    if (e == ERR_OK) e = walk_blocks(walk, &reader, until, name);
     walk->end = reader.end;
     walk->used = reader.offset;
     segment_reader_close(&reader);
@@ -266,7 +267,7 @@ static enum err walk_chain(struct walk *walk, const struct segment *segments, si
         start--;
     if (start == 0) return ERR_NOT_FOUND;
     enum err e = ERR_OK;
-    for (size_t i = start - 1; i < count && !e; i++) {
+    for (size_t i = start - 1; i < count && e == ERR_OK; i++) {
         if (i >= start && !walk->recovering && walk->end.sequence >= walk->durable) break;
         if (!walk->recovering && is_empty(segments, count, i)) continue;
         e = walk_segment(walk, &segments[i], i + 1 < count ? &segments[i + 1].previous : NULL);
@@ -295,7 +296,7 @@ static enum err check_begin(const struct journal *journal, const struct walk *wa
 static enum err replay_segments(struct journal *journal, struct walk *walk)
 {
     enum err e = check_begin(journal, walk);
-    if (!e && journal->segments_count > 0) {
+    if (e == ERR_OK && journal->segments_count > 0) {
         e = walk_chain(walk, journal->segments, journal->segments_count);
         journal->segments[journal->segments_count - 1].used = walk->used;
     }
@@ -360,9 +361,9 @@ enum err journal_recover(struct journal *journal, uint64_t applied, journal_repl
         .error = error,
     };
     enum err e = listing_init(&listing, journal, error);
-    if (!e) e = load_segments(journal, &listing.kinds[SEGMENT_LIVE], error);
-    if (!e) e = replay_segments(journal, &walk);
-    if (!e) e = adopt_spares(journal, &listing, error);
+    if (e == ERR_OK) e = load_segments(journal, &listing.kinds[SEGMENT_LIVE], error);
+    if (e == ERR_OK) e = replay_segments(journal, &walk);
+    if (e == ERR_OK) e = adopt_spares(journal, &listing, error);
     size_t count = journal->segments_count;
     journal->size = journal_size_for(journal, count ? journal->segments[count - 1].size : 0);
     listing_release(&listing);

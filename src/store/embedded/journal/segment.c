@@ -208,7 +208,7 @@ static enum err reader_view(struct segment_reader *reader, uint64_t offset, size
     bool inside = offset >= reader->window_offset &&
                   offset + size <= reader->window_offset + reader->window_size;
     enum err e = inside ? ERR_OK : reader_fill(reader, offset, reader_stride(reader, offset, size));
-    if (e) return e;
+    if (e != ERR_OK) return e;
     size_t skip = (size_t)(offset - reader->window_offset);
     size_t left = reader->window_size - skip;
     *view_out = bytes_of(reader->window + skip, left < size ? left : size);
@@ -231,7 +231,7 @@ enum err segment_reader_open(struct segment_reader *reader, struct io *io, const
     reader->size = (uint64_t)size;
     struct bytes page;
     enum err e = reader_view(reader, 0, IO_ALIGN, &page);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     *reason_out = segment_header_decode(page, installation, &reader->header);
     reader->end = reader->header.previous;
     return *reason_out ? ERR_CORRUPT : ERR_OK;
@@ -258,16 +258,16 @@ enum err segment_reader_next(struct segment_reader *reader, struct journal_block
     struct bytes view;
     struct segment_link link;
     enum err e = reader_view(reader, reader->offset, IO_ALIGN, &view);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     if (!block_header_decode(view, &link, block_out)) return ERR_CORRUPT;
     if (!reader_continues(reader, &link, block_out)) return ERR_CORRUPT;
 
     size_t size = segment_block_size(block_out->body.size);
     if (size > reader->size - reader->offset) return ERR_CORRUPT;
     e = reader_view(reader, reader->offset, size, &view);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     e = journal_block_decode(view, block_out);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     reader->offset += size;
     reader->end = (struct chain_end){
         .sequence = block_out->first_sequence + block_out->count - 1,
@@ -285,7 +285,7 @@ enum err segment_reader_claim(struct segment_reader *reader, uint64_t *durable_o
         struct segment_link link;
         struct journal_block block;
         enum err e = reader_view(reader, at, IO_ALIGN, &view);
-        if (e) return e;
+        if (e != ERR_OK) return e;
         if (!block_header_decode(view, &link, &block)) continue;
         if (link.segment_key != reader->header.key) continue;
         if (link.durable > *durable_out) *durable_out = link.durable;

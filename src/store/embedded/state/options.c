@@ -152,7 +152,7 @@ static unsigned char expire_filter(void *context, int level, const char *key, si
     const struct state_options *options = context;
     struct key_record record;
     *value_changed = 0;
-    if (record_decode(bytes_of(value, value_size), &record)) return 0;
+    if (record_decode(bytes_of(value, value_size), &record) != ERR_OK) return 0;
     if (record.event) return 0; /* for ever */
     return record.first_seen_ms < options->ids_expired_before(options->context);
 }

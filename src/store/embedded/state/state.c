@@ -133,7 +133,7 @@ static enum err state_start(struct state *state)
         error = state_try(state);
     }
     enum err e = state_opened(state, error);
-    return e && damage[0] ? state_refuse(damage) : e;
+    return e != ERR_OK && damage[0] ? state_refuse(damage) : e;
 }
 
 static void state_stop(struct state *state)
@@ -160,7 +160,7 @@ enum err state_open(struct state **state_out, const struct state_config *config,
 
     enum err e =
         config->read_only ? state_opened(state, state_try_read_only(state)) : state_start(state);
-    if (e) {
+    if (e != ERR_OK) {
         snprintf(error_out, error_size, "%s", state_message);
         state_close(state);
         state = NULL;
@@ -187,7 +187,7 @@ enum err state_reopen(struct state *state)
     pthread_rwlock_wrlock(&state->open_lock);
     state_stop(state);
     enum err e = state_start(state);
-    if (e) (void)!state_opened(state, state_try_read_only(state));
+    if (e != ERR_OK) (void)!state_opened(state, state_try_read_only(state));
     pthread_rwlock_unlock(&state->open_lock);
     return e;
 }
@@ -212,7 +212,7 @@ enum err state_get(struct state *state, enum state_family family, struct bytes k
                    struct buf *value_out)
 {
     enum err e = state_enter(state);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     e = state_get_held(state, state->read, family, key, value_out);
     state_leave(state);
     return e;
@@ -238,7 +238,7 @@ static enum err state_get_chunk(struct state *state, const rocksdb_readoptions_t
         if (!slices[i]) continue;
         struct bytes value;
         value.data = rocksdb_pinnableslice_value(slices[i], &value.size);
-        if (!e) found(context, first + i, value);
+        if (e == ERR_OK) found(context, first + i, value);
         rocksdb_pinnableslice_destroy(slices[i]);
     }
     return e;
@@ -249,7 +249,7 @@ static enum err state_get_many_held(struct state *state, const rocksdb_readoptio
                                     size_t count, state_found_fn *found, void *context)
 {
     enum err e = ERR_OK;
-    for (size_t first = 0; first < count && !e; first += STATE_GET_CHUNK) {
+    for (size_t first = 0; first < count && e == ERR_OK; first += STATE_GET_CHUNK) {
         size_t left = count - first;
         e = state_get_chunk(state, read, family, keys, first,
                             left < STATE_GET_CHUNK ? left : STATE_GET_CHUNK, found, context);
@@ -261,7 +261,7 @@ enum err state_get_many(struct state *state, enum state_family family, const str
                         size_t count, state_found_fn *found, void *context)
 {
     enum err e = state_enter(state);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     e = state_get_many_held(state, state->read, family, keys, count, found, context);
     state_leave(state);
     return e;
@@ -320,7 +320,7 @@ enum err state_scan(struct state *state, enum state_family family, struct bytes 
                     struct bytes to, state_visit_fn *visit, void *context)
 {
     enum err e = state_enter(state);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     e = state_scan_held(state, NULL, family, from, to, visit, context);
     state_leave(state);
     return e;
@@ -330,7 +330,7 @@ enum err state_view_new(struct state_view **view_out, struct state *state)
 {
     *view_out = NULL;
     enum err e = state_enter(state);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     struct state_view *view = must_calloc(1, sizeof *view);
     view->state = state;
     view->snapshot = rocksdb_create_snapshot(state->db);
@@ -437,7 +437,7 @@ static enum err state_write_held(struct state *state, struct state_batch *batch)
 enum err state_write(struct state *state, struct state_batch *batch)
 {
     enum err e = state_enter(state);
-    if (!e) {
+    if (e == ERR_OK) {
         e = batch->failed ? ERR_STORAGE : state_write_held(state, batch);
         state_leave(state);
     }
@@ -496,7 +496,7 @@ enum err state_ingest(struct state *state, enum state_family family, state_next_
                       void *context)
 {
     enum err e = state_enter(state);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     char path[STATE_PATH_MAX];
     size_t count;
     uint64_t number = atomic_fetch_add(&state->ingest_number, 1);
@@ -504,7 +504,7 @@ enum err state_ingest(struct state *state, enum state_family family, state_next_
              (unsigned long long)number);
     e = state_ingest_write(state, path, next, context, &count);
     crash_point("state.ingest.before_move");
-    if (!e && count) e = state_ingest_move(state, family, path);
+    if (e == ERR_OK && count) e = state_ingest_move(state, family, path);
     unlink(path); /* gone already unless something failed */
     state_leave(state);
     return e;
@@ -546,12 +546,12 @@ static enum err state_flush_rest(struct state *state, enum state_family family)
 enum err state_flush(struct state *state)
 {
     enum err e = state_enter(state);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     pthread_mutex_lock(&state->write_lock);
     state_flush_together(state);
-    for (size_t i = 0; i < STATE_FAMILY_COUNT && !e; i++)
+    for (size_t i = 0; i < STATE_FAMILY_COUNT && e == ERR_OK; i++)
         e = state_flush_rest(state, (enum state_family)i);
-    if (!e) atomic_fetch_add(&state->flushes, 1);
+    if (e == ERR_OK) atomic_fetch_add(&state->flushes, 1);
     pthread_mutex_unlock(&state->write_lock);
     state_leave(state);
     return e;
@@ -561,7 +561,7 @@ enum err state_flush(struct state *state)
 enum err state_checkpoint(struct state *state, const char *dir)
 {
     enum err e = state_enter(state);
-    if (e) return e;
+    if (e != ERR_OK) return e;
     char *error = NULL;
     rocksdb_checkpoint_t *checkpoint = rocksdb_checkpoint_object_create(state->db, &error);
     if (!error) rocksdb_checkpoint_create(checkpoint, dir, UINT64_MAX, &error);
@@ -573,7 +573,7 @@ enum err state_checkpoint(struct state *state, const char *dir)
 uint64_t state_disk_bytes(struct state *state)
 {
     uint64_t total = 0;
-    if (state_enter(state)) return 0;
+    if (state_enter(state) != ERR_OK) return 0;
     for (size_t i = 0; i < STATE_FAMILY_COUNT; i++)
         total += state_property(state, (enum state_family)i, "rocksdb.total-sst-files-size");
     state_leave(state);
@@ -582,7 +582,7 @@ uint64_t state_disk_bytes(struct state *state)
 
 uint64_t state_key_count(struct state *state, enum state_family family)
 {
-    if (state_enter(state)) return 0;
+    if (state_enter(state) != ERR_OK) return 0;
     uint64_t count = state_property(state, family, "rocksdb.estimate-num-keys");
     state_leave(state);
     return count;
