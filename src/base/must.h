@@ -3,7 +3,7 @@
  * `must(x)` stays on in production: a broken promise ends the process with a report rather than
  * count wrong. Bytes from the wire, the disk or the config never reach one; they earn an
  * `enum err`. `must_slow(x)` is for checks too dear for production; test builds define
- * TALLY_SLOW_CHECKS. */
+ * TALLY_SLOW_CHECKS, and what needs a loop asks `if (SLOW_CHECKS)`. */
 #ifndef TALLY_BASE_MUST_H
 #define TALLY_BASE_MUST_H
 
@@ -15,10 +15,11 @@
 #define unreachable_state(value) must_unreachable(#value, (long long)(value), __FILE__, __LINE__)
 
 #ifdef TALLY_SLOW_CHECKS
-#define must_slow(x) must(x)
+#define SLOW_CHECKS 1
 #else
-#define must_slow(x) ((void)0)
+#define SLOW_CHECKS 0
 #endif
+#define must_slow(x) (SLOW_CHECKS ? must(x) : (void)0)
 
 /* Prints the broken promise and a backtrace on stderr, then aborts. */
 _Noreturn void must_failed(const char *what, const char *file, int line);

@@ -2,9 +2,8 @@
  *
  * A tenant has an entry while it has unanswered batched ops. Tenants with waiting jobs stand in a
  * ring; the front one gives up to QUANTUM ops and goes to the back. */
-#include "commit/queue.h"
+#include "commit/queue_internal.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
@@ -13,51 +12,6 @@
 #define LOOK_NS 100000 /* before sleeping */
 #define LOOK_OPS_MAX 2u
 #define CROWDED_NS 20000000
-#define TENANT_BUCKETS 1024u /* chains are short: tenants with unanswered ops only */
-
-struct fifo {
-    struct job *first;
-    struct job *last;
-};
-
-struct tenant {
-    struct tenant *chain;     /* same hash bucket */
-    struct tenant *ring_next; /* while it has waiting jobs */
-    bool in_ring;
-    uint32_t ops;      /* unanswered, batched */
-    uint32_t sync_ops; /* and sync */
-    size_t bytes;      /* of those */
-    struct fifo waiting;
-    size_t size;
-    char name[];
-};
-
-struct queue {
-    struct queue_limits limits;
-    pthread_mutex_t lock;
-    pthread_cond_t filled;
-    bool sleeping;        /* the taker waits: only then is a wake-up worth its cost */
-    uint32_t wake_at;     /* and only for so many ops */
-    uint64_t pushes;      /* so far; read without the lock by queue_look */
-    uint64_t pushes_seen; /* by the taker */
-    uint32_t taken;       /* ops of the last batch; read without the lock */
-    int64_t crowded_ns;   /* until when larger batches are expected */
-    bool stopped;
-    uint32_t ops; /* unanswered, batched */
-    uint32_t sync_ops;
-    uint32_t clients; /* unanswered jobs that have a time of arrival */
-    int64_t busy_ns;  /* since when there are any */
-    size_t bytes;
-    uint32_t waiting_ops; /* not yet taken, by urgency */
-    uint32_t waiting_sync_ops;
-    size_t weight; /* of the batch being taken */
-    bool alone;    /* its first job is the only one, or comes alone in the next one */
-    uint32_t owed; /* ops that the first tenant of the ring is to find room for in this batch */
-    struct fifo sync;
-    struct tenant *ring_first;
-    struct tenant *ring_last;
-    struct tenant *tenants[TENANT_BUCKETS];
-};
 
 struct queue *queue_new(const struct queue_limits *limits)
 {
@@ -77,11 +31,24 @@ struct queue *queue_new(const struct queue_limits *limits)
 
 void queue_free(struct queue *queue)
 {
+    queue_check(queue);
     must(queue->ops == 0);
     must(queue->sync_ops == 0);
     pthread_cond_destroy(&queue->filled);
     pthread_mutex_destroy(&queue->lock);
     free(queue);
+}
+
+static void queue_lock(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue_check(queue);
+}
+
+static void queue_unlock(struct queue *queue)
+{
+    if (SLOW_CHECKS) queue_check(queue);
+    pthread_mutex_unlock(&queue->lock);
 }
 
 static void fifo_add(struct fifo *fifo, struct job *job)
@@ -96,13 +63,19 @@ static void fifo_add(struct fifo *fifo, struct job *job)
 
 static void fifo_drop_first(struct fifo *fifo)
 {
+    must(fifo->first->taken == fifo->first->count);
     fifo->first = fifo->first->next;
     if (!fifo->first) fifo->last = NULL;
 }
 
+uint32_t queue_bucket(struct bytes name)
+{
+    return (uint32_t)(hash_keyed(&hash_own, name) % TENANT_BUCKETS);
+}
+
 static struct tenant **tenant_place(struct queue *queue, struct bytes name)
 {
-    struct tenant **place = &queue->tenants[hash_keyed(&hash_own, name) % TENANT_BUCKETS];
+    struct tenant **place = &queue->tenants[queue_bucket(name)];
     while (*place && !bytes_equal(bytes_of((*place)->name, (*place)->size), name))
         place = &(*place)->chain;
     return place;
@@ -143,6 +116,7 @@ static void ring_add_first(struct queue *queue, struct tenant *tenant)
 static struct tenant *ring_take(struct queue *queue)
 {
     struct tenant *tenant = queue->ring_first;
+    must(tenant->in_ring);
     queue->ring_first = tenant->ring_next;
     if (!queue->ring_first) queue->ring_last = NULL;
     tenant->in_ring = false;
@@ -169,9 +143,16 @@ static bool sync_has_room(struct queue *queue, const struct job *job)
            sync_fits(known ? known->sync_ops : 0, job->count, limits->tenant_sync_ops_max);
 }
 
+/* New rules and jobs that look at everything before them; of any size, for nobody waits with them.
+ */
+static bool goes_alone(const struct job *job)
+{
+    return job->prepare || job->rules || job->alone;
+}
+
 static enum err push_sync(struct queue *queue, struct job *job)
 {
-    must(!job->prepare || job->count == 1);
+    must(!job->prepare || job->count == 1); /* release_sync gives one place back */
     if (!job->unbounded && !sync_has_room(queue, job)) return ERR_BUSY;
     if (job->tenant.size) tenant_make(queue, job->tenant)->sync_ops += job->count;
     queue->sync_ops += job->count;
@@ -191,6 +172,7 @@ static bool has_room(const struct queue *queue, const struct tenant *known, cons
 
 static enum err push_batched(struct queue *queue, struct job *job)
 {
+    must(!goes_alone(job)); /* the queue gives only sync jobs alone */
     struct tenant *known = *tenant_place(queue, job->tenant);
     if (!job->unbounded && !has_room(queue, known, job)) return ERR_QUEUE_FULL;
     struct tenant *tenant = known ? known : tenant_make(queue, job->tenant);
@@ -220,33 +202,33 @@ static void unlock_and_wake(struct queue *queue)
 {
     bool wake = queue->sleeping && queue->waiting_ops + queue->waiting_sync_ops >= queue->wake_at;
     if (wake) queue->sleeping = false;
-    pthread_mutex_unlock(&queue->lock);
+    queue_unlock(queue);
     if (wake) pthread_cond_signal(&queue->filled);
 }
 
 void queue_push_all(struct queue *queue, struct job *jobs, struct job **refused_out)
 {
     struct fifo refused = {0};
-    pthread_mutex_lock(&queue->lock);
+    queue_lock(queue);
     while (jobs) {
         struct job *job = jobs;
         jobs = job->next;
         job->err = push_locked(queue, job);
         if (job->err != ERR_OK) fifo_add(&refused, job);
     }
-    pthread_mutex_unlock(&queue->lock);
+    queue_unlock(queue);
     *refused_out = refused.first;
 }
 
 void queue_wake(struct queue *queue)
 {
-    pthread_mutex_lock(&queue->lock);
+    queue_lock(queue);
     unlock_and_wake(queue);
 }
 
 enum err queue_push(struct queue *queue, struct job *job)
 {
-    pthread_mutex_lock(&queue->lock);
+    queue_lock(queue);
     enum err e = push_locked(queue, job);
     unlock_and_wake(queue);
     return e;
@@ -300,13 +282,6 @@ static uint32_t sync_share(const struct queue *queue, uint32_t ops_max)
     uint32_t share = shared ? enough / 2 : enough;
     uint32_t left = queue->owed < ops_max ? ops_max - queue->owed : 0;
     return share < left ? share : left;
-}
-
-/* New rules and jobs that look at everything before them; of any size, for nobody waits with them.
- */
-static bool goes_alone(const struct job *job)
-{
-    return job->prepare || job->rules || job->alone;
 }
 
 /* A whole job larger than the sync jobs' share goes first into an empty batch, or it would wait for
@@ -385,12 +360,12 @@ static uint32_t take_batched(struct queue *queue, struct slice *slices, uint32_t
 uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max)
 {
     uint32_t ops = 0;
-    pthread_mutex_lock(&queue->lock);
+    queue_lock(queue);
     queue->weight = 0;
     queue->alone = false;
     uint32_t count = take_sync(queue, slices, ops_max, &ops);
     if (!queue->alone) count += take_batched(queue, slices + count, ops_max, &ops);
-    pthread_mutex_unlock(&queue->lock);
+    queue_unlock(queue);
     must(ops <= ops_max || queue->alone);
     __atomic_store_n(&queue->taken, ops, __ATOMIC_RELAXED);
     return count;
@@ -410,6 +385,7 @@ static void release_tenant(struct queue *queue, struct job *job)
     struct tenant **place = tenant_place(queue, job->tenant);
     struct tenant *tenant = *place;
     must(tenant != NULL && tenant->ops >= job->count);
+    must(tenant->bytes >= job->bytes);
     tenant->ops -= job->count;
     tenant->bytes -= job->bytes;
     tenant_end(place);
@@ -418,6 +394,7 @@ static void release_tenant(struct queue *queue, struct job *job)
 static void release_sync(struct queue *queue, struct job *job)
 {
     uint32_t count = job->prepare ? 1 : job->count; /* which it may have changed */
+    must(queue->sync_ops >= count);
     queue->sync_ops -= count;
     if (!job->tenant.size) return;
     struct tenant **place = tenant_place(queue, job->tenant);
@@ -428,11 +405,14 @@ static void release_sync(struct queue *queue, struct job *job)
 
 static void release_places(struct queue *queue, struct job *job)
 {
+    must(job->taken > 0); /* what was never taken cannot be answered */
+    must(queue->bytes >= job->bytes);
     queue->bytes -= job->bytes;
     queue->clients -= job->queued_ns != 0;
     if (job->urgency == URGENCY_SYNC) {
         release_sync(queue, job);
     } else {
+        must(queue->ops >= job->count);
         queue->ops -= job->count;
         release_tenant(queue, job);
     }
@@ -440,17 +420,17 @@ static void release_places(struct queue *queue, struct job *job)
 
 void queue_done(struct queue *queue, struct job *job)
 {
-    pthread_mutex_lock(&queue->lock);
+    queue_lock(queue);
     release_places(queue, job);
-    pthread_mutex_unlock(&queue->lock);
+    queue_unlock(queue);
 }
 
 void queue_done_all(struct queue *queue, struct job *jobs)
 {
-    pthread_mutex_lock(&queue->lock);
+    queue_lock(queue);
     for (; jobs; jobs = jobs->next)
         release_places(queue, jobs);
-    pthread_mutex_unlock(&queue->lock);
+    queue_unlock(queue);
 }
 
 static int64_t now_ns(void)
@@ -477,7 +457,7 @@ static void queue_look(struct queue *queue)
 bool queue_wait(struct queue *queue)
 {
     queue_look(queue);
-    pthread_mutex_lock(&queue->lock);
+    queue_lock(queue);
     while (!queue->waiting_ops && !queue->waiting_sync_ops && !queue->stopped) {
         queue->sleeping = true;
         queue->wake_at = 1;
@@ -486,7 +466,7 @@ bool queue_wait(struct queue *queue)
     queue->sleeping = false;
     queue->pushes_seen = queue->pushes;
     bool any = queue->waiting_ops || queue->waiting_sync_ops;
-    pthread_mutex_unlock(&queue->lock);
+    queue_unlock(queue);
     return any;
 }
 
@@ -497,7 +477,7 @@ void queue_gather(struct queue *queue, uint32_t ops, int64_t ns)
     until.tv_nsec += ns;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&queue->lock);
+    queue_lock(queue);
     int late = 0;
     while (queue->waiting_ops + queue->waiting_sync_ops < ops && !queue->stopped && !late) {
         queue->sleeping = true;
@@ -505,46 +485,46 @@ void queue_gather(struct queue *queue, uint32_t ops, int64_t ns)
         late = pthread_cond_timedwait(&queue->filled, &queue->lock, &until);
     }
     queue->sleeping = false;
-    pthread_mutex_unlock(&queue->lock);
+    queue_unlock(queue);
 }
 
 void queue_stop(struct queue *queue)
 {
-    pthread_mutex_lock(&queue->lock);
+    queue_lock(queue);
     queue->stopped = true;
-    pthread_mutex_unlock(&queue->lock);
+    queue_unlock(queue);
     pthread_cond_broadcast(&queue->filled);
 }
 
 bool queue_is_small(struct queue *queue, uint32_t ops_max)
 {
-    pthread_mutex_lock(&queue->lock);
+    queue_lock(queue);
     uint32_t waiting = queue->waiting_ops + queue->waiting_sync_ops;
     bool alone = queue->sync.first && goes_alone(queue->sync.first);
-    pthread_mutex_unlock(&queue->lock);
+    queue_unlock(queue);
     return waiting > 0 && waiting < ops_max && !alone;
 }
 
 uint32_t queue_depth(struct queue *queue)
 {
-    pthread_mutex_lock(&queue->lock);
+    queue_lock(queue);
     uint32_t depth = queue->ops + queue->sync_ops;
-    pthread_mutex_unlock(&queue->lock);
+    queue_unlock(queue);
     return depth;
 }
 
 int64_t queue_busy_ns(struct queue *queue)
 {
-    pthread_mutex_lock(&queue->lock);
+    queue_lock(queue);
     int64_t busy_ns = queue->clients ? queue->busy_ns : 0;
-    pthread_mutex_unlock(&queue->lock);
+    queue_unlock(queue);
     return busy_ns;
 }
 
 uint32_t queue_waiting(struct queue *queue)
 {
-    pthread_mutex_lock(&queue->lock);
+    queue_lock(queue);
     uint32_t waiting = queue->waiting_ops + queue->waiting_sync_ops;
-    pthread_mutex_unlock(&queue->lock);
+    queue_unlock(queue);
     return waiting;
 }

@@ -13,7 +13,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "commit/queue.h"
+#include "commit/queue_internal.h"
+#include "support/panic.h"
 
 #define JOBS_MAX 400
 #define OPS_MAX 1000
@@ -610,6 +611,104 @@ static void gathering_ends_when_enough_came_or_in_time(void **state)
 
 #define FAIR(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* ---- queue_check: what is counted is what there is ---- */
+
+static void count_one_too_many(void)
+{
+    queue->waiting_ops = queue->ops + 1;
+    queue_depth(queue);
+}
+
+static void lose_the_ring(void)
+{
+    queue->ring_first = queue->ring_last = NULL;
+    queue_depth(queue);
+}
+
+static void forget_a_sync_job(void)
+{
+    queue->sync = (struct fifo){0};
+    queue_depth(queue);
+}
+
+static void keep_bytes_of_nobody(void)
+{
+    must(queue_take(queue, (struct slice[8]){0}, 100) == 2);
+    queue_done(queue, &jobs[0]);
+    queue_done(queue, &jobs[1]);
+    queue->bytes = 1;
+    queue_depth(queue);
+}
+
+static void answer_what_waits(void)
+{
+    queue_done(queue, &jobs[0]);
+}
+
+static void push_rules_among_others(void)
+{
+    struct job *job = job_new("t", 'r', 1);
+    job->alone = true;
+    must(queue_push(queue, job) == ERR_OK);
+}
+
+static void a_count_that_is_wrong_ends_the_process(void **state)
+{
+    push("t", 'a', 3);
+    push_sync('s', 2, true);
+    expect_panic(count_one_too_many, "queue->waiting_ops <= queue->ops");
+    expect_panic(lose_the_ring, "(queue->ring_first != NULL) == (queue->waiting_ops > 0)");
+    expect_panic(forget_a_sync_job, "(queue->sync.first != NULL) == (queue->waiting_sync_ops > 0)");
+    expect_panic(keep_bytes_of_nobody, "queue->bytes == 0 ||");
+    expect_panic(answer_what_waits, "job->taken > 0");
+    expect_panic(push_rules_among_others, "!goes_alone(job)");
+    assert_string_equal(take(100), "s0+2 a0+3");
+}
+
+static void charge_a_tenant_too_little(void)
+{
+    queue->ring_first->ops--;
+    queue_depth(queue);
+}
+
+static void leave_the_ring_unmarked(void)
+{
+    queue->ring_first->in_ring = false;
+    queue_depth(queue);
+}
+
+static void take_from_the_middle(void)
+{
+    jobs[1].taken = 1;
+    queue_depth(queue);
+}
+
+static void misplace_a_tenant(void)
+{
+    queue->ring_first->name[0] = 'z';
+    queue_depth(queue);
+}
+
+static void forget_the_last_job(void)
+{
+    jobs[0].next = NULL;
+    queue_depth(queue);
+}
+
+static void slow_builds_count_tenants_and_jobs_anew(void **state)
+{
+    push("t", 'a', 3);
+    push("t", 'b', 3);
+    if (SLOW_CHECKS) {
+        expect_panic(charge_a_tenant_too_little, "waiting <= tenant->ops");
+        expect_panic(leave_the_ring_unmarked, "tenant->in_ring == (tenant->waiting.first != NULL)");
+        expect_panic(take_from_the_middle, "job->taken == 0 || job == fifo->first");
+        expect_panic(misplace_a_tenant, "== bucket");
+        expect_panic(forget_the_last_job, "job->next || job == fifo->last");
+    }
+    assert_string_equal(take(100), "a0+3 b0+3");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -650,6 +749,8 @@ int main(void)
         FAIR(a_waiter_wakes_up_for_a_job_and_for_the_end),
         FAIR(what_is_queued_is_still_taken_after_the_stop),
         FAIR(gathering_ends_when_enough_came_or_in_time),
+        FAIR(a_count_that_is_wrong_ends_the_process),
+        FAIR(slow_builds_count_tenants_and_jobs_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,95 @@
+/* queue_check.c -- the queue's laws (queue_internal.h), executed. */
+#include "commit/queue_internal.h"
+
+#define COUNT_OFTEN 64u /* waiting ops up to which a slow build counts with every call */
+
+/* What the fifos and tenants add up to. */
+struct tally {
+    uint64_t ops;
+    uint64_t sync_ops;
+    uint64_t bytes;
+    uint64_t waiting_ops;
+    uint32_t in_ring;
+};
+
+static uint64_t fifo_count(const struct fifo *fifo, enum urgency urgency)
+{
+    uint64_t ops = 0;
+    must((fifo->first == NULL) == (fifo->last == NULL));
+    for (const struct job *job = fifo->first; job; job = job->next) {
+        must(job->urgency == urgency);
+        must(job->taken < job->count);
+        must(job->taken == 0 || job == fifo->first);
+        must(job->next || job == fifo->last);
+        ops += job->count - job->taken;
+    }
+    return ops;
+}
+
+static void tenant_check(const struct tenant *tenant, uint32_t bucket)
+{
+    must(tenant->ops > 0 || tenant->sync_ops > 0);
+    must(tenant->ops > 0 || tenant->bytes == 0);
+    must(tenant->in_ring == (tenant->waiting.first != NULL));
+    must(queue_bucket(bytes_of(tenant->name, tenant->size)) == bucket);
+    for (const struct tenant *other = tenant->chain; other; other = other->chain)
+        must(
+            !bytes_equal(bytes_of(other->name, other->size), bytes_of(tenant->name, tenant->size)));
+}
+
+static struct tally tenants_count(const struct queue *queue)
+{
+    struct tally tally = {0};
+    for (uint32_t bucket = 0; bucket < TENANT_BUCKETS; bucket++) {
+        const struct tenant *tenant = queue->tenants[bucket];
+        for (; tenant; tenant = tenant->chain) {
+            tenant_check(tenant, bucket);
+            uint64_t waiting = fifo_count(&tenant->waiting, URGENCY_BATCHED);
+            must(waiting <= tenant->ops);
+            tally.ops += tenant->ops;
+            tally.sync_ops += tenant->sync_ops;
+            tally.bytes += tenant->bytes;
+            tally.waiting_ops += waiting;
+            tally.in_ring += tenant->in_ring;
+        }
+    }
+    return tally;
+}
+
+static uint32_t ring_count(const struct queue *queue)
+{
+    uint32_t count = 0;
+    for (const struct tenant *tenant = queue->ring_first; tenant; tenant = tenant->ring_next) {
+        must(tenant->in_ring);
+        must(tenant->ring_next || tenant == queue->ring_last);
+        count++;
+    }
+    return count;
+}
+
+/* Sync jobs may be of no tenant, and their bytes are the queue's alone. A long queue is counted now
+ * and then, or filling it would take the square of its length. */
+static void count_anew(const struct queue *queue)
+{
+    uint32_t waiting = queue->waiting_ops + queue->waiting_sync_ops;
+    if (waiting > COUNT_OFTEN && queue->pushes % COUNT_OFTEN != 0) return;
+    const struct tally tally = tenants_count(queue);
+    must(tally.ops == queue->ops);
+    must(tally.sync_ops <= queue->sync_ops);
+    must(tally.bytes <= queue->bytes);
+    must(tally.waiting_ops == queue->waiting_ops);
+    must(tally.in_ring == ring_count(queue));
+    must(fifo_count(&queue->sync, URGENCY_SYNC) == queue->waiting_sync_ops);
+}
+
+void queue_check(const struct queue *queue)
+{
+    must(queue->waiting_ops <= queue->ops);
+    must(queue->waiting_sync_ops <= queue->sync_ops);
+    must((queue->ring_first != NULL) == (queue->waiting_ops > 0));
+    must((queue->sync.first != NULL) == (queue->waiting_sync_ops > 0));
+    must(queue->owed == 0 || queue->ring_first);
+    must(queue->clients <= queue->ops + queue->sync_ops);
+    must(queue->bytes == 0 || queue->ops + queue->sync_ops > 0);
+    if (SLOW_CHECKS) count_anew(queue);
+}

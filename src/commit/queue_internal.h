@@ -1,0 +1,69 @@
+/* queue_internal.h -- what the queue keeps, for queue.c and what checks it.
+ *
+ * Between two calls, that is whenever nobody holds the lock, queue_check finds this true:
+ * (1) What the queue counts as unanswered is the sum over its tenants, and what it counts as
+ *     waiting the sum over the jobs in its fifos; what waits is unanswered too.
+ * (2) A tenant has an entry while it has unanswered ops, in the bucket of its name, once; it stands
+ *     in the ring, once, while it has waiting jobs.
+ * (3) Only the first job of a fifo may have been taken in part.
+ * (4) Where nothing is unanswered nothing is counted: no bytes, no clients. */
+#ifndef TALLY_COMMIT_QUEUE_INTERNAL_H
+#define TALLY_COMMIT_QUEUE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "commit/queue.h"
+
+#define TENANT_BUCKETS 1024u /* chains are short: tenants with unanswered ops only */
+
+struct fifo {
+    struct job *first;
+    struct job *last;
+};
+
+struct tenant {
+    struct tenant *chain;     /* same hash bucket */
+    struct tenant *ring_next; /* while it has waiting jobs */
+    bool in_ring;
+    uint32_t ops;      /* unanswered, batched */
+    uint32_t sync_ops; /* and sync */
+    size_t bytes;      /* of those */
+    struct fifo waiting;
+    size_t size;
+    char name[];
+};
+
+struct queue {
+    struct queue_limits limits;
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    bool sleeping;        /* the taker waits: only then is a wake-up worth its cost */
+    uint32_t wake_at;     /* and only for so many ops */
+    uint64_t pushes;      /* so far; read without the lock by queue_look */
+    uint64_t pushes_seen; /* by the taker */
+    uint32_t taken;       /* ops of the last batch; read without the lock */
+    int64_t crowded_ns;   /* until when larger batches are expected */
+    bool stopped;
+    uint32_t ops; /* unanswered, batched */
+    uint32_t sync_ops;
+    uint32_t clients; /* unanswered jobs that have a time of arrival */
+    int64_t busy_ns;  /* since when there are any */
+    size_t bytes;
+    uint32_t waiting_ops; /* not yet taken, by urgency */
+    uint32_t waiting_sync_ops;
+    size_t weight; /* of the batch being taken */
+    bool alone;    /* its first job is the only one, or comes alone in the next one */
+    uint32_t owed; /* ops that the first tenant of the ring is to find room for in this batch */
+    struct fifo sync;
+    struct tenant *ring_first;
+    struct tenant *ring_last;
+    struct tenant *tenants[TENANT_BUCKETS];
+};
+
+/* By whoever holds the lock. A few comparisons; slow builds count everything anew. */
+void queue_check(const struct queue *queue);
+
+/* The bucket of a tenant's name. */
+uint32_t queue_bucket(struct bytes name);
+
+#endif
