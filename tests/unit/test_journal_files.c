@@ -203,6 +203,29 @@ static void a_segment_whose_naming_failed_never_stands_for_later_ones(void **sta
     }
 }
 
+/* Such a segment, which may not be there, was believed to follow, and the one before it was let go
+ * as applied and followed: then the journal was empty and its state ahead. Found by sim --seed
+ * 80004064 --world embedded. */
+static void a_segment_whose_naming_failed_lets_none_before_it_go(void **state)
+{
+    (void)state;
+    for (unsigned nth = 1; nth <= 8; nth++) {
+        for (int loss = 0; loss < IO_SIM_LOSSES; loss++) {
+            world_release(&world);
+            world_init(&world, 4, 0);
+            expect_reopen(0);
+            write_blocks(3);
+            io_sim_fail(world.sim, nth, EIO, (enum io_sim_loss)loss);
+            (void)world_write(&world, SMALL);
+            io_sim_heal(world.sim);
+            uint64_t acked = world.acked;
+            journal_trim(world.journal, acked);
+            world_crash(&world, nth);
+            expect_open(acked, acked);
+        }
+    }
+}
+
 static void a_spare_half_made_is_thrown_away(void **state)
 {
     (void)state;
@@ -484,6 +507,7 @@ int main(void)
         LAW(without_room_for_a_segment_the_journal_is_read_until_there_is),
         LAW(a_smaller_segment_will_do_where_a_large_one_does_not_fit),
         LAW(a_segment_whose_naming_failed_never_stands_for_later_ones),
+        LAW(a_segment_whose_naming_failed_lets_none_before_it_go),
         LAW(a_spare_half_made_is_thrown_away),
         LAW(many_openings_do_not_fill_the_disk),
         LAW(trimming_keeps_what_is_not_applied_and_what_is_to_be_kept),

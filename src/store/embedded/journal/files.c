@@ -92,17 +92,27 @@ static uint64_t kept_bytes(const struct journal *journal)
     return bytes;
 }
 
+/* Under the mutex: the next segment that is certainly there, or NULL. A segment is let go only
+ * because of one that takes its place. */
+static const struct segment *successor(const struct journal *journal, size_t index)
+{
+    for (size_t i = index + 1; i < journal->segments_count; i++)
+        if (!journal->segments[i].doubtful) return &journal->segments[i];
+    return NULL;
+}
+
 /* Under the mutex: the first segment to let go of, or the count if there is none. One without live
  * blocks goes at once, the others from the oldest on. */
 static size_t trim_candidate(const struct journal *journal)
 {
     size_t count = journal->segments_count;
     for (size_t i = 0; i + 1 < count; i++) {
-        const struct segment *segment = &journal->segments[i];
-        if (segment->previous.sequence == segment[1].previous.sequence) return i;
+        const struct segment *next = successor(journal, i);
+        if (!next) return count;
+        if (journal->segments[i].previous.sequence == next->previous.sequence) return i;
     }
     if (count < 2) return count;
-    const struct chain_end *end = &journal->segments[1].previous;
+    const struct chain_end *end = &successor(journal, 0)->previous;
     int64_t age_ms = journal_last_time(journal) - end->time_ms;
     if (end->sequence > journal->applied) return count;
     bool kept =

@@ -24,6 +24,7 @@ struct segment {
     uint64_t size; /* of the file */
     uint64_t used; /* of it; `size` where nobody looked */
     bool zeroed;   /* every block of the file is known to have been written once */
+    bool doubtful; /* naming it failed: it may be there or not */
     unsigned places_count;
     struct segment_place places[SEGMENT_PLACES]; /* in order */
 };

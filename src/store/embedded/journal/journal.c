@@ -18,6 +18,7 @@
  *     reported as failed may be there all the same. It is empty, the next attempt has a higher
  *     number and the same predecessor, and journal_trim removes it with the first there is to do.
  *     Were it forgotten, it would be there when the segments after it are not, and stand for them.
+ *     And as it may not be there, nothing before it is let go because it follows.
  *
  * Blocks are gathered in memory and written by one call when the stage is full or at the sync: two
  * small direct writes cost twice what one of both costs. */
@@ -104,6 +105,7 @@ enum err journal_begin_segment(struct journal *journal, const struct chain_end *
         if (fd >= 0) io->ops->close(io, fd);
         io->ops->unlink(io, path);
         segment.zeroed = false;
+        segment.doubtful = true;
         if (named) journal_add_segment(journal, &segment);
         return e;
     }
