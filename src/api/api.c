@@ -18,7 +18,7 @@
 #include "core/name.h"
 #include "base/json.h"
 
-/* Each holds a connection to a source, beside those of the reconciler's passes. */
+/* Each thread holds a connection to a source, beside those of the reconciler's passes. */
 #define SOURCE_THREADS 2u
 #define SOURCE_TASKS 64u
 #define PACKING_TASKS 256u
@@ -38,8 +38,9 @@ static bool decode_segment(struct call *call, struct bytes raw, struct bytes *ou
     return true;
 }
 
-/* The connection counts for the tenant of its first request, bytes for the one that is asked about:
- * so a proxy's or an administrator's connections make no tenant pay for another. */
+/* A connection counts for the tenant of its first request, bytes count for the tenant that the
+ * request is about: so a proxy's or an administrator's connections make no tenant pay for
+ * another. */
 static enum err take_share(struct call *call, struct bytes tenant)
 {
     struct wire_share **slot = call->exchange->slot;
@@ -51,7 +52,7 @@ static enum err take_share(struct call *call, struct bytes tenant)
     return ERR_OK;
 }
 
-/* Asked once a turn: a turn reads many requests. */
+/* The clock is asked once a turn, in which many requests are read. */
 static int64_t loop_wall_ms(const struct call *call)
 {
     struct loop_state *loop = call_loop(call);
@@ -62,7 +63,8 @@ static int64_t loop_wall_ms(const struct call *call)
     return loop->wall_ms;
 }
 
-/* The body is the same whatever is wrong (SPEC 3); RFC 6750, 3 has a place for more. */
+/* The body is the same whatever is wrong with the token (SPEC 3). RFC 6750, 3 has a place for the
+ * reason. */
 static enum err refuse_token(struct exchange *exchange, enum bearer_flaw flaw)
 {
     metric_add(METRIC_AUTH_REFUSED, 1);
@@ -141,7 +143,8 @@ static enum request_verdict api_request(void *context, struct exchange *exchange
     bool says = exchange->request.body.size && !known_body(route_index(call->route));
     if (says && !call_bare(call, &verdict)) return verdict;
     verdict = call->route->handle(call);
-    /* What a refused one was read into goes now, not with the reply: a turn may refuse many. */
+    /* The arena of a refused request is emptied now and not with the reply: a turn may refuse
+     * many. */
     if (verdict == REQUEST_ANSWERED && exchange->reply.status >= 400)
         arena_back(&exchange->arena, call->mark);
     if (verdict == REQUEST_ANSWERED) gzip_reply(exchange);
@@ -158,8 +161,9 @@ static bool pack_run(void *context)
     return false;
 }
 
-/* The results of a large batch take milliseconds to pack, in which their loop would serve nobody.
- * False: it is done, or it stays undone, because the packer has too much to do or has gone. */
+/* The results of a large batch take milliseconds to pack, in which the loop would serve no other
+ * client. False: the reply is packed, or is not going to be, because the packer has too much to do
+ * or has gone. */
 static bool pack_elsewhere(struct call *call)
 {
     struct exchange *exchange = call->exchange;
@@ -188,9 +192,9 @@ static bool api_complete(void *context, struct exchange *exchange)
     return true;
 }
 
-/* A read that comes while its loop syncs waits for the disk. So where there are reads, a crowd's
- * changes are left to the commit thread; one or two, which nobody else may be waiting behind, are
- * committed here all the same. */
+/* A read that arrives while its loop syncs waits for the disk. So while there are reads, the
+ * changes of many clients are left to the commit thread; one or two, behind which perhaps no client
+ * waits, are committed by the loop all the same. */
 static bool reads_come_first(const struct loop_state *loop, uint32_t turn_ops)
 {
     bool reads = loop->turn_ns < loop->read_ns + READS_ABOUT_NS;

@@ -30,7 +30,7 @@ struct api_errand_ask {
 
 struct api_errand_page {
     enum api_errand kind;
-    struct bytes after; /* from a `next_out`, or anything a caller made up; or none */
+    struct bytes after; /* from a `next_out`, or whatever a client sent instead; or none */
     uint64_t limit;
 };
 
@@ -52,7 +52,7 @@ struct api_config {
     /* Its clock judges tokens and measures how long things take; batch time is a lane's. */
     const struct clock *machine;
     unsigned loops;
-    const char *token_command;   /* makes a token for this server; NULL: what works on any */
+    const char *token_command; /* makes a token for this server; NULL: the command for any server */
     void (*wake)(void *context); /* posted exchanges wait: wake the wire */
     void *wake_context;
     void (*gauges)(
@@ -69,7 +69,7 @@ struct api_config {
     enum err (*job)(void *context, struct bytes id, struct buf *json_out);
     void *jobs_context;
     /* Reconciling (reconcile/ask.h): one entity now, a page of what is wrong, how things stand.
-     * They ask somebody's database and may take seconds. */
+     * They ask the database of a source and may take seconds. */
     struct api_reconcile {
         enum err (*run)(void *context, struct bytes name, struct bytes tenant,
                         struct bytes entity_json, struct buf *json_out);
@@ -89,9 +89,8 @@ struct api *api_new(const struct api_config *config);
  * and their connections closed, so that the replies are out before the wire stops. Any thread. */
 void api_stop_reads(struct api *api, int64_t grace_ms);
 
-/* Stops the readers after what they have. No exchange may be kept any more. */
-/* Once no loop runs any more, and while commits still do: ends what readers are at, which may wait
- * for a commit. */
+/* Ends the readers after the reads they have, which may wait for a commit: to be called once no
+ * loop runs any more and while commits still do. No exchange may be kept by then. */
 void api_stop(struct api *api);
 void api_free(struct api *api);
 

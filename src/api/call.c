@@ -9,7 +9,8 @@
 #include "core/name.h"
 
 #define COLLECTED_OPS_MAX 256u
-#define TURN_NS 10000000 /* of a read, then other tenants' have theirs; and one more part */
+#define TURN_NS \
+    10000000 /* a read's turn, and one more part; then other tenants' reads have theirs */
 
 enum request_verdict call_refuse(struct call *call, enum err e, const char *sentence)
 {
@@ -148,7 +149,8 @@ static struct collected *collect_for(const struct call *call)
 size_t call_bytes_max(const struct call *call)
 {
     size_t share = (size_t)call->api->config.config->limits_inflight_bytes / 5 * 4;
-    size_t body = 2 * call->exchange->request.body.size; /* as a chunked one may lie in memory */
+    size_t body =
+        2 * call->exchange->request.body.size; /* a chunked body may lie in memory twice */
     return share > body ? share - body : 0;
 }
 
@@ -187,8 +189,8 @@ static size_t reply_bytes_max(const struct call *call)
     return (size_t)call->api->config.config->limits_reply_bytes;
 }
 
-/* What makes an end of a read after a part of it. What was made so far is held, and charged; in the
- * end until the client has taken it. */
+/* Whether a read may go on after a part of it. The reply made so far is charged, and after the last
+ * part stays charged until the client has taken it. */
 static enum err check_part(struct call *call)
 {
     struct exchange *exchange = call->exchange;

@@ -21,7 +21,7 @@ struct loop_state; /* what belongs to one loop thread */
 struct collected {
     struct job *jobs; /* batched ones, pushed together: see call_change */
     struct job **end;
-    uint32_t ops;      /* of those */
+    uint32_t ops;      /* in `jobs` */
     uint32_t turn_ops; /* those and what was pushed before; 0: nothing came in this turn */
 };
 
@@ -35,7 +35,7 @@ struct api {
     struct activity *activity;
     struct streams *streams;
     _Atomic bool ready;
-    _Atomic int64_t over_ns; /* from then on reads make an end; 0: nobody has said so */
+    _Atomic int64_t over_ns; /* from then on reads end; 0: the server does not stop */
 };
 
 struct loop_state {
@@ -99,11 +99,11 @@ bool call_name(struct call *call, enum request_verdict *verdict_out);
 /* Fills `params` from the query, or false after refusing what is malformed or unknown. */
 bool call_params(struct call *call, enum request_verdict *verdict_out);
 
-/* False after refusing a body in which something is asked of a call that takes none. */
+/* False after refusing a body with fields, of a call that takes no body. */
 bool call_bare(struct call *call, enum request_verdict *verdict_out);
 
-/* For an object in which picking the known fields left others over: ERR_OK, if these are such as
- * are ignored or the config lets them pass with a warning, or ERR_UNKNOWN_FIELD. */
+/* For an object that has other fields than the known ones: ERR_OK if these may be ignored, or if
+ * the config lets them pass with a warning; else ERR_UNKNOWN_FIELD. */
 MUST_USE enum err call_unknown(struct call *call, const struct json_value *object,
                                const struct known *known, struct reason *why);
 /* The same once `why` is known. */
@@ -125,17 +125,18 @@ enum request_verdict call_change(struct call *call, void (*finish)(struct call *
  */
 void call_push_collected(struct lane *lane, struct collected *collected);
 
-/* What a change may take in memory with its reply: more never finds room beside its own body. */
+/* The memory that a change and its reply may take: more would never find room beside its own
+ * body. */
 size_t call_bytes_max(const struct call *call);
 
 /* Only fills in the rest of call->job, for a reader that pushes it into the queue itself. */
 void call_prepare(struct call *call, void (*finish)(struct call *call));
 
-/* The server stops, and it is time for reads that are under way or wait to end. */
+/* Whether the server stops and the time for reads, under way or waiting, is over. */
 bool api_is_over(struct api *api);
 
-/* Lets `read` run on a reader thread: once, or for as long as it leaves `more` set, between which
- * other reads have their turn and what was made is charged. A part is some milliseconds of work. */
+/* Lets `read` run on a reader thread: once, and again as long as it leaves `more` set. Between two
+ * parts, each of some milliseconds, other reads have their turn and the reply so far is charged. */
 enum request_verdict call_read(struct call *call, void (*read)(struct call *call));
 
 /* The same on a thread that may wait for a source of `reconcile:`, which is another's database. */
@@ -151,7 +152,7 @@ bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, u
               enum request_verdict *verdict_out);
 struct fingerprint call_key_print(struct call *call, struct bytes key);
 
-/* Of the last durable change: what a write without any ops comes after. */
+/* The sequence of the last durable change: a write without any ops comes after that one. */
 uint64_t call_sequence(const struct call *call);
 
 /* Pieces of replies. */

@@ -36,7 +36,7 @@ void gzip_reply(struct exchange *exchange)
     say_packed(exchange);
 }
 
-/* Two threads may pack it at once; the first one's stays. */
+/* Two threads may pack the same text at once; the result of the first one stays. */
 static struct bytes packed_once(struct gzip_once *once, struct bytes text)
 {
     struct buf *packed = atomic_load(&once->packed), *other = NULL;
@@ -73,7 +73,7 @@ void gzip_reply_packed(struct exchange *exchange, struct bytes packed)
         say_packed(exchange);
         return;
     }
-    /* What follows is a body like others, about which gzip_reply says the rest. */
+    /* From here on it is a body like any other, and gzip_reply adds the headers. */
     struct unpacker unpacker = {0};
     size_t size;
     bool good = unpack_size(packed, &size);

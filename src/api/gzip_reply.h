@@ -1,7 +1,8 @@
 /* gzip_reply.h -- replies above 1 KiB leave gzipped where the client asks for it (SPEC 3).
  *
- * They are packed by whoever made them: what readers made, on their threads. Every reply that could
- * have been packed says `Vary: Accept-Encoding`, packed or not. HEAD says what GET would. */
+ * A reply is packed by the thread that made it, large ones by a thread of their own. Every reply
+ * that could have been packed says `Vary: Accept-Encoding`, packed or not. HEAD says what GET
+ * would. */
 #ifndef TALLY_API_GZIP_REPLY_H
 #define TALLY_API_GZIP_REPLY_H
 
@@ -13,7 +14,8 @@
  * client did not ask, or one that would come out no smaller. */
 void gzip_reply(struct exchange *exchange);
 
-/* A text that lasts for ever, all zero at first: packed at its first use, and kept. */
+/* A text that lasts as long as the process, all zero at first: it is packed at its first use, and
+ * both forms are kept. */
 struct gzip_once {
     _Atomic(struct buf *) packed;
 };

@@ -65,9 +65,10 @@ struct field_value {
 
 struct params;
 
-/* Each reads `count` fields, in the table's order; the first that is missing or wrong decides the
- * sentence. `picked` is what json_pick made of the fields' names; a null is an absent field. Names
- * that no table has are unknown.h's. `values_out` is to be used only after ERR_OK. */
+/* Each function reads `count` fields in the table's order; the first field that is missing or wrong
+ * decides the sentence. `picked` has the values that json_pick found by the fields' names; a null
+ * is an absent field. Names that no table has are refused by unknown.h. `values_out` is to be used
+ * only after ERR_OK. */
 MUST_USE enum err fields_from_picked(const struct json_value *picked, const struct field *fields,
                                      unsigned count, struct field_value *values_out,
                                      struct reason *why);
@@ -112,7 +113,8 @@ struct bytes params_get(const struct params *params, struct bytes name);
 MUST_USE enum err params_cursor(const struct params *params, struct arena *arena,
                                 struct bytes *raw_out, struct reason *why);
 
-/* The start of the bucket around a time that came in `field`. ERR_INVALID: nobody could name it. */
+/* The start of the bucket around a time that came in `field`. ERR_INVALID: the start is before the
+ * year 0001, so no request could name it. */
 MUST_USE enum err params_bucket(int64_t time_ms, int32_t duration, const char *field,
                                 int64_t *start_out, struct reason *why);
 

@@ -13,7 +13,7 @@ struct task_list {
     struct read_task *last;
 };
 
-/* There while tasks of it wait or run. */
+/* An entry exists while tasks of the tenant wait or run. */
 struct reading_tenant {
     struct table_node node;
     struct reading_tenant *ring_next; /* while tasks wait */
@@ -116,8 +116,7 @@ static struct read_task *take(struct readers *readers, struct reading_tenant **t
     return task;
 }
 
-/* What has just begun goes behind those that began before it; those are the oldest, and stay first.
- */
+/* A task that has just begun goes behind those that began before it, which stay first. */
 static void put_back(struct readers *readers, struct reading_tenant *tenant, struct read_task *task)
 {
     if (task->begun)

@@ -1,10 +1,10 @@
 /* readers.h -- a small pool of threads for reads that may touch the disk.
  *
- * Bounded, and fair: tenants take turns. A task that has much to do does a part of it, says that
- * there is more, and waits for its tenant's next turn. Of one tenant's tasks those that have not
- * begun yet and the oldest of those that have take turns too: so a short read of a tenant waits for
- * parts of its long ones, and its long ones still end one after the other, instead of all being
- * half done at once. */
+ * The pool is bounded and fair: tenants take turns. A task that has much to do does a part of it,
+ * says that there is more, and waits for its tenant's next turn. Within one tenant, tasks that have
+ * not begun and the oldest task that has begun take turns too. So a short read waits only for parts
+ * of the tenant's long ones, and long ones end one after the other instead of all being half
+ * done. */
 #ifndef TALLY_API_READERS_H
 #define TALLY_API_READERS_H
 
@@ -13,8 +13,8 @@
 
 struct readers;
 
-/* Embedded in whatever is to be read; belongs to the pool from push until `run` has returned false,
- * and may be gone then. */
+/* A part of the caller's own struct. It belongs to the pool from readers_push until `run` has
+ * returned false, and may be gone then. */
 struct read_task {
     struct bytes tenant;
     bool (*run)(void *context); /* a part of the work; true: there is more */

@@ -13,7 +13,7 @@ enum route_flags {
     ROUTE_PUBLIC = 1, /* no token */
     ROUTE_READ = 2,   /* waits for the writes sent before it on the same connection */
     ROUTE_ADMIN_UNLESS_PUBLIC_METRICS = 4,
-    ROUTE_ANY_QUERY = 8, /* a page's address may carry what it likes: nobody looks */
+    ROUTE_ANY_QUERY = 8, /* the address of a page may have any query: it is ignored */
 };
 
 struct route {

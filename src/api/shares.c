@@ -8,7 +8,7 @@
 #include "base/table.h"
 
 struct share {
-    struct wire_share wire; /* what its connections have in their slots */
+    struct wire_share wire; /* connections whose slot has this share */
     struct table_node node;
     unsigned connections;
     unsigned streams;
@@ -77,7 +77,7 @@ struct wire_share *shares_take(struct shares *shares, struct bytes tenant)
     if (share->connections < shares->connections_max)
         share->connections++;
     else
-        share = NULL; /* it stays: others hold it */
+        share = NULL; /* the entry stays: other requests hold it */
     pthread_mutex_unlock(&shares->lock);
     return share ? &share->wire : NULL;
 }

@@ -1,5 +1,5 @@
-/* shares.h -- what each tenant has of connections and streams, so that one cannot take them all,
- * and where the bytes held for it are counted (wire/budget.h).
+/* shares.h -- how many connections and streams each tenant has, so that one cannot take them all,
+ * and the account of the bytes held for it (wire/budget.h).
  *
  * A connection counts for the tenant of its first authorised request, until it closes; the bytes of
  * a request count for the request's own tenant. */
@@ -17,8 +17,8 @@ void shares_free(struct shares *shares); /* every share has been returned */
 MUST_USE struct wire_share *shares_take(struct shares *shares, struct bytes tenant);
 void shares_return(struct shares *shares, struct wire_share *connection);
 
-/* A stream counts for the tenant it is of, whoever used its connection before. False: the tenant
- * has as many as it may. */
+/* A stream counts for its own tenant, whichever tenant used its connection before. False: the
+ * tenant has as many as it may. */
 MUST_USE bool shares_take_stream(struct shares *shares, struct bytes tenant);
 void shares_return_stream(struct shares *shares, struct bytes tenant);
 

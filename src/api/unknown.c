@@ -19,7 +19,8 @@ static char lower(char byte)
     return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
 }
 
-/* How many letters to put in, leave out, change or swap with a neighbour, case aside. */
+/* The distance of two names: letters to put in, leave out, change or swap with a neighbour; case
+ * does not count. */
 static unsigned distance(struct bytes a, struct bytes b)
 {
     unsigned rows[3][ALIKE_SIZE_MAX + 1];

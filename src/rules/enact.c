@@ -167,8 +167,8 @@ static struct op text_op(struct enactment *enactment)
                           object_key(arena, OBJECT_META, META_RULES), enactment->text);
 }
 
-/* Only if nobody has given out any since the plan was made: two counters of one generation would
- * each be taken for the other where cells are removed. */
+/* The op is refused if another generation was given out since the plan was made: two counters of
+ * one generation would each be taken for the other where cells are removed. */
 static struct op generation_op(struct enactment *enactment)
 {
     struct arena *arena = &enactment->arena;
@@ -179,7 +179,7 @@ static struct op generation_op(struct enactment *enactment)
                              object_number(arena, enactment->generation));
 }
 
-/* On the commit thread, once the time of its batch is known. */
+/* Called on the commit thread, once the time of the job's batch is known. */
 static void make_ops(struct job *job, int64_t time_ms)
 {
     struct enactment *enactment = CONTAINER_OF(job, struct enactment, job);

@@ -10,8 +10,9 @@
  *     queue_push(queue, &enactment.job) ... job->done ... the rulebook has them
  *     enact_release(&enactment)
  *
- * One at a time: whoever enacts rules or swaps generations holds the same lock. A plan that was
- * overtaken all the same, by another node, is refused whole with ERR_CONFLICT. */
+ * Rules of one lane change one at a time: a thread that enacts rules or swaps generations holds the
+ * lane's `enacting` lock. A plan that was overtaken all the same, by another node, is refused whole
+ * with ERR_CONFLICT. */
 #ifndef TALLY_RULES_ENACT_H
 #define TALLY_RULES_ENACT_H
 
@@ -32,10 +33,10 @@ struct enactment {
     uint64_t generation_stored;
 };
 
-/* Reads the store and fills `rules`, which nobody else holds yet, and the job. `text` is what was
- * read, kept for the record. ERR_INVALID: the store's counters do not allow these rules;
- * ERR_STORAGE or ERR_CORRUPT: it could not be read. `why_out` has a sentence for each. Release it
- * in any case. */
+/* Reads the store and fills `rules`, which have no other holder yet, and the job. `text` is the
+ * config's text of them, kept for the record. ERR_INVALID: the store's counters do not allow these
+ * rules; ERR_STORAGE or ERR_CORRUPT: it could not be read. `why_out` has a sentence for each.
+ * Release it in any case. */
 MUST_USE enum err enact_plan(struct enactment *enactment, struct store *store, struct rules *rules,
                              struct bytes text, struct buf *why_out);
 /* Whether the store holds these very rules already, so that the job would write nothing. */

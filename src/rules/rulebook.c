@@ -9,7 +9,7 @@ struct rulebook {
     pthread_mutex_t lock;
     struct rules *current; /* durable */
     struct rules *next;    /* decided, maybe not durable; often the same */
-    atomic_bool empty;     /* of `current` */
+    atomic_bool empty;     /* `current` has no counters */
 };
 
 struct rulebook *rulebook_new(void)

@@ -16,17 +16,17 @@ void rulebook_free(struct rulebook *rulebook);
 /* The rules in force, held: give them back with rules_release. Any thread. */
 struct rules *rulebook_hold(struct rulebook *rulebook);
 
-/* True: there are no counters in them, so nobody need look. Costs no lock. */
+/* True: the rules in force have no counters, so there is nothing to look up. Costs no lock. */
 bool rulebook_is_empty(const struct rulebook *rulebook);
 
-/* Commit layer: what the next batch goes by, held; a batch that changes it was decided; that batch
- * became durable or failed. */
+/* For the commit layer: the rules that the next batch goes by, held; a batch that changes them was
+ * decided; that batch became durable or failed. */
 struct rules *rulebook_next(struct rulebook *rulebook);
 void rulebook_decided(struct rulebook *rulebook, struct rules *rules);
 void rulebook_settled(struct rulebook *rulebook, bool durable);
 
-/* At the start, before the first batch: rules that the store holds already come into force without
- * one, where none can be written. */
+/* At the start, before the first batch, where no batch can be written: rules that the store holds
+ * already come into force without one. */
 void rulebook_adopt(struct rulebook *rulebook, struct rules *rules);
 
 #endif

@@ -88,7 +88,8 @@ static void announce(struct server *server)
     if (server->options->ready) server->options->ready(server->options->context, url);
 }
 
-/* Once the rules are in force: what they do not name is forgotten. */
+/* Threads that start once the rules are in force: rows of entries that are not in them are
+ * forgotten. */
 struct reconciling {
     pthread_t scan;
     pthread_t work[RECONCILE_WORKERS];
@@ -172,7 +173,7 @@ static void serve(struct server *server, const sigset_t *signals)
     stop_cares(server);
 }
 
-/* What has to be recorded of the clock comes before everything that goes by the time. */
+/* Records what the clock did since the last life, before anything goes by the time. */
 static enum err note_clocks(struct server *server, struct buf *why)
 {
     enum err e = ERR_OK;
@@ -208,7 +209,7 @@ static void free_cares(struct server *server)
 
 static void release(struct server *server)
 {
-    if (server->wire) wire_free(server->wire); /* what was posted late is completed by the API */
+    if (server->wire) wire_free(server->wire); /* exchanges posted late are completed by the API */
     if (server->api) api_free(server->api);
     if (server->reconciler) reconciler_free(server->reconciler);
     if (server->errands) errands_free(server->errands);

@@ -9,7 +9,7 @@ struct daemon_options {
     /* Called once, right after the ready line, with "http://ADDR:PORT"; may be NULL. */
     void (*ready)(void *context, const char *url);
     void *context;
-    const char *token_command; /* shown to who opens the dashboard without a token; may be NULL */
+    const char *token_command; /* shown on the dashboard to a person without a token; may be NULL */
 };
 
 /* Serves until SIGTERM or SIGINT. Returns the process's exit code; why it failed is on stderr.

@@ -9,8 +9,8 @@
 #define KEPT_WANTED 2048 /* the journal and RocksDB want some hundreds, with many files more */
 #define KEPT_LEAST 704   /* where there are few: RocksDB's 512, the journal, the archive, loops */
 
-/* Where there are very few, the store has three of four. Connections over the limit, which are told
- * so before they are closed, come out of the rest as well. */
+/* Where there are very few descriptors, the store has three of four. Connections over the limit,
+ * which are told so before they are closed, take theirs from the rest as well. */
 static int64_t connections_for(int64_t descriptors)
 {
     int64_t most = descriptors / 4 * 3;

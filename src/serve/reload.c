@@ -24,7 +24,7 @@ void reloader_free(struct reloader *reloader)
     free(reloader);
 }
 
-/* Without a batch only what is stored can come into force. */
+/* Without a batch only rules that are stored can come into force. */
 static enum err adopt_stored(const struct lane *lane, const struct enactment *enactment,
                              struct buf *why_out)
 {
@@ -46,7 +46,7 @@ struct change {
     struct buf *why_out;
 };
 
-/* Of one lane the config's own rules are filled in, of several a copy for each. */
+/* With one lane the config's own rules are filled in, with several a copy for each. */
 static enum err plan_lane(struct change *change, struct rules *rules, struct bytes text)
 {
     const struct lane *lane = &change->lanes->items[change->planned];
@@ -105,7 +105,7 @@ enum err reload_start(struct reloader *reloader, const struct config *config, st
     return reload_enact(reloader, config, true, why_out);
 }
 
-/* Keys first: they can only be refused while nothing has changed yet. */
+/* The keys are judged first: they can only be refused while nothing has changed yet. */
 static enum err reload_config(struct reloader *reloader, const struct config *config,
                               struct buf *why_out)
 {
@@ -157,6 +157,6 @@ void reload_on_signal(struct reloader *reloader)
 {
     struct buf why;
     buf_init(&why, TEXT_MAX);
-    (void)!reload_logged(reloader, &why); /* the log has it */
+    (void)!reload_logged(reloader, &why); /* the log has the reason */
     buf_release(&why);
 }

@@ -78,7 +78,8 @@ static bool visit_row(void *context, struct bytes key, struct bytes value)
     return true;
 }
 
-/* The row object knows when the status changed; its counters may have changed later. */
+/* The row object has the time when the status changed; the tenant's counters may have changed
+ * later. */
 static enum err add_tenants(struct call *call, const struct tenants_plan *plan)
 {
     struct buf *body = &call->exchange->reply.body;

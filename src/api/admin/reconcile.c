@@ -1,9 +1,9 @@
 /* reconcile.c -- reconciled counters over HTTP: ask for an entity, count one now, see what is
  * wrong, see how things stand.
  *
- * A request is a change like any other and goes through the queue. Counting asks somebody's
- * database and may take seconds: it has threads of its own, so that reads of counters never wait
- * for it. What a source says when it fails is for the log, never for a tenant. */
+ * A request is a change like any other and goes through the queue. Counting asks the database of a
+ * source and may take seconds: it has threads of its own, so that reads of counters never wait for
+ * it. The message of a source that fails is for the log, never for a tenant. */
 #include "api/call.h"
 #include "api/endpoints.h"
 #include "core/event.h"

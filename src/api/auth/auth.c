@@ -195,7 +195,8 @@ static void cache_store(struct cache_entry *entry, struct bytes token, uint64_t 
     entry->identity = *identity;
 }
 
-/* Looks at every key, whichever fits, so that time tells nothing about the list. */
+/* Compares every key, also after one that fits, so that the time it takes tells nothing about the
+ * list. */
 static bool key_find(const struct policy *policy, struct bytes token, struct identity *identity_out)
 {
     unsigned char digest[SHA256_DIGEST_LENGTH];
@@ -253,7 +254,7 @@ enum bearer_flaw auth_check(struct auth *auth, struct auth_cache *cache, struct 
         *identity_out = entry->identity;
         return BEARER_GOOD;
     }
-    if (!token_is_visible(token)) return BEARER_MALFORMED; /* those in the cache are */
+    if (!token_is_visible(token)) return BEARER_MALFORMED; /* names in the cache are valid */
     struct identity identity = {0};
     pthread_rwlock_rdlock(&auth->lock);
     uint64_t generation = atomic_load(&auth->generation);

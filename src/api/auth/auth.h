@@ -1,8 +1,8 @@
 /* auth.h -- who is calling: a bearer token, looked up or verified.
  *
- * One `struct auth` for the process, one `struct auth_cache` for each thread that checks. Secrets,
- * keys and rules can be replaced while others check (SIGHUP); what was verified under the old ones
- * is then forgotten. No token is ever logged or kept longer than the cache does.
+ * One `struct auth` for the process, one `struct auth_cache` for each thread that checks. Secrets
+ * and keys can be replaced while other threads check (SIGHUP); tokens that were verified under the
+ * old ones are then forgotten. No token is ever logged or kept longer than the cache does.
  *
  *     enum bearer_flaw flaw = auth_check(auth, cache, request->authorization, now_ms, &identity);
  *     if (flaw) ...401; if (!auth_may_act_for(&identity, tenant)) ...404;
@@ -25,9 +25,9 @@ MUST_USE enum err auth_new(struct auth **auth_out, const struct config *config, 
                            size_t error_size);
 void auth_free(struct auth *auth);
 
-/* The same for one in use, in two steps, so that something else can be decided in between: keys and
- * rules are read and found good, or ERR_INVALID; then they are put in force, which takes `change`,
- * or given up. */
+/* Replaces the keys of an auth in use, in two steps between which something else can be decided:
+ * auth_prepare reads the keys and finds them good, or ERR_INVALID; then auth_enact puts them in
+ * force and takes `change`, or auth_change_free gives them up. */
 struct auth_change;
 MUST_USE enum err auth_prepare(struct auth_change **change_out, const struct config *config,
                                char *error_out, size_t error_size);
@@ -43,7 +43,7 @@ MUST_USE enum bearer_flaw auth_check(struct auth *auth, struct auth_cache *cache
                                      struct bytes authorization, int64_t now_ms,
                                      struct identity *identity_out);
 
-/* Grows with every reload: whoever was judged under another one is to be judged again. */
+/* Grows with every reload: a caller that was judged under another number is to be judged again. */
 uint64_t auth_generation(const struct auth *auth);
 
 static inline struct bytes identity_tenant(const struct identity *identity)
@@ -56,7 +56,7 @@ static inline bool auth_allows(const struct identity *identity, enum scope scope
     return (identity->scopes & scope) != 0;
 }
 
-/* The own tenant, or any with the admin scope. */
+/* A caller may act for its own tenant, and with the admin scope for any. */
 static inline bool auth_may_act_for(const struct identity *identity, struct bytes tenant)
 {
     return auth_allows(identity, SCOPE_ADMIN) || bytes_equal(identity_tenant(identity), tenant);

@@ -60,7 +60,7 @@ const char *bearer_flaw_text(enum bearer_flaw flaw)
     return texts[flaw];
 }
 
-/* What is to be used for this header, or JWT_ALG_NONE. */
+/* The algorithm to check a token of this header with, or JWT_ALG_NONE. */
 static jwt_alg_t settle_algorithm(const struct bearer_rules *rules, jwt_t *unverified)
 {
     const char *name = jwt_get_header(unverified, "alg");
@@ -190,7 +190,7 @@ static bool read_subject(jwt_t *jwt, struct identity *identity)
     return true;
 }
 
-/* Admin that may not be carried is as if its word were not there: it gives nothing at all. */
+/* A scope of admin in a token that may not carry it gives nothing, as if the word were missing. */
 static unsigned scopes_without_admin(const char *words)
 {
     unsigned scopes = 0;
@@ -259,7 +259,7 @@ static enum bearer_algorithm public_algorithm(const EVP_PKEY *key)
     return BEARER_NONE;
 }
 
-/* Written anew, so that libjwt sees the key and nothing else the file may hold. */
+/* The key is written anew, so that libjwt sees it and nothing else that the file may hold. */
 static char *public_pem(EVP_PKEY *key)
 {
     BIO *memory = BIO_new(BIO_s_mem());

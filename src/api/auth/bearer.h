@@ -27,7 +27,7 @@ enum bearer_algorithm {
     BEARER_ES256,
 };
 
-/* What tokens are judged by. Owns its texts. */
+/* The keys and names that tokens are judged by. Owns its texts. */
 struct bearer_rules {
     char *secret; /* "": HS256 is refused */
     char *public_pem;
@@ -45,8 +45,8 @@ MUST_USE enum err bearer_load_public(struct bearer_rules *rules, const char *fil
 MUST_USE bool bearer_set_audience(struct bearer_rules *rules, const char *audience);
 void bearer_rules_release(struct bearer_rules *rules);
 
-/* What is wrong with a token. Claims are judged only behind a good signature, so whoever cannot
- * sign learns nothing from the answer but that. */
+/* What is wrong with a token. Claims are judged only behind a good signature, so a caller that
+ * cannot sign learns nothing from the answer but that. */
 enum bearer_flaw {
     BEARER_GOOD,
     BEARER_MISSING,   /* there is no token at all */
@@ -61,7 +61,7 @@ enum bearer_flaw {
 /* As the header WWW-Authenticate says it. */
 const char *bearer_flaw_text(enum bearer_flaw flaw);
 
-/* BEARER_GOOD and who it is, or what is wrong. */
+/* BEARER_GOOD and the caller's identity, or what is wrong with the token. */
 MUST_USE enum bearer_flaw bearer_verify(const struct bearer_rules *rules, struct bytes token,
                                         int64_t now_ms, struct identity *identity_out);
 

@@ -1,7 +1,7 @@
 /* cors.c -- the header lines of the Fetch standard, 3.2. */
 #include "api/auth/cors.h"
 
-/* What a page's script may send and read besides what every one may. */
+/* Headers that a page's script may send and read besides those that every script may. */
 #define REQUEST_HEADERS "Authorization, Content-Type, Content-Encoding, Idempotency-Key"
 #define REPLY_HEADERS "Tally-Sequence, Idempotent-Replayed, Retry-After, WWW-Authenticate"
 #define PREFLIGHT_SECONDS "3600"

@@ -34,8 +34,8 @@ struct reading {
     uint32_t count_max;
 };
 
-/* What makes an op the same op under its own key: everything it says. Its bucket would not do: two
- * times of one bucket are two requests (SPEC 5). */
+/* A hash of everything an op says, which makes it the same op under its own key. Its bucket would
+ * not do: two times of one bucket are two requests (SPEC 5). */
 static uint64_t op_check(const struct op *op, int64_t time_ms)
 {
     int64_t parts[] = {op->kind,
@@ -49,8 +49,8 @@ static uint64_t op_check(const struct op *op, int64_t time_ms)
     return hash_checksum(bytes_of(parts, sizeof parts));
 }
 
-/* Picks the fields of an op and says of which kind it is. An unknown name is told before whatever
- * else is wrong: it may be why. */
+/* Picks the fields of an op and says of which kind it is. An unknown name is reported before any
+ * other mistake, because it may be the cause. */
 static enum err pick_op(struct call *call, const struct json_value *object,
                         struct json_value *values, struct field_value *kind_out, struct reason *why)
 {

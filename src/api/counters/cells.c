@@ -62,7 +62,7 @@ struct cells_plan {
     bool sorted;
     bool descending;
     struct top_row after; /* json.data NULL: from the start */
-    /* Between parts; made with the first one. */
+    /* What is kept between parts; made with the first one. */
     struct chunk *chunk;
     struct page page;
     struct top top;

@@ -8,8 +8,8 @@
 
 enum { DURATION, TIMESTAMP, EXPIRES, AMOUNT, TARGET, CAP, FIELDS };
 
-/* The same names in a single request's body and in each op of a batch. Which of the last three
- * apply depends on the operation; so does whether an expiry means anything. */
+/* A single request's body and each op of a batch have the same fields. The operation decides which
+ * of the last three apply, and whether an expiry means anything. */
 static const struct field change_fields[FIELDS] = {
     [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
     [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = true},
@@ -23,8 +23,8 @@ static const struct bytes change_names[] = {CHANGE_FIELD_NAMES};
 _Static_assert(FIELDS == CHANGE_FIELD_COUNT && ARRAY_COUNT(change_names) == FIELDS,
                "the names are in the order of the enum");
 
-/* Of the fields above, those that are another kind's; a decrement may name an expiry, and ignores
- * it. */
+/* Which of the fields above belong to another kind of operation. A decrement may name an expiry,
+ * and ignores it. */
 static const uint32_t elsewhere[] = {
     [OP_INCREMENT] = 1u << TARGET,
     [OP_DECREMENT] = 1u << TARGET | 1u << CAP,
@@ -131,7 +131,7 @@ static enum request_verdict send_one(struct call *call, enum urgency urgency,
     return call_change(call, finish);
 }
 
-/* All that a body of plain known fields costs is one look at it. */
+/* A body of plain known fields costs one look at it and nothing else. */
 static enum err pick_values(struct call *call, enum op_kind kind, struct json_value *values,
                             struct reason *why)
 {

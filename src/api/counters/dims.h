@@ -1,7 +1,7 @@
 /* dims.h -- dimensions on their way in and out: which cells of a rule counter a caller means.
  *
- * In a query they are parameters `dim.<key>=<value>`, in a JSON body the object `dimensions`. Of a
- * counter's rows they are the canonical JSON at the end of the row's key (core/event.h). */
+ * In a query they are parameters `dim.<key>=<value>`, in a JSON body the object `dimensions`. The
+ * rows of a counter have them as canonical JSON at the end of their key (core/event.h). */
 #ifndef TALLY_API_COUNTERS_DIMS_H
 #define TALLY_API_COUNTERS_DIMS_H
 
@@ -15,7 +15,7 @@ struct dims {
     uint32_t count;
 };
 
-/* What a query names, in `arena`. */
+/* The dimensions that a query names, in `arena`. */
 struct dims dims_from_params(const struct params *params, struct arena *arena);
 
 /* The same from a JSON object; absent or null: none. Strings, integers and booleans by their string
@@ -32,7 +32,7 @@ struct bytes dims_value(const struct dims *dims, struct bytes key);
 /* Canonical JSON, made in `arena`. */
 struct bytes dims_json(const struct dims *dims, struct arena *arena);
 
-/* What a dimension set's cells are read with. `duration` is left to the caller. */
+/* The reference by which a dimension set's cells are read. The caller sets its `duration`. */
 struct cell_ref dims_ref(const struct store *store, struct arena *arena, struct bytes tenant,
                          const struct definition *definition, struct bytes json);
 

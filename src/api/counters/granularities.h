@@ -1,5 +1,5 @@
-/* granularities.h -- in which granularities a counter is kept: said where somebody asks for
- * another.
+/* granularities.h -- in which granularities a counter is kept: an error says so where a client asks
+ * for another.
  *
  * To answer zero or a bare "not found" would look right and not be: the counts are there, in
  * buckets of another length (SPEC 5, 7). */
@@ -15,10 +15,10 @@ struct granularities {
     unsigned count;
 };
 
-/* Of a counter kept by rules: none of a window. */
+/* Those of a counter kept by rules; a windowed one has none. */
 struct granularities granularities_of_rules(const struct definition *definition);
 
-/* Of a direct one, in `arena`. None: there is no such counter. May read the disk. */
+/* Those of a direct counter, in `arena`. None: there is no such counter. May read the disk. */
 MUST_USE enum err granularities_of_direct(struct store *store, const struct cell_ref *ref,
                                           struct arena *arena, struct granularities *kept_out);
 

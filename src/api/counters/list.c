@@ -119,7 +119,7 @@ static void choose_kept(struct list_plan *plan)
     qsort(plan->kept, plan->kept_count, sizeof *plan->kept, compare_definitions);
 }
 
-/* Leaves of them those that have rows, and no more than a page could show and one. */
+/* Keeps of them those that have rows, at most one more than a page could show. */
 static enum err find_kept(struct store *store, struct list_plan *plan)
 {
     unsigned found_count = 0;

@@ -11,7 +11,7 @@ bool present_kept(const struct definition *definition, int32_t duration)
     return false;
 }
 
-/* One from before time was set back is shown as if it had been right already. */
+/* A window from before time was set back is shown as if time had been right when it began. */
 static void present_window(struct cell *cell, const struct moment *moment)
 {
     int64_t earlier_ms = cell->start_ms - moment_written(moment, cell->start_ms);

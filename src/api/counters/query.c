@@ -11,7 +11,7 @@ static const struct bytes kind_names[] = {
 struct query {
     struct read_plan plan;
     enum err err;    /* malformed: the result is known */
-    const char *why; /* of such a one */
+    const char *why; /* the reason, if it is malformed */
     struct query *next;
 };
 
@@ -27,7 +27,7 @@ struct query_plan {
 enum { NAME, DIMENSIONS, ADDRESS_FIELDS };
 static const struct bytes address_names[ADDRESS_FIELDS] = {BYTES("name"), BYTES("dimensions")};
 
-/* Everything that a read of this kind may say: the address first, then read_fields. */
+/* The fields that a read of this kind may have: the address first, then read_fields. */
 static enum err pick_read(struct call *call, const struct json_value *read, enum read_kind kind,
                           struct json_value *values, struct reason *why)
 {

@@ -25,7 +25,7 @@ static const struct field get_fields[GET_FIELDS] = {
     [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = true},
 };
 
-/* Of rule counters that have no buckets: the same names in the same places. */
+/* For rule counters that have no buckets: the same names in the same places. */
 static const struct field now_fields[GET_FIELDS] = {
     [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .max = INT32_MAX},
     [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = false},
@@ -138,7 +138,8 @@ static enum err answer_get(struct store *store, const struct read_plan *plan, en
     return ERR_OK;
 }
 
-/* Why a direct counter has no such bucket, if it has others: most often the length is not meant. */
+/* Says why a direct counter has no such bucket, if it has buckets of other lengths: most often the
+ * client means one of those. */
 static enum err explain_absent(struct store *store, struct read_plan *plan, const char **why_out)
 {
     struct reason why;
@@ -182,7 +183,8 @@ static enum err walk_begin(struct call *call, struct read_plan *plan)
     return view_series(&store->view, &plan->ref, &walk->series);
 }
 
-/* After the last part. `*again_out`: all of it was in vain. */
+/* After the last part. `*again_out`: the counter was deleted meanwhile, and the range begins
+ * anew. */
 static enum err walk_end(struct call *call, struct read_plan *plan, bool *again_out)
 {
     struct store *store = call->lane->store;
@@ -233,7 +235,7 @@ static enum err read_part(struct part *part, store_cell_fn *visit)
     return e;
 }
 
-/* At once where the store has few cells to visit, or sums of them. */
+/* A sum is made at once where the store has few cells to visit, or sums of them. */
 static enum err answer_sum(struct call *call, struct read_plan *plan)
 {
     struct store *store = call->lane->store;
@@ -322,7 +324,7 @@ enum err read_answer(struct call *call, struct read_plan *plan, const char **why
     switch (plan->kind) {
     case READ_GET:
         call->cells++;
-        /* Not asked anew: what was sent behind this read may be there by now. */
+        /* Memory is not asked anew: changes sent behind this read may be there by now. */
         e = plan->absent ? ERR_NOT_FOUND
                          : answer_get(store, plan, READ_ALL, &call->exchange->reply.body);
         return e == ERR_NOT_FOUND ? explain_absent(store, plan, why_out) : e;

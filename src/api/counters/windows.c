@@ -1,6 +1,6 @@
 /* windows.c -- every windowed counter of one dimension set, in one read.
  *
- * All of it is read in one instant and never through events: what it costs depends on how many
+ * All of it is read in one moment and never through events: what it costs depends on how many
  * windowed counters the rules have (S0-33). Memory answers on the loop thread; trailing counts are
  * sums of a few buckets, for which a reader is asked. */
 #include "api/counters/windows.h"
@@ -110,7 +110,8 @@ static bool set_has(const struct dimension_set *set, struct bytes key)
     return false;
 }
 
-/* Those of the counter's `dimensions`, given or not, and those of a rollup that were given. */
+/* Adds the counter's `dimensions`, given or not, and those dimensions of a rollup that were
+ * given. */
 static void add_dimensions(struct buf *body, const struct dims *dims, const struct window *window)
 {
     const struct dimension_set *set = &window->definition->sets[0];
@@ -172,7 +173,7 @@ static void run_windows(struct call *call)
         exchange_error(call->exchange, plan->err, NULL);
 }
 
-/* The counters that keep the set. False: there are windowed ones, and none of them does. */
+/* Chooses the counters that keep the set. False: there are windowed counters, and none keeps it. */
 static bool choose_windows(struct windows_plan *plan, const struct rules *rules,
                            struct bytes tenant, struct arena *arena)
 {

@@ -224,7 +224,7 @@ static enum request_verdict send_json(struct reading *reading, enum body_form fo
     return call_refuse(call, ERR_INVALID, "The body must be an event or an array of events.");
 }
 
-/* Absent is JSON, and so is what `curl -d` says of any body. */
+/* A missing content type is taken for JSON, and so is the one that `curl -d` gives any body. */
 static bool is_json_type(struct bytes content_type)
 {
     static const struct bytes names[] = {{"", 0},

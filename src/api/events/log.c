@@ -1,4 +1,4 @@
-/* log.c -- what events did, for those who watch: metrics, and log lines (SPEC 10).
+/* log.c -- what events did, in metrics and in log lines (SPEC 10).
  *
  * A change of a counter is a line at debug. A duplicate is a line at info, so many a second at
  * most, for a producer that sends everything twice must not fill the disk. */
@@ -10,7 +10,7 @@
 
 #define DUPLICATE_LINES_MAX 10 /* a second */
 
-/* Of the dimensions' canonical JSON, which ends the counter's key. */
+/* Adds the dimensions' canonical JSON, which ends the counter's key. */
 static void add_dimension_key(struct buf *key, struct bytes counter_key)
 {
     struct bytes tenant;
@@ -51,8 +51,8 @@ static void log_change(const struct event *event, const struct change *change)
         log_set(event, change, read_sized(&reader));
 }
 
-/* What a projection that replaced ours changed is not known any more; it happens to the few events
- * that were under way while the rules were reloaded. */
+/* A projection that replaced ours is gone by now, and with it what it changed. That happens to the
+ * few events that were under way while the rules were reloaded. */
 static void log_changes(const struct sent_event *sent)
 {
     const struct projection *projection = sent->projection;

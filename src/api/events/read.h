@@ -41,7 +41,7 @@ MUST_USE enum err event_read(struct event_reader *reader, const struct json_valu
                              struct event *event_out, struct json_value *payload_out,
                              struct reason *why);
 
-/* The same of a CloudEvent in binary mode: `attributes` were its headers, `data` its body as JSON,
+/* The same for a CloudEvent in binary mode: `attributes` were its headers, `data` its body as JSON,
  * or JSON_ABSENT. Nothing in the body is looked at but `dimensions`. */
 MUST_USE enum err event_read_binary(struct event_reader *reader,
                                     const struct event_attributes *attributes,

@@ -77,8 +77,8 @@ static const struct line *find_line(const struct call_doc *call, enum line_kind 
 
 /* -- Failures ---------------------------------------------------------------------------------- */
 
-/* What the route alone says can happen: SPEC 3, "order of checks". Any body may be in a coding that
- * is not taken; see call_fails. */
+/* The failures that follow from the route alone: SPEC 3, "order of checks". Any body may be in a
+ * coding that is not taken; see call_fails. */
 static bool route_fails(const struct route *route, enum err e)
 {
     bool has_token = !(route->flags & ROUTE_PUBLIC);
@@ -343,8 +343,8 @@ static bool same_path(unsigned a, unsigned b)
     return strcmp(route_at(a)->path, route_at(b)->path) == 0;
 }
 
-/* All calls of one path, at its first route. A route that nobody described is left out, and the
- * unit test says so. */
+/* Writes all calls of one path, at its first route. A route without a description is left out, and
+ * a unit test says so. */
 static void write_path(struct doc *doc, unsigned first)
 {
     struct buf path;

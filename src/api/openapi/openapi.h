@@ -5,8 +5,7 @@
 
 #include "base/bytes.h"
 
-/* The whole document, indented. It is made once, whoever asks first, and lives as long as the
- * process. */
+/* The whole document, indented. It is made by the first call, and lives as long as the process. */
 struct bytes openapi_text(void);
 
 #endif

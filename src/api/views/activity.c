@@ -1,4 +1,4 @@
-/* activity.c -- a table of watched tenants under one lock, which nobody takes while it is empty. */
+/* activity.c -- a table of watched tenants under one lock, which is not taken while it is empty. */
 #include "api/views/activity.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@
 struct watched {
     struct table_node node;
     unsigned watchers;
-    struct busy *busy; /* NULL: nobody asks for it */
+    struct busy *busy; /* NULL: no client asks for it */
     int64_t busy_until_ns;
     struct activity_figures figures;
     size_t size;
@@ -113,7 +113,7 @@ void activity_unwatch(struct activity *activity, struct watched *watched)
 
 /* -- The busiest counters ---------------------------------------------------------------------- */
 
-/* Those that nobody has asked for any more. */
+/* Ends the sketches that no client has asked for lately. */
 static void end_asked(struct activity *activity, int64_t now_ns)
 {
     for (unsigned i = 0; i < activity->asked_count;) {
@@ -163,7 +163,8 @@ static int32_t shortest(const struct definition *definition)
     return least;
 }
 
-/* By the rules that it was projected by: others may have come meanwhile, for a batch or two. */
+/* An event is counted by the rules it was projected by: for a batch or two others may be in force
+ * already. */
 static void add_busy_event(struct busy *busy, const struct op *op, int64_t now_ns)
 {
     const struct projection *projection = sent_event_of(op)->projection;
@@ -221,8 +222,8 @@ static void add_op(struct activity_figures *figures, const struct op *op)
         figures->applied++;
 }
 
-/* What a reply's status refuses, it refuses whole: the operations that were read before that have
- * no error of their own. A call without any was refused before there were some. */
+/* A request that its status refuses is refused whole: operations that were read before have no
+ * error of their own. A call without operations was refused before any was read. */
 static struct activity_figures figures_of(const struct call *call)
 {
     struct activity_figures figures = {0};

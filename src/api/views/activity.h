@@ -1,9 +1,9 @@
-/* activity.h -- what becomes of the writes of tenants that somebody is watching.
+/* activity.h -- what becomes of the writes of tenants that are being watched.
  *
- * Only while a stream is open for a tenant, or somebody asks for its busiest counters, are its
- * writes counted here, so that a server without dashboards pays one load a request, and nothing
- * grows with the number of tenants. A tenant's figures are made of its own requests only: they say
- * nothing about anybody else. Any thread may call anything. */
+ * A tenant's writes are counted here only while a stream is open for it, or while a client asks for
+ * its busiest counters. So a server without dashboards pays one load a request, and nothing grows
+ * with the number of tenants. A tenant's figures are made of its own requests only: they say
+ * nothing about another tenant. Any thread may call any function. */
 #ifndef TALLY_API_VIEWS_ACTIVITY_H
 #define TALLY_API_VIEWS_ACTIVITY_H
 
@@ -14,7 +14,7 @@ struct activity;
 struct watched;
 struct call;
 
-struct activity_figures { /* since `since_ms`, when the first of those who watch now began */
+struct activity_figures { /* since `since_ms`, when the first of the present watchers began */
     int64_t since_ms;
     uint64_t applied;    /* operations and events that took effect */
     uint64_t duplicates; /* events seen before, and operations answered from their key's record */
@@ -26,21 +26,21 @@ struct activity_figures { /* since `since_ms`, when the first of those who watch
 };
 
 struct activity *activity_new(void);
-void activity_free(struct activity *activity); /* nobody watches any more */
+void activity_free(struct activity *activity); /* no tenant is watched any more */
 
-/* Begins counting, or joins those who watch already. */
+/* Begins counting, or joins the watchers there are. */
 struct watched *activity_watch(struct activity *activity, struct bytes tenant, int64_t now_ms);
 void activity_unwatch(struct activity *activity, struct watched *watched);
 void activity_read(struct activity *activity, const struct watched *watched,
                    struct activity_figures *figures_out);
 
 /* Writes which counters of the tenant change most (busy.h), and has them counted from now on until
- * nobody has asked for a minute and a half: the first answer is empty. False: so many tenants are
- * being looked at that this one cannot be. */
+ * a minute and a half after the last call: the first answer is empty. False: the counters of as
+ * many tenants as possible are being counted already. */
 MUST_USE bool activity_busiest(struct activity *activity, struct bytes tenant, int64_t now_ms,
                                int64_t now_ns, size_t limit, struct buf *json);
 
-/* Whether anybody watches anything: asked for every request. */
+/* Whether any tenant is watched: asked for every request. */
 bool activity_is_watched(const struct activity *activity);
 /* Counts an answered call, if it was a write of a tenant that is watched. */
 void activity_count(struct activity *activity, const struct call *call, int64_t took_ns);

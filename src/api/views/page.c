@@ -8,7 +8,7 @@
 #include "api/endpoints.h"
 #include "api/gzip_reply.h"
 
-/* Nothing from elsewhere, nothing inline, nobody's frame, no text that becomes markup. */
+/* Nothing from elsewhere, nothing inline, no frame around it, no text that becomes markup. */
 #define PAGE_POLICY                                                                     \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "         \
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " \
@@ -21,7 +21,7 @@ static const struct asset *asset_find(struct bytes name)
     return NULL;
 }
 
-/* Small ones are there as they are, and so is the page, which `packed` is for. */
+/* Small files are compiled in unpacked, and so is the page, for which there is `packed`. */
 static enum request_verdict answer(struct call *call, const struct asset *asset,
                                    struct gzip_once *packed)
 {
@@ -51,8 +51,9 @@ enum request_verdict page_get(struct call *call)
     return answer(call, page, &packed);
 }
 
-/* What makes a token for this server, as the page shows it to who has none. Only `serve --dev` says
- * more than what works on every installed server: paths are nobody's business. */
+/* The command that makes a token for this server, which the page shows to a person who has none.
+ * Only `serve --dev` names paths of its own; elsewhere it is the command that works on every
+ * installed server, so that the page tells strangers nothing. */
 static enum request_verdict answer_command(struct call *call)
 {
     const char *command = call->api->config.token_command;

@@ -13,7 +13,7 @@ static void add_count(struct buf *body, const char *label, uint64_t count)
     buf_add_char(body, '"');
 }
 
-/* Up to the last that is not zero: most are. */
+/* Buckets up to the last that is not zero: most are. */
 static void add_buckets(struct buf *body, const char *label, const uint64_t counts[METRIC_BUCKETS])
 {
     unsigned used = METRIC_BUCKETS;
@@ -77,7 +77,7 @@ static void add_server(struct buf *body, const struct api *api)
     buf_add_char(body, '}');
 }
 
-/* Whether writes can be made durable concerns everybody and tells about nobody. */
+/* Whether writes can be made durable concerns every tenant and tells nothing about another. */
 static void add_storage(struct buf *body, struct lane *lane)
 {
     struct store_stats stats;

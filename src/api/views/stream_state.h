@@ -5,8 +5,8 @@
  *     event: state   {"at","tenant","admin","expiresAt","storage","activity":{},"windows":[],
  *                     "server":{}}
  *
- * All of it is the tenant's own, but for `server`: figures of the whole process, which go to those
- * who may read /metrics (everybody with metrics.public, else admins); for others it is null. */
+ * All of it is the tenant's own, but for `server`: figures of the whole process, which go to
+ * callers that may read /metrics (all with metrics.public, else admins); for others it is null. */
 #ifndef TALLY_API_VIEWS_STREAM_STATE_H
 #define TALLY_API_VIEWS_STREAM_STATE_H
 
@@ -31,7 +31,7 @@ MUST_USE enum err stream_state_add(struct api *api, struct lane *lane,
                                    const struct rules *rules, struct arena *arena,
                                    struct buf *body);
 
-/* The rules in force, as the page needs them to know what this tenant can ask for. */
+/* The rules in force: from them the page knows which counters this tenant can ask for. */
 void stream_rules_add(const struct rules *rules, struct bytes tenant, struct buf *body);
 
 #endif

@@ -1,7 +1,7 @@
 /* streams.c -- the streams there are, and the thread that has them speak.
  *
  *   WRITING    with the wire, until the last byte said is written
- *   IDLE       ours, with nothing new to say
+ *   IDLE       with this file, with nothing new to say
  *   SPEAKING   with the thread, which puts a state together without the lock
  *
  * Any -> ended: from the wire, when its exchange is recycled. A stream whose client is gone is
@@ -57,7 +57,7 @@ struct streams {
     pthread_cond_t changed; /* by the monotonic clock */
     struct stream *first;
     unsigned count;
-    bool hurry; /* somebody new, or somebody gone: no tick is waited for */
+    bool hurry; /* a stream began or lost its client: no tick is waited for */
     bool stops;
     /* The thread's own. */
     struct arena arena;
@@ -73,7 +73,7 @@ static int64_t now_ns(const struct streams *streams)
 
 /* -- What is said ------------------------------------------------------------------------------ */
 
-/* Why it has to end, as JSON; BYTES_NONE: it goes on. */
+/* The reason for which a stream has to end, as JSON; BYTES_NONE: it goes on. */
 static struct bytes over(const struct stream *stream)
 {
     const struct api_config *config = &stream->streams->api->config;
@@ -180,7 +180,7 @@ static struct stream *pick(struct streams *streams)
     return picked;
 }
 
-/* What is picked is kept by nobody else and cannot end meanwhile. */
+/* A picked stream is with this thread alone and cannot end meanwhile. */
 static void round_of(struct streams *streams)
 {
     bool posted = false;
@@ -220,7 +220,7 @@ static void *streams_main(void *context)
         wait_for_tick(streams, clock_mono_ns(&clock_system) + TICK_NS);
         round_of(streams);
     }
-    round_of(streams); /* those who were lost, or told to stop, behind the back of the last one */
+    round_of(streams); /* streams that lost their client, or were told to stop, during the round */
     pthread_mutex_unlock(&streams->lock);
     return NULL;
 }

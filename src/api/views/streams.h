@@ -18,8 +18,8 @@ void streams_stop(struct streams *streams);   /* lets go of every stream and end
 void streams_free(struct streams *streams);
 
 /* From the wire, on the loop's thread. */
-void streams_drained(struct stream *stream); /* what was said is written */
-void streams_lost(struct stream *stream);    /* nobody listens any more */
-void streams_ended(struct stream *stream);   /* last call: the stream is gone */
+void streams_drained(struct stream *stream); /* everything said so far is written */
+void streams_lost(struct stream *stream);    /* the client is gone */
+void streams_ended(struct stream *stream);   /* the last call: the stream is gone after it */
 
 #endif

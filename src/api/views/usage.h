@@ -1,4 +1,4 @@
-/* usage.h -- what others ask of a tenant's usage row. */
+/* usage.h -- when a tenant's usage row last changed, for the list of tenants. */
 #ifndef TALLY_API_VIEWS_USAGE_H
 #define TALLY_API_VIEWS_USAGE_H
 
