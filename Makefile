@@ -1,7 +1,8 @@
 # tally -- `make run` tries it, `make test` proves it. `make help` lists the rest.
 #
 # Everything is built per variant into build/<variant>/: release, asan (address and undefined
-# behaviour), tsan (threads), small (tiny limits, so that every edge is crossed) and fuzz (clang).
+# behaviour), tsan (threads), small (tiny limits, so that every edge is crossed), coverage (counts
+# which lines ran) and fuzz (clang).
 
 VARIANT ?= release
 OUT     := build/$(VARIANT)
@@ -17,6 +18,8 @@ OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefin
                -fno-omit-frame-pointer -Wno-maybe-uninitialized -DTALLY_SLOW_CHECKS
 OPT_tsan    := -O1 -g -fsanitize=thread -Wno-maybe-uninitialized -DTALLY_SLOW_CHECKS
 OPT_small   := $(OPT_asan) -DTALLY_SMALL_WORLD
+# Counts are added atomically, because many threads run the same lines.
+OPT_coverage := -O0 -g --coverage -fprofile-update=atomic -Wno-maybe-uninitialized
 OPT_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=vptr \
                -fno-sanitize-recover=undefined -DTALLY_SLOW_CHECKS
 
@@ -132,6 +135,9 @@ asan tsan small: ## units, a short simulation and end-to-end tests in that varia
 fuzz: ## every fuzzer for FUZZ_SECONDS (30)
 	@scripts/deps build fuzz
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),30) tests/run fuzz:fuzz
+coverage: ## which lines of src/ the units and a short sim run, room by room (SUITES="unit sim e2e")
+	@scripts/deps build test coverage
+	@scripts/coverage $(SUITES)
 bench: ## against Redis, PostgreSQL and the bare limit (QUICK=1: under 5 minutes; ONLY=row)
 	@scripts/deps build bench
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(BENCH)
@@ -248,7 +254,7 @@ build/bench/%: bench/%.c Makefile
 can-build:
 	@scripts/deps --check build
 
-.PHONY: all browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e crash powercut asan tsan small fuzz bench bench-reconcile check format \
+.PHONY: all browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e crash powercut asan tsan small fuzz coverage bench bench-reconcile check format \
     clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
