@@ -49,6 +49,8 @@ OBJ     := $(SRC:%.c=$(OUT)/obj/%.o) $(CXXSRC:%.cc=$(OUT)/obj/%.o)
 WEB     := $(shell find web -name node_modules -prune -o -type f -print)
 ASSETS  := build/web/assets.c
 OBJ     += $(OUT)/obj/web/assets.o
+COMPILED := $(filter %.c %.cc,$(shell scripts/files c))
+EDIT_CPPFLAGS = $(filter-out -MMD -MP,$(CPPFLAGS))
 LIB     := $(OUT)/libserver.a
 CLIENT  := $(OUT)/libtally.a
 CLIENT_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard clients/c/*.c))
@@ -166,14 +168,23 @@ docs: all ## write docs/openapi.json and docs/http.md anew from the route table
 screenshots: all tests/browser/node_modules/.installed ## take the pictures of the dashboard in docs/images
 	@scripts/deps browser
 	@TALLY_BIN=build/tally node tests/browser/screenshots.mjs docs/images
-compile_commands.json: $(SRC) ## for editors and clang tools
-	@for f in $^; do printf '{"directory":"%s","file":"%s","command":"cc -Isrc -Iclients/c -D_GNU_SOURCE -std=gnu17 -c %s"}\n' \
-	    "$(CURDIR)" $$f $$f; done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > $@
+tags: ## index for vi (tags) and Emacs (TAGS); ERR_, METRIC_ and settings lead to their tables
+	@scripts/deps tags
+	@ctags $(CTAGS) -f tags $$(scripts/files c) $(TABLES)
+	@ctags $(CTAGS) -e -f TAGS $$(scripts/files c) $(TABLES)
+TABLES := $(wildcard src/base/*.def src/config/*.def)
+CTAGS  := --langmap=C:+.def --kinds-C=+p --regex-C='/^(ERR|METRIC)\(([A-Z0-9_]+),/\1_\2/e/' \
+          --regex-C='/^SETTING\(([a-z0-9_]+),/\1/m/'
+compile_commands.json: $(COMPILED) ## for clangd and other clang tools: how each file is compiled
+	@for f in $(COMPILED); do case $$f in *.cc) how='$(CXX) $(EDIT_CPPFLAGS) $(CXXFLAGS)' ;; \
+	    *) how='$(CC) $(EDIT_CPPFLAGS) $(CFLAGS)' ;; esac; \
+	    printf '{"directory":"%s","file":"%s","command":"%s $(TESTFLAGS) -c %s"}\n' "$(CURDIR)" $$f "$$how" $$f; \
+	done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > $@
 clean: ## remove build/
-	rm -rf build compile_commands.json
+	rm -rf build compile_commands.json tags TAGS
 help: ## this list
 	@awk -F ':.*## ' '/^##@/ {printf "\n%s\n", substr($$0, 5)} \
-	    /^[a-z0-9_. ]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' Makefile
+	    /^[a-z0-9_. -]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' Makefile
 
 # ---- how things are built; tests/run asks for build-<suite>, one variant at a time ----
 
@@ -254,7 +265,7 @@ build/bench/%: bench/%.c Makefile
 can-build:
 	@scripts/deps --check build
 
-.PHONY: all browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e crash powercut asan tsan small fuzz coverage bench bench-reconcile check format \
+.PHONY: all tags browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e crash powercut asan tsan small fuzz coverage bench bench-reconcile check format \
     clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
