@@ -20,6 +20,7 @@
 #include "serve/server.h"
 
 #define RECONCILE_WORKERS 4u /* entities counted at the same time, over all entries */
+#define TENDERS_MAX 4u       /* lanes looked after at the same time */
 
 struct loop_thread {
     struct server *server;
@@ -36,8 +37,8 @@ static void *loop_main(void *context)
 
 static void *tend_main(void *context)
 {
-    struct lane_care *care = context;
-    tend_run(care->tend);
+    struct server *server = context;
+    tend_run(server->tend);
     return NULL;
 }
 
@@ -109,25 +110,33 @@ static void stop_reconciling(struct reconciling *threads)
         pthread_join(threads->work[i], NULL);
 }
 
-static void start_cares(struct server *server)
+/* One for each lane, but a few are enough: they walk all lanes (tend/tend.h). With more than one, a
+ * lane whose disk or database stalls does not keep the others from being looked after. */
+struct tenders {
+    unsigned count;
+    pthread_t threads[TENDERS_MAX];
+};
+
+static void start_cares(struct server *server, struct tenders *tenders)
 {
+    tenders->count = server->lanes.count < TENDERS_MAX ? server->lanes.count : TENDERS_MAX;
+    for (unsigned i = 0; i < tenders->count; i++)
+        thread_start(&tenders->threads[i], "tend", tend_main, server);
     for (unsigned i = 0; i < server->lanes.count; i++) {
         struct lane_care *care = &server->cares[i];
-        thread_start(&care->tend_thread, "tend", tend_main, care);
         thread_start(&care->rebuild_thread, "rebuild", rebuild_main, care);
     }
 }
 
-static void stop_cares(struct server *server)
+static void stop_cares(struct server *server, struct tenders *tenders)
 {
-    for (unsigned i = 0; i < server->lanes.count; i++) {
+    for (unsigned i = 0; i < server->lanes.count; i++)
         rebuilds_stop(server->cares[i].rebuilds);
-        tend_stop(server->cares[i].tend);
-    }
-    for (unsigned i = 0; i < server->lanes.count; i++) {
+    tend_stop(server->tend);
+    for (unsigned i = 0; i < server->lanes.count; i++)
         pthread_join(server->cares[i].rebuild_thread, NULL);
-        pthread_join(server->cares[i].tend_thread, NULL);
-    }
+    for (unsigned i = 0; i < tenders->count; i++)
+        pthread_join(tenders->threads[i], NULL);
 }
 
 static struct loop_thread *start_loops(struct server *server, unsigned count)
@@ -156,8 +165,9 @@ static void serve(struct server *server, const sigset_t *signals)
 {
     unsigned count = (unsigned)server->config->threads;
     pthread_t errand;
+    struct tenders tenders;
     struct reconciling reconciling;
-    start_cares(server);
+    start_cares(server, &tenders);
     start_reconciling(server, &reconciling);
     thread_start(&errand, "errand", errand_main, server);
     struct loop_thread *loops = start_loops(server, count);
@@ -170,7 +180,7 @@ static void serve(struct server *server, const sigset_t *signals)
     stop_reconciling(&reconciling);
     errands_stop(server->errands);
     pthread_join(errand, NULL);
-    stop_cares(server);
+    stop_cares(server, &tenders);
 }
 
 /* Records what the clock did since the last life, before anything goes by the time. */
@@ -200,11 +210,10 @@ static enum err run(struct server *server, const sigset_t *signals, struct buf *
 
 static void free_cares(struct server *server)
 {
-    for (unsigned i = 0; i < server->lanes.count && server->cares; i++) {
+    for (unsigned i = 0; i < server->lanes.count && server->cares; i++)
         rebuilds_free(server->cares[i].rebuilds);
-        tend_free(server->cares[i].tend);
-    }
     free(server->cares);
+    if (server->tend) tend_free(server->tend);
 }
 
 static void release(struct server *server)
@@ -243,6 +252,7 @@ int daemon_run(const struct config *config, const struct daemon_options *options
     enum err e = server_open_lanes(&server, error, sizeof error);
     if (e == ERR_OK) e = auth_new(&server.auth, config, error, sizeof error);
     if (e == ERR_OK) {
+        server_make_tend(&server);
         server_make_cares(&server);
         server_make_reconciler(&server);
         server_make_reloader(&server);

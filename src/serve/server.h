@@ -19,9 +19,7 @@
 
 /* What looks after one lane. */
 struct lane_care {
-    struct tend *tend;
     struct rebuilds *rebuilds;
-    pthread_t tend_thread;
     pthread_t rebuild_thread;
 };
 
@@ -30,6 +28,7 @@ struct server {
     const struct daemon_options *options;
     struct listen listen;
     struct lanes lanes;
+    struct tend *tend;
     struct lane_care *cares; /* one for each lane */
     struct reloader *reloader;
     struct auth *auth;
@@ -47,6 +46,7 @@ MUST_USE enum err server_open_lanes(struct server *server, char *error, size_t e
 void server_close_lanes(struct server *server);
 
 /* wiring.c: makes what works on the lanes, in this order. */
+void server_make_tend(struct server *server);
 void server_make_cares(struct server *server);
 void server_make_reconciler(struct server *server);
 void server_make_reloader(struct server *server);

@@ -9,19 +9,14 @@
 #include "reconcile/truth_postgres.h"
 #include "serve/gauges.h"
 
-#define SWEEP_OPS 1000u
 #define OUTPUT_BYTES_MAX (8u << 20)
 
-static struct tend *make_tend(const struct server *server, const struct lane *lane)
+void server_make_tend(struct server *server)
 {
-    const struct tend_config tend = {.store = lane->store,
-                                     .queue = lane->queue,
-                                     .clock = lane->clock,
-                                     .keeper = lane->keeper,
+    const struct tend_config tend = {.lanes = &server->lanes,
                                      .sweep_ms = server->config->expiry_sweep_every,
-                                     .retention_ms = server->config->events_retention,
-                                     .sweep_ops = SWEEP_OPS};
-    return tend_new(&tend);
+                                     .retention_ms = server->config->events_retention};
+    server->tend = tend_new(&tend);
 }
 
 void server_make_cares(struct server *server)
@@ -30,7 +25,6 @@ void server_make_cares(struct server *server)
     server->cares = must_calloc(server->lanes.count, sizeof *server->cares);
     for (unsigned i = 0; i < server->lanes.count; i++) {
         const struct lane *lane = &server->lanes.items[i];
-        server->cares[i].tend = make_tend(server, lane);
         server->cares[i].rebuilds = rebuilds_new(&lane->caretaker, server->exports);
     }
 }

@@ -2,48 +2,45 @@
  * whose expiry was extended meanwhile stays. */
 #include "tend/expire.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/metrics.h"
+#include "base/table.h"
 #include "core/name.h"
 #include "store/damage.h"
 
 struct sweep {
-    struct tend_config config;
+    struct care care;
     struct arena arena;
     struct job job;
-    atomic_bool busy;
 };
 
-struct sweep *sweep_new(const struct tend_config *config)
+static struct sweep *sweep_of(struct care *care)
 {
-    struct sweep *sweep = must_calloc(1, sizeof *sweep);
-    sweep->config = *config;
-    arena_init(&sweep->arena, 64u << 10);
-    sweep->job.ops = must_calloc(config->sweep_ops, sizeof *sweep->job.ops);
-    return sweep;
+    return CONTAINER_OF(care, struct sweep, care);
 }
 
-void sweep_free(struct sweep *sweep)
+struct care *sweep_make(uint32_t budget)
 {
-    must(!sweep->busy);
+    struct sweep *sweep = must_calloc(1, sizeof *sweep);
+    arena_init(&sweep->arena, 64u << 10);
+    sweep->job.ops = must_calloc(budget, sizeof *sweep->job.ops);
+    return &sweep->care;
+}
+
+void sweep_end(struct care *care)
+{
+    struct sweep *sweep = sweep_of(care);
     free(sweep->job.ops);
     arena_release(&sweep->arena);
     free(sweep);
 }
 
-bool sweep_busy(const struct sweep *sweep)
-{
-    return sweep->busy;
-}
-
 static void sweep_done(struct job *job)
 {
-    struct sweep *sweep = job->owner;
     for (uint32_t i = 0; i < job->count; i++)
         if (job->err == ERR_OK && job->ops[i].err == ERR_OK) metric_add(METRIC_EXPIRED_CELLS, 1);
-    sweep->busy = false;
+    care_answered(job->owner);
 }
 
 static bool sweep_add(void *context, struct bytes counter, int32_t duration, int64_t bucket)
@@ -58,27 +55,23 @@ static bool sweep_add(void *context, struct bytes counter, int32_t duration, int
         damage_say("the key of a counter", counter, 1);
         return true;
     }
-    op->counter_print = fingerprint_of(&sweep->config.store->secret, op->counter);
+    op->counter_print = fingerprint_of(&sweep->care.lane->store->secret, op->counter);
     op->weight = rule_key_weight(op->counter);
     sweep->job.count++;
-    return sweep->job.count < sweep->config.sweep_ops;
+    return sweep->job.count < sweep->care.budget;
 }
 
-bool sweep_step(struct sweep *sweep, int64_t now_ms)
+enum care_next sweep_step(struct care *care)
 {
-    if (sweep->busy) return true;
+    struct sweep *sweep = sweep_of(care);
     struct job *job = &sweep->job;
-    struct store *store = sweep->config.store;
-    *job = (struct job){.ops = job->ops,
-                        .urgency = URGENCY_SYNC,
-                        .weighty = true,
-                        .done = sweep_done,
-                        .owner = sweep};
+    const struct moment moment = clock_moment(care->lane->clock);
+    *job =
+        (struct job){.ops = job->ops, .urgency = URGENCY_SYNC, .weighty = true, .done = sweep_done};
     arena_reset(&sweep->arena);
-    enum err e = store_due(store, now_ms, sweep_add, sweep);
-    if (e != ERR_OK || job->count == 0) return false;
-    bool full = job->count == sweep->config.sweep_ops;
-    sweep->busy = true;
-    if (queue_push(sweep->config.queue, job) != ERR_OK) sweep->busy = false;
-    return full;
+    enum err e = store_due(care->lane->store, moment_sure(&moment), sweep_add, sweep);
+    if (e != ERR_OK || job->count == 0) return CARE_RESTS;
+    bool full = job->count == care->budget;
+    (void)!care_propose(care, job); /* where there is no room, the next sweep finds them again */
+    return full ? CARE_AGAIN : CARE_RESTS;
 }

@@ -1,19 +1,13 @@
-/* expire.h -- the sweep: proposes the removal of cells whose time is over. */
+/* expire.h -- the sweep: proposes the removal of cells whose time is over.
+ *
+ * What it lets go of cannot be had back, so it goes by what of the time is sure (base/moment.h). */
 #ifndef TALLY_TEND_EXPIRE_H
 #define TALLY_TEND_EXPIRE_H
 
-#include "tend/tend.h"
+#include "tend/care.h"
 
-struct sweep;
-
-struct sweep *sweep_new(const struct tend_config *config);
-void sweep_free(struct sweep *sweep); /* its last proposal must have been answered */
-
-/* Looks for cells due at `now_ms` and proposes them as one job, unless the last one is still under
- * way. True: there may be more, come again soon. */
-bool sweep_step(struct sweep *sweep, int64_t now_ms);
-
-/* Whether a proposal is still under way. */
-bool sweep_busy(const struct sweep *sweep);
+struct care *sweep_make(uint32_t budget);
+void sweep_end(struct care *care);
+enum care_next sweep_step(struct care *care);
 
 #endif

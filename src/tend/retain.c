@@ -5,61 +5,72 @@
 #include <stdlib.h>
 
 #include "base/crash.h"
+#include "base/table.h"
 #include "commit/propose.h"
 #include "core/object.h"
 
+#define PERIOD_MS_MIN 200
+#define PERIOD_MS_MAX (600 * 1000)
+
 struct retain {
-    struct tend_config config;
+    struct care care;
     struct arena arena;
     struct job job;
     struct op op;
-    int64_t before_ms;  /* proposed last; 0: never */
-    int64_t decided_ms; /* the same of the proposal before it */
-    bool resumed;       /* what was decided before the start is carried out */
-    atomic_bool busy;
+    int64_t before_ms;   /* proposed last; 0: never */
+    int64_t decided_ms;  /* the same of the proposal before it */
+    bool resumed;        /* what was decided before the start is carried out */
     atomic_bool decided; /* and not yet carried out */
 };
 
-struct retain *retain_new(const struct tend_config *config)
+/* Often enough that an event is gone soon after its time, and never more than a few times an hour
+ * for one that is kept for years. */
+int64_t retain_period_ms(const struct tend_config *config)
 {
-    struct retain *retain = must_calloc(1, sizeof *retain);
-    retain->config = *config;
-    arena_init(&retain->arena, 1024);
-    return retain;
+    int64_t period = config->retention_ms / 8;
+    return period < PERIOD_MS_MIN ? PERIOD_MS_MIN : period > PERIOD_MS_MAX ? PERIOD_MS_MAX : period;
 }
 
-void retain_free(struct retain *retain)
+static struct retain *retain_of(struct care *care)
 {
-    must(!retain->busy);
+    return CONTAINER_OF(care, struct retain, care);
+}
+
+struct care *retain_make(uint32_t budget)
+{
+    struct retain *retain = must_calloc(1, sizeof *retain);
+    must(budget >= 1);
+    arena_init(&retain->arena, 1024);
+    return &retain->care;
+}
+
+void retain_end(struct care *care)
+{
+    struct retain *retain = retain_of(care);
     arena_release(&retain->arena);
     free(retain);
 }
 
-bool retain_busy(const struct retain *retain)
-{
-    return retain->busy;
-}
-
 static void retain_done(struct job *job)
 {
-    struct retain *retain = job->owner;
+    struct retain *retain = retain_of(job->owner);
     if (job->err == ERR_OK && job->ops[0].err == ERR_OK) retain->decided = true;
     if (job->ops[0].err == ERR_CONFLICT) retain->before_ms = retain->decided_ms;
-    retain->busy = false;
+    care_answered(&retain->care);
 }
 
 static void carry_out(struct retain *retain)
 {
     if (!retain->decided) return;
     crash_point("retain.before_drop");
-    store_forget(retain->config.store, retain->before_ms);
+    store_forget(retain->care.lane->store, retain->before_ms);
     retain->decided = false;
 }
 
 /* A crash may have come between a decision and the drop. */
 static bool resume(struct retain *retain)
 {
-    struct store *store = retain->config.store;
+    struct store *store = retain->care.lane->store;
     uint64_t before_ms;
     if (store_number(store, META_RETAINED, &before_ms) != ERR_OK) return false;
     retain->before_ms = (int64_t)before_ms;
@@ -67,16 +78,19 @@ static bool resume(struct retain *retain)
     return true;
 }
 
-void retain_step(struct retain *retain, int64_t before_ms)
+enum care_next retain_step(struct care *care)
 {
-    struct store *store = retain->config.store;
+    struct retain *retain = retain_of(care);
+    struct store *store = care->lane->store;
+    const struct moment moment = clock_moment(care->lane->clock);
+    int64_t before_ms = moment_ago(&moment, care->config->retention_ms);
     struct store_stats stats;
-    if (retain->busy) return;
-    if (!retain->resumed && !(retain->resumed = resume(retain))) return;
+    if (!retain->resumed && !(retain->resumed = resume(retain))) return CARE_RESTS;
     carry_out(retain);
     store_stats(store, &stats);
-    if (stats.oldest_event_ms == 0 || stats.oldest_event_ms >= before_ms) return;
-    if (before_ms <= retain->before_ms) return; /* time was set back; what is gone stays gone */
+    if (stats.oldest_event_ms == 0 || stats.oldest_event_ms >= before_ms) return CARE_RESTS;
+    /* Time was set back; what is gone stays gone. */
+    if (before_ms <= retain->before_ms) return CARE_RESTS;
     arena_reset(&retain->arena);
     retain->decided_ms = retain->before_ms;
     retain->before_ms = before_ms;
@@ -87,8 +101,7 @@ void retain_step(struct retain *retain, int64_t before_ms)
                                .count = 1,
                                .urgency = URGENCY_SYNC,
                                .weighty = true,
-                               .done = retain_done,
-                               .owner = retain};
-    retain->busy = true;
-    if (queue_push(retain->config.queue, &retain->job) != ERR_OK) retain->busy = false;
+                               .done = retain_done};
+    (void)!care_propose(care, &retain->job);
+    return CARE_RESTS;
 }

@@ -1,140 +1,251 @@
-/* tend.c -- the loop around the caretakers.
+/* tend.c -- the table of caretakers, and the loop that runs it over all lanes.
  *
- * What they let go of cannot be had back, so they go by what of the time is sure (base/moment.h).
- */
+ * A lane is looked after by one thread at a time, in rounds: whatever is due of its caretakers
+ * takes one step. Lanes take turns, in a circle that begins after the one that was served last, so
+ * those that always press cannot keep the others from their turn. One whose steps are slow (a disk
+ * that stalls, a database that does not answer) keeps one thread, while the others go on. */
 #include "tend/tend.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "tend/care.h"
 #include "tend/expire.h"
 #include "tend/retain.h"
+#include "tend/watch.h"
 
-#define ROUND_MS 20 /* between two rounds while nothing presses */
-#define RETAIN_MS_MIN 200
-#define RETAIN_MS_MAX (600 * 1000)
+#define ROUND_NS 20000000  /* between two rounds of a lane while nothing presses */
+#define PRESSED_NS 1000000 /* and while something does: others want the core, too */
+#define SWEEP_OPS 1000u
+
+static int64_t sweep_period_ms(const struct tend_config *config)
+{
+    return config->sweep_ms;
+}
+
+static struct care *store_make(uint32_t budget)
+{
+    (void)budget;
+    return must_calloc(1, sizeof(struct care));
+}
+
+static void store_end(struct care *care)
+{
+    free(care);
+}
+
+static enum care_next store_step(struct care *care)
+{
+    return store_tend(care->lane->store) ? CARE_PRESSES : CARE_AGAIN;
+}
+
+/* In the order of a round: time is looked at before anything goes by it, and the store comes last,
+ * for its steps are the ones that may take long. */
+static const struct care_kind kinds[] = {
+    {"clock", NULL, false, 1, watch_make, watch_end, watch_step},
+    {"sweep", sweep_period_ms, true, SWEEP_OPS, sweep_make, sweep_end, sweep_step},
+    {"retain", retain_period_ms, false, 1, retain_make, retain_end, retain_step},
+    {"store", NULL, false, 0, store_make, store_end, store_step},
+};
+
+#define KINDS ARRAY_COUNT(kinds)
+
+/* Everybody who looks after one lane. */
+struct ward {
+    struct care *cares[KINDS];
+    int64_t look_at_ns; /* the next round; by the machine's clock, like all waiting here */
+    bool served;        /* some thread is looking after it */
+};
 
 struct tend {
     struct tend_config config;
-    struct sweep *sweep;
-    struct retain *retain;
-    int64_t retain_at_ns;
-    int64_t sweep_at_ns;
-    struct timekeeper_note note;
-    atomic_bool noting; /* the note is under way */
+    struct ward *wards; /* one for each lane */
     pthread_mutex_t lock;
-    pthread_cond_t stopping;
+    pthread_cond_t changed; /* a lane was given back, or the end */
+    unsigned turn;          /* the lane that is next, if it is due */
     bool stopped;
 };
+
+/* -- One caretaker ----------------------------------------------------------------------------- */
+
+static void care_rest(struct care *care, int64_t now_ns)
+{
+    if (care->kind->period_ms)
+        care->due_ns = now_ns + care->kind->period_ms(care->config) * 1000000;
+}
+
+static struct care *care_new(const struct care_kind *kind, const struct tend_config *config,
+                             const struct lane *lane)
+{
+    uint32_t most = config->step_ops;
+    uint32_t budget = most && most < kind->budget ? most : kind->budget;
+    struct care *care = kind->make(budget);
+    care->kind = kind;
+    care->config = config;
+    care->lane = lane;
+    care->budget = budget;
+    if (kind->rests_first) care_rest(care, clock_mono_ns(lane->clock));
+    return care;
+}
+
+static void care_free(struct care *care)
+{
+    must(!care->proposing);
+    care->kind->end(care);
+}
+
+enum err care_propose(struct care *care, struct job *job)
+{
+    must(!care->proposing);
+    must(job->count <= care->budget);
+    care->proposing = true;
+    job->owner = care;
+    enum err e = queue_push(care->lane->queue, job);
+    if (e != ERR_OK) care->proposing = false;
+    return e;
+}
+
+void care_answered(struct care *care)
+{
+    must(care->proposing);
+    care->proposing = false;
+}
+
+static enum care_next care_step(struct care *care)
+{
+    int64_t now_ns = clock_mono_ns(care->lane->clock);
+    if (care->proposing || now_ns < care->due_ns) return CARE_RESTS;
+    enum care_next next = care->kind->step(care);
+    if (next == CARE_RESTS) care_rest(care, now_ns);
+    return next;
+}
+
+/* -- One lane ---------------------------------------------------------------------------------- */
+
+static void ward_init(struct ward *ward, const struct tend_config *config, const struct lane *lane)
+{
+    for (unsigned i = 0; i < KINDS; i++)
+        ward->cares[i] = care_new(&kinds[i], config, lane);
+}
+
+static void ward_release(struct ward *ward)
+{
+    for (unsigned i = 0; i < KINDS; i++)
+        care_free(ward->cares[i]);
+}
+
+/* True: something presses. */
+static bool ward_round(struct ward *ward)
+{
+    bool presses = false;
+    for (unsigned i = 0; i < KINDS; i++)
+        presses |= care_step(ward->cares[i]) == CARE_PRESSES;
+    return presses;
+}
+
+static bool ward_proposes(const struct ward *ward)
+{
+    for (unsigned i = 0; i < KINDS; i++)
+        if (ward->cares[i]->proposing) return true;
+    return false;
+}
+
+/* -- All lanes --------------------------------------------------------------------------------- */
 
 struct tend *tend_new(const struct tend_config *config)
 {
     struct tend *tend = must_calloc(1, sizeof *tend);
     tend->config = *config;
-    tend->sweep = sweep_new(config);
-    tend->retain = retain_new(config);
-    tend->sweep_at_ns = clock_mono_ns(config->clock) + config->sweep_ms * 1000000;
+    tend->wards = must_calloc(config->lanes->count, sizeof *tend->wards);
+    for (unsigned i = 0; i < config->lanes->count; i++)
+        ward_init(&tend->wards[i], &tend->config, &config->lanes->items[i]);
     pthread_mutex_init(&tend->lock, NULL);
-    pthread_cond_init(&tend->stopping, NULL);
+    pthread_cond_init(&tend->changed, NULL);
     return tend;
 }
 
 void tend_free(struct tend *tend)
 {
-    must(!tend->noting);
-    sweep_free(tend->sweep);
-    retain_free(tend->retain);
-    pthread_cond_destroy(&tend->stopping);
+    for (unsigned i = 0; i < tend->config.lanes->count; i++)
+        ward_release(&tend->wards[i]);
+    free(tend->wards);
+    pthread_cond_destroy(&tend->changed);
     pthread_mutex_destroy(&tend->lock);
     free(tend);
 }
 
-static void note_done(struct job *job)
-{
-    struct tend *tend = job->owner;
-    timekeeper_noted(&tend->note);
-    tend->noting = false;
-}
-
-/* Asking for the time also is what makes somebody look at the clocks while nothing else happens. */
-static void watch_clock(struct tend *tend)
-{
-    struct timekeeper *keeper = tend->config.keeper;
-    if (!keeper) return;
-    clock_moment(tend->config.clock);
-    if (tend->noting || !timekeeper_wants_note(keeper)) return;
-    timekeeper_note(keeper, &tend->note, false);
-    tend->note.job.done = note_done;
-    tend->note.job.owner = tend;
-    tend->noting = true;
-    if (queue_push(tend->config.queue, &tend->note.job) == ERR_OK) return;
-    timekeeper_noted(&tend->note);
-    tend->noting = false;
-}
-
-static void sweep_if_due(struct tend *tend)
-{
-    int64_t now_ns = clock_mono_ns(tend->config.clock);
-    if (now_ns < tend->sweep_at_ns) return;
-    const struct moment moment = clock_moment(tend->config.clock);
-    bool more = sweep_step(tend->sweep, moment_sure(&moment));
-    if (!more) tend->sweep_at_ns = now_ns + tend->config.sweep_ms * 1000000;
-}
-
-/* Often enough that an event is gone soon after its time, and never more than a few times an hour
- * for one that is kept for years. */
-static int64_t retain_pause_ms(const struct tend *tend)
-{
-    int64_t pause = tend->config.retention_ms / 8;
-    return pause < RETAIN_MS_MIN ? RETAIN_MS_MIN : pause > RETAIN_MS_MAX ? RETAIN_MS_MAX : pause;
-}
-
-static void retain_if_due(struct tend *tend)
-{
-    int64_t now_ns = clock_mono_ns(tend->config.clock);
-    if (now_ns < tend->retain_at_ns) return;
-    const struct moment moment = clock_moment(tend->config.clock);
-    retain_step(tend->retain, moment_ago(&moment, tend->config.retention_ms));
-    tend->retain_at_ns = now_ns + retain_pause_ms(tend) * 1000000;
-}
-
-static bool round_once(struct tend *tend)
-{
-    watch_clock(tend);
-    sweep_if_due(tend);
-    retain_if_due(tend);
-    return store_tend(tend->config.store);
-}
-
 void tend_round(struct tend *tend)
 {
-    round_once(tend);
+    for (unsigned i = 0; i < tend->config.lanes->count; i++)
+        ward_round(&tend->wards[i]);
 }
 
-/* True: told to stop. */
-static bool pause_round(struct tend *tend, bool pressing)
+static int64_t machine_ns(void)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (pressing ? 1 : ROUND_MS) * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The next lane whose round is due and whom nobody serves; NULL: none is before `*until_ns_out`.
+ * The lock is held. */
+static struct ward *ward_take(struct tend *tend, int64_t *until_ns_out)
+{
+    unsigned count = tend->config.lanes->count;
+    int64_t now = machine_ns();
+    *until_ns_out = now + ROUND_NS;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned index = (tend->turn + i) % count;
+        struct ward *ward = &tend->wards[index];
+        if (ward->served) continue;
+        if (ward->look_at_ns > now) {
+            if (ward->look_at_ns < *until_ns_out) *until_ns_out = ward->look_at_ns;
+            continue;
+        }
+        tend->turn = (index + 1) % count;
+        ward->served = true;
+        return ward;
+    }
+    return NULL;
+}
+
+static void ward_give(struct ward *ward, bool presses)
+{
+    ward->served = false;
+    ward->look_at_ns = machine_ns() + (presses ? PRESSED_NS : ROUND_NS);
+}
+
+static void wait_until(struct tend *tend, int64_t ns)
+{
+    const struct timespec until = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    pthread_cond_clockwait(&tend->changed, &tend->lock, CLOCK_MONOTONIC, &until);
+}
+
+static void run_rounds(struct tend *tend)
+{
     pthread_mutex_lock(&tend->lock);
-    if (!tend->stopped)
-        pthread_cond_clockwait(&tend->stopping, &tend->lock, CLOCK_MONOTONIC, &until);
-    bool stopped = tend->stopped;
+    while (!tend->stopped) {
+        int64_t until_ns;
+        struct ward *ward = ward_take(tend, &until_ns);
+        if (!ward) {
+            wait_until(tend, until_ns);
+            continue;
+        }
+        pthread_mutex_unlock(&tend->lock);
+        bool presses = ward_round(ward);
+        pthread_mutex_lock(&tend->lock);
+        ward_give(ward, presses);
+    }
     pthread_mutex_unlock(&tend->lock);
-    return stopped;
 }
 
 void tend_run(struct tend *tend)
 {
-    while (!pause_round(tend, round_once(tend)))
-        ;
-    while (sweep_busy(tend->sweep) || retain_busy(tend->retain) || tend->noting)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    run_rounds(tend);
+    for (unsigned i = 0; i < tend->config.lanes->count; i++)
+        while (ward_proposes(&tend->wards[i]))
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 void tend_stop(struct tend *tend)
@@ -142,5 +253,5 @@ void tend_stop(struct tend *tend)
     pthread_mutex_lock(&tend->lock);
     tend->stopped = true;
     pthread_mutex_unlock(&tend->lock);
-    pthread_cond_signal(&tend->stopping);
+    pthread_cond_broadcast(&tend->changed);
 }

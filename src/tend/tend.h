@@ -1,37 +1,32 @@
-/* tend.h -- caretaking: a table of jobs, each in small steps that can stop at once.
+/* tend.h -- caretaking: a table of caretakers, each in small steps that can stop at once.
  *
- * One thread runs them in turn. A job's step says when it wants to run again; the store's own
- * caretaking (write-back, trimming, recovery from errors) is one of them. Caretakers change
- * nothing themselves: they propose ops to the queue and the commit thread decides. */
+ * One loop runs them for all lanes (the table is in tend.c, what a row is in care.h). The store's
+ * own caretaking (write-back, trimming, recovery from errors) is one of them. */
 #ifndef TALLY_TEND_TEND_H
 #define TALLY_TEND_TEND_H
 
-#include "base/clock.h"
-#include "commit/queue.h"
-#include "commit/timekeeper.h"
-#include "store/store.h"
+#include "commit/lanes.h"
 
 struct tend;
 
 struct tend_config {
-    struct store *store;
-    struct queue *queue;
-    const struct clock *clock;
-    struct timekeeper *keeper; /* whose clock it is; NULL: there is none to look after */
+    const struct lanes *lanes; /* of each its store, queue, clock and, if it has one, keeper */
     int64_t sweep_ms;          /* between two looks for expired cells */
     int64_t retention_ms;      /* of events */
-    uint32_t sweep_ops;        /* proposed at once */
+    uint32_t step_ops;         /* no step proposes more ops; 0: what the table says */
 };
 
 struct tend *tend_new(const struct tend_config *config);
 void tend_free(struct tend *tend);
 
-/* Runs until tend_stop; the caller owns the thread. */
+/* Runs until tend_stop and until what was proposed is answered; the caller owns the thread. Several
+ * threads may run it: each takes a lane that is due and that no other one looks after, so a lane
+ * whose step takes long holds up one of them. */
 void tend_run(struct tend *tend);
 void tend_stop(struct tend *tend);
 
-/* One round of everything that is due, without waiting: for a driver with one thread. Proposals
- * are pushed into the queue; the driver runs the commit thread's part. */
+/* One round of everything that is due, lane by lane and without waiting: for a driver with one
+ * thread. Proposals are pushed into the queues; the driver runs the commit threads' part. */
 void tend_round(struct tend *tend);
 
 #endif

@@ -38,13 +38,15 @@ static void make_parts(struct sim *sim)
         .inline_ops = plan->inline_ops,
         .answered = answered,
     });
-    sim->tend = tend_new(&(struct tend_config){.store = &sim->probe.store,
-                                               .queue = sim->queue,
-                                               .clock = &sim->clock,
-                                               .keeper = sim->clocks.keeper,
+    sim->lane = (struct lane){.store = &sim->probe.store,
+                              .queue = sim->queue,
+                              .clock = &sim->clock,
+                              .keeper = sim->clocks.keeper};
+    sim->lanes = (struct lanes){1, &sim->lane};
+    sim->tend = tend_new(&(struct tend_config){.lanes = &sim->lanes,
                                                .sweep_ms = plan->sweep_ms,
                                                .retention_ms = plan->retention_ms,
-                                               .sweep_ops = plan->sweep_ops});
+                                               .step_ops = plan->step_ops});
     pthread_mutex_init(&sim->enacting, NULL);
     sim->rebuilds = rebuilds_new(&(struct caretaker){.store = &sim->probe.store,
                                                      .rulebook = sim->rulebook,

@@ -98,7 +98,7 @@ static void plan_limits(struct plan *plan, struct dice *dice)
         .batch_ops = dice_chance(dice, 50) ? 1 + (uint32_t)dice_below(dice, 8) : 0,
     };
     plan->sweep_ms = dice_between(dice, 1, 5000);
-    plan->sweep_ops = 1 + dice_below(dice, 6);
+    plan->step_ops = 1 + dice_below(dice, 6);
 }
 
 static void plan_store(struct plan *plan, struct dice *dice)

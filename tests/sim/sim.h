@@ -62,7 +62,7 @@ struct plan {
     uint32_t batches_max;
     uint32_t inline_ops;
     int64_t sweep_ms;
-    uint32_t sweep_ops;
+    uint32_t step_ops; /* that those who tend propose at once */
 
     size_t cache_bytes;
     uint64_t segment_bytes;
@@ -183,6 +183,8 @@ struct sim {
     struct queue *queue;
     struct rulebook *rulebook;
     struct commit *commit;
+    struct lane lane; /* as those who look after it know it */
+    struct lanes lanes;
     struct tend *tend;
     struct rebuilds *rebuilds;
     struct reconciler *reconciler;

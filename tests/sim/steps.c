@@ -50,9 +50,9 @@ void step_tend(struct sim *sim)
     uint32_t more = queue_depth(sim->queue) - depth;
     sim_say(sim, "tend, %u proposed", more);
     sim->tended_ops += more;
-    if (sim->tended_ops > sim->plan.sweep_ops + 2)
+    if (sim->tended_ops > sim->plan.step_ops + 2)
         sim_fail(sim, "%u operations are proposed at once, at most %u", sim->tended_ops,
-                 sim->plan.sweep_ops + 2);
+                 sim->plan.step_ops + 2);
     if (life_writable(sim)) chain_lay_ghosts(&sim->chain);
     sim->state_faulty = false; /* if RocksDB was closed this has opened it again */
 }

@@ -118,6 +118,13 @@ static void start(struct heart *heart)
                                          .answered = heart_answered,
                                          .context = heart};
     heart->commit = commit_new(&commit);
+    heart->lane = (struct lane){.store = heart->store,
+                                .queue = heart->queue,
+                                .rulebook = heart->rulebook,
+                                .keeper = heart->keeper,
+                                .clock = heart->clock,
+                                .commit = heart->commit};
+    heart->lanes = (struct lanes){1, &heart->lane};
 }
 
 enum err heart_open(struct heart *heart)

@@ -11,8 +11,7 @@
 #ifndef TALLY_TESTS_SUPPORT_HEART_H
 #define TALLY_TESTS_SUPPORT_HEART_H
 
-#include "commit/commit.h"
-#include "commit/timekeeper.h"
+#include "commit/lanes.h"
 #include "store/fault.h"
 #include "support/asks.h"
 #include "support/disk.h"
@@ -60,6 +59,8 @@ struct heart {
     struct timekeeper *keeper; /* NULL: it keeps no time */
     const struct clock *clock; /* whoever decides goes by this one */
     struct commit *commit;
+    struct lane lane; /* all of these, for those who walk lanes: there is one */
+    struct lanes lanes;
     struct heart_time *time; /* a test moves it */
     struct asks asks;
     struct scratch_dir dir;

@@ -7,7 +7,11 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 
+#include "core/name.h"
+#include "store/memory.h"
 #include "support/heart.h"
 #include "tend/tend.h"
 
@@ -17,20 +21,16 @@
 static struct heart *heart;
 static struct tend *tend;
 
-static struct tend_config config_of(void)
+static struct tend *tend_one(void)
 {
-    return (struct tend_config){.store = heart->store,
-                                .queue = heart->queue,
-                                .clock = &heart->time->clock,
-                                .sweep_ms = SWEEP_MS,
-                                .sweep_ops = SWEEP_OPS};
+    return tend_new(
+        &(struct tend_config){.lanes = &heart->lanes, .sweep_ms = SWEEP_MS, .step_ops = SWEEP_OPS});
 }
 
 static int setup(void **state)
 {
     heart = heart_new((struct heart_config){.store = "fault memory"});
-    const struct tend_config config = config_of();
-    tend = tend_new(&config);
+    tend = tend_one();
     return 0;
 }
 
@@ -181,8 +181,7 @@ static void a_full_queue_is_tried_again(void **state)
     tend_free(tend);
     heart_free(heart);
     heart = heart_new((struct heart_config){.store = "memory", .queue = {.sync_ops_max = 1}});
-    const struct tend_config config = config_of();
-    tend = tend_new(&config);
+    tend = tend_one();
     add("a", 1);
     struct op op = ask(&heart->asks, OP_SET, "other", 1);
     heart_send(heart, (struct job){.urgency = URGENCY_SYNC}, &op, 1);
@@ -212,6 +211,130 @@ static void it_stops_when_told_to(void **state)
     pthread_join(thread, NULL);
 }
 
+/* ---- several lanes ---- */
+
+/* Stores whose caretaking is this test's. */
+#define LANES 3
+
+static struct lane wards[LANES];
+static struct store_ops ward_ops;
+static atomic_uint tended[LANES];
+static atomic_bool press;  /* all lanes but the last */
+static atomic_bool stalls; /* the first lane */
+
+static unsigned ward_of(const struct store *store)
+{
+    unsigned i = 0;
+    while (wards[i].store != store)
+        i++;
+    return i;
+}
+
+static bool ward_tend(struct store *store)
+{
+    unsigned index = ward_of(store);
+    tended[index]++;
+    bool presses = press && index < LANES - 1;
+    if (presses) nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    while (index == 0 && stalls)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return presses;
+}
+
+static enum err ward_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
+{
+    if (ward_of(store) == 0) return ERR_STORAGE;
+    char key[COUNTER_KEY_SIZE_MAX];
+    visit(context, counter_key(key, BYTES("acme"), BYTES("a")), 0, 0);
+    return ERR_OK;
+}
+
+static int lanes_setup(void **state)
+{
+    const struct queue_limits limits = {.sync_ops_max = 10};
+    setup(state);
+    tend_free(tend);
+    press = stalls = false;
+    for (unsigned i = 0; i < LANES; i++) {
+        wards[i] =
+            (struct lane){.index = i, .queue = queue_new(&limits), .clock = &heart->time->clock};
+        assert_int_equal(memory_open(&wards[i].store), ERR_OK);
+        ward_ops = *wards[i].store->ops;
+        ward_ops.tend = ward_tend;
+        ward_ops.due = ward_due;
+        wards[i].store->ops = &ward_ops;
+        tended[i] = 0;
+    }
+    static const struct lanes lanes = {LANES, wards};
+    tend = tend_new(&(struct tend_config){.lanes = &lanes, .sweep_ms = SWEEP_MS});
+    return 0;
+}
+
+static int lanes_teardown(void **state)
+{
+    teardown(state);
+    for (unsigned i = 0; i < LANES; i++) {
+        queue_free(wards[i].queue);
+        store_close(wards[i].store);
+    }
+    return 0;
+}
+
+/* The lanes after the first are served so often, or it takes too long. */
+static void expect_the_others_are_served(unsigned times)
+{
+    for (unsigned i = 1; i < LANES; i++)
+        for (unsigned ms = 0; tended[i] < times; ms++) {
+            assert_true(ms < 10000);
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        }
+}
+
+static void lanes_that_always_press_leave_the_others_their_turn(void **state)
+{
+    pthread_t thread;
+    press = true;
+    assert_int_equal(pthread_create(&thread, NULL, tend_main, NULL), 0);
+    expect_the_others_are_served(5);
+    assert_true(tended[0] > tended[LANES - 1]);
+    tend_stop(tend);
+    pthread_join(thread, NULL);
+}
+
+static void a_lane_that_stalls_keeps_one_thread_and_not_the_others(void **state)
+{
+    pthread_t threads[2];
+    stalls = true;
+    for (unsigned i = 0; i < ARRAY_COUNT(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, tend_main, NULL), 0);
+    expect_the_others_are_served(5);
+    assert_int_equal(tended[0], 1); /* and by one thread at a time */
+    stalls = false;
+    tend_stop(tend);
+    for (unsigned i = 0; i < ARRAY_COUNT(threads); i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void answer_one(struct queue *queue)
+{
+    struct slice slice;
+    assert_int_equal(queue_take(queue, &slice, 10), 1);
+    assert_int_equal(slice.count, 1);
+    slice.job->err = ERR_STORAGE;
+    queue_done(queue, slice.job);
+    slice.job->done(slice.job);
+}
+
+static void each_lane_is_swept_by_its_own_commits_whatever_another_one_says(void **state)
+{
+    heart_wait_ms(heart, SWEEP_MS);
+    tend_round(tend);
+    assert_int_equal(queue_depth(wards[0].queue), 0); /* its store cannot say */
+    for (unsigned i = 1; i < LANES; i++)
+        answer_one(wards[i].queue);
+}
+
+#define LANES_CARE(name) cmocka_unit_test_setup_teardown(name, lanes_setup, lanes_teardown)
 #define CARE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -227,6 +350,9 @@ int main(void)
         CARE(a_sweep_that_did_not_become_durable_is_proposed_again),
         CARE(a_full_queue_is_tried_again),
         CARE(it_stops_when_told_to),
+        LANES_CARE(lanes_that_always_press_leave_the_others_their_turn),
+        LANES_CARE(a_lane_that_stalls_keeps_one_thread_and_not_the_others),
+        LANES_CARE(each_lane_is_swept_by_its_own_commits_whatever_another_one_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,13 +21,8 @@ static struct tend *tend;
 
 static void tend_begin(void)
 {
-    tend = tend_new(&(struct tend_config){.store = heart->store,
-                                          .queue = heart->queue,
-                                          .clock = heart->clock,
-                                          .keeper = heart->keeper,
-                                          .sweep_ms = SWEEP_MS,
-                                          .retention_ms = DAY,
-                                          .sweep_ops = 10});
+    tend = tend_new(&(struct tend_config){
+        .lanes = &heart->lanes, .sweep_ms = SWEEP_MS, .retention_ms = DAY, .step_ops = 10});
 }
 
 static void start(const char *store, int64_t settle_ms)

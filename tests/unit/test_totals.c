@@ -23,12 +23,8 @@ static bool other_rules;
 
 static void tend_start(void)
 {
-    tend = tend_new(&(struct tend_config){.store = heart->store,
-                                          .queue = heart->queue,
-                                          .clock = &heart->time->clock,
-                                          .sweep_ms = 1000,
-                                          .sweep_ops = 100,
-                                          .retention_ms = retention_ms});
+    tend = tend_new(&(struct tend_config){
+        .lanes = &heart->lanes, .sweep_ms = 1000, .retention_ms = retention_ms});
 }
 
 static void begin(int64_t retention)

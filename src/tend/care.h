@@ -1,0 +1,44 @@
+/* care.h -- one caretaker of one lane: a row of the table in tend.c, made once for each lane.
+ *
+ * A caretaker changes nothing itself. Its step looks at what is there and proposes at most one job;
+ * until that is answered it is not stepped again. A step never waits for a commit, so a lane that
+ * cannot write holds up nobody else's. */
+#ifndef TALLY_TEND_CARE_H
+#define TALLY_TEND_CARE_H
+
+#include <stdatomic.h>
+
+#include "tend/tend.h"
+
+/* When a step wants to run again. */
+enum care_next {
+    CARE_RESTS,   /* after its period */
+    CARE_AGAIN,   /* with the next round: there is more to do, or it could not be done */
+    CARE_PRESSES, /* likewise, and the next round is to be soon */
+};
+
+struct care {
+    const struct care_kind *kind;
+    const struct tend_config *config;
+    const struct lane *lane;
+    uint32_t budget;       /* ops that one step proposes at most */
+    int64_t due_ns;        /* by the lane's clock */
+    atomic_bool proposing; /* a job of it is in the queue or being decided */
+};
+
+struct care_kind {
+    const char *name;
+    int64_t (*period_ms)(const struct tend_config *config); /* NULL: it is due in every round */
+    bool rests_first; /* one period passes before the first step */
+    uint32_t budget;  /* the config may lower it */
+    struct care *(*make)(uint32_t budget);
+    void (*end)(struct care *care); /* frees it; its last job was answered */
+    enum care_next (*step)(struct care *care);
+};
+
+/* Queues the step's job, which stays where it is until it is answered; its `done` ends with
+ * care_answered. ERR_BUSY, ERR_QUEUE_FULL: there was no room, and `done` is not called. */
+MUST_USE enum err care_propose(struct care *care, struct job *job);
+void care_answered(struct care *care);
+
+#endif

@@ -1,0 +1,14 @@
+/* watch.h -- looks at the clocks, and has recorded what the next life must know of them.
+ *
+ * Asking for the time is what makes the timekeeper look (commit/timekeeper.h); while nothing else
+ * happens, this is who asks. */
+#ifndef TALLY_TEND_WATCH_H
+#define TALLY_TEND_WATCH_H
+
+#include "tend/care.h"
+
+struct care *watch_make(uint32_t budget);
+void watch_end(struct care *care);
+enum care_next watch_step(struct care *care);
+
+#endif
