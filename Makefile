@@ -241,6 +241,12 @@ $(OUT)/obj/tests/%.o: tests/%.c Makefile | can-build
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TESTFLAGS) -c -o $@ $<
 
+# What a header shows after "Example:" is code: a test includes it, so that it goes on compiling.
+build/examples/%.inc: src/% Makefile
+	@mkdir -p $(@D)
+	$(Q)sed -n '/^ \* Example:/,/^ \*\( [^ E]\|\/\)/ s/^ \*     //p' $< > $@
+$(OUT)/obj/tests/unit/test_store_example.o: build/examples/store/store.h.inc
+
 LINK_TEST = $(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 $(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SUPPORT) $(LIB) $(CLIENT)
 	$(LINK_TEST)

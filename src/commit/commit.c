@@ -10,7 +10,7 @@
  * (1) A reply leaves only after the store has said that its batch, and so every earlier one, is
  *     durable. Refusals too: they were judged on values that might not have become durable.
  * (2) A batch is committed whole or not at all.
- * (3) Numbers and time go on from store->position, which a failed sync winds back, so sequence
+ * (3) Numbers and time go on from writer->position, which a failed sync winds back, so sequence
  *     numbers grow by one with no gap across failures and restarts.
  * (4) Batch time is what the clock says (commit/timekeeper.h), and never before the batch before
  *     but in a job that sets it back.
@@ -90,8 +90,8 @@ struct commit *commit_new(const struct commit_config *config)
         commit->free_batches = batch;
     }
     commit->parser = json_parser_new(EVENT_SIZE_MAX);
-    config->store->durable = commit_durable;
-    config->store->durable_context = commit;
+    config->store->writer.durable = commit_durable;
+    config->store->writer.durable_context = commit;
     return commit;
 }
 
@@ -261,7 +261,7 @@ static void batch_submit(struct commit *commit, struct batch *batch)
 static struct moment batch_moment(const struct commit *commit, bool set_back)
 {
     const struct clock *clock = commit->config.clock;
-    int64_t least_ms = set_back ? INT64_MIN : commit->config.store->position.time_ms;
+    int64_t least_ms = set_back ? INT64_MIN : commit->config.store->writer.position.time_ms;
     struct moment moment = clock_moment(clock);
     if (clock->moment)
         moment_raise(&moment, least_ms);
@@ -273,7 +273,7 @@ static struct moment batch_moment(const struct commit *commit, bool set_back)
 /* Time and numbers go on where the store's last batch left them. */
 static void batch_begin(struct commit *commit, struct batch *batch, uint32_t slices_count)
 {
-    const struct store_position *position = &commit->config.store->position;
+    const struct store_position *position = &commit->config.store->writer.position;
     struct job *first = batch->slices[0].job;
     batch->set_back = first->retime && first->retime(first);
     if (commit->config.rulebook) batch->rules = rulebook_next(commit->config.rulebook);

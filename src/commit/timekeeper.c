@@ -137,8 +137,8 @@ enum err timekeeper_new(struct timekeeper **keeper_out, const struct clock *cloc
     struct moment last = keeper->recorded.moment;
     /* Batches since the note may be dated by a leap whose own note the last life did not live to.
      */
-    moment_leap(&last, store->position.time_ms - last.now_ms);
-    last.now_ms = store->position.time_ms;
+    moment_leap(&last, store->writer.position.time_ms - last.now_ms);
+    last.now_ms = store->writer.position.time_ms;
     const struct clock_reading reading = look_at_clocks(keeper);
     timeline_start(&keeper->timeline, settings, &reading, &last);
     if (keeper->timeline.suspect) say_trust(true, &keeper->timeline);

@@ -20,7 +20,7 @@ struct key_record {
 };
 
 /* The objects a batch could touch. Keys are filled by the two steps that list them, values by
- * store_load, `changed` and the new values by apply_decide. `handle` is the store's. */
+ * writer_load, `changed` and the new values by apply_decide. `handle` is the store's. */
 struct read_counter {
     struct fingerprint print;
     struct bytes key;

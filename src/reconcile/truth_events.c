@@ -159,9 +159,9 @@ static enum err replay(struct recount *recount)
                           .slices_count = 1,
                           .rules = recount->query->rules,
                           .secret = &scratch->secret,
-                          .moment = {.now_ms = scratch->position.time_ms},
-                          .sequence = scratch->position.last_sequence,
-                          .next_series = scratch->position.next_series};
+                          .moment = {.now_ms = scratch->writer.position.time_ms},
+                          .sequence = scratch->writer.position.last_sequence,
+                          .next_series = scratch->writer.position.next_series};
     apply_identify(&apply);
     e = writer_load(&scratch->writer, &apply.reads, &recount->arena);
     if (e == ERR_OK) {
@@ -249,7 +249,7 @@ static enum err recount_run(struct recount *recount, int64_t *counts_out, struct
     enum err e = check_history(recount, why);
     if (e == ERR_OK) e = memory_open(&recount->scratch);
     if (e != ERR_OK) return e;
-    recount->scratch->durable = ignore_durable;
+    recount->scratch->writer.durable = ignore_durable;
     e = replay_all(recount);
     if (e == ERR_OK) e = check_history(recount, why);
     if (e == ERR_OK) e = read_counts(recount, counts_out, why);

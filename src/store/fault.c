@@ -34,40 +34,40 @@ static bool fails(struct fault *fault, enum fault_call call)
 
 /* The commit layer looks at `position` between begin and submit: the turn is its lock, and a failed
  * sync, which winds it back, takes the turn as well. So this is the place to copy it. */
-static enum err fault_begin(struct store *store)
+static enum err fault_begin(struct writer *writer)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(writer->store);
     if (fails(fault, FAULT_BEGIN)) return ERR_STORAGE;
     enum err e = writer_begin(&fault->inner->writer);
-    if (e == ERR_OK) store->position = fault->inner->position;
+    if (e == ERR_OK) writer->position = fault->inner->writer.position;
     return e;
 }
 
-static enum err fault_load(struct store *store, struct read_set *reads, struct arena *arena)
+static enum err fault_load(struct writer *writer, struct read_set *reads, struct arena *arena)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(writer->store);
     if (fails(fault, FAULT_LOAD)) return ERR_STORAGE;
     return writer_load(&fault->inner->writer, reads, arena);
 }
 
-static void fault_submit(struct store *store, struct write_set *writes)
+static void fault_submit(struct writer *writer, struct write_set *writes)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(writer->store);
     writer_submit(&fault->inner->writer, writes);
     pthread_mutex_lock(&fault->lock);
     fault->submitted = true;
     pthread_mutex_unlock(&fault->lock);
 }
 
-static void fault_abandon(struct store *store, struct read_set *reads)
+static void fault_abandon(struct writer *writer, struct read_set *reads)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(writer->store);
     writer_abandon(&fault->inner->writer, reads);
 }
 
-static uint32_t fault_sync(struct store *store)
+static uint32_t fault_sync(struct writer *writer)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(writer->store);
     pthread_mutex_lock(&fault->lock);
     bool now = fault->submitted && fails_locked(fault, FAULT_SYNC);
     fault->submitted = false;
@@ -79,68 +79,67 @@ static uint32_t fault_sync(struct store *store)
 static void fault_durable(void *context, void *batch, enum err e)
 {
     struct fault *fault = context;
-    fault->store.durable(fault->store.durable_context, batch, e);
+    fault->store.writer.durable(fault->store.writer.durable_context, batch, e);
 }
 
-static enum err fault_get(struct store *store, const struct cell_ref *ref, int64_t bucket,
+static enum err fault_get(struct view *view, const struct cell_ref *ref, int64_t bucket,
                           enum read_how how, struct cell *cell_out)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(view->store);
     if (fails(fault, FAULT_GET)) return ERR_STORAGE;
     return view_get(&fault->inner->view, ref, bucket, how, cell_out);
 }
 
-static enum err fault_range(struct store *store, const struct cell_ref *ref, int64_t from,
-                            int64_t to, struct range_newer *newer, store_cell_fn *visit,
-                            void *context)
+static enum err fault_range(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
+                            struct range_newer *newer, store_cell_fn *visit, void *context)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(view->store);
     if (fails(fault, FAULT_RANGE)) return ERR_STORAGE;
     return view_range(&fault->inner->view, ref, from, to, newer, visit, context);
 }
 
-static enum err fault_series(struct store *store, const struct cell_ref *ref, uint64_t *series_out)
+static enum err fault_series(struct view *view, const struct cell_ref *ref, uint64_t *series_out)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(view->store);
     if (fails(fault, FAULT_RANGE)) return ERR_STORAGE;
     return view_series(&fault->inner->view, ref, series_out);
 }
 
-static enum err fault_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+static enum err fault_sum(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
                           uint32_t cells_max, struct range_sum *sum_out)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(view->store);
     if (fails(fault, FAULT_RANGE)) return ERR_STORAGE;
     return view_sum(&fault->inner->view, ref, from, to, cells_max, sum_out);
 }
 
-static enum err fault_list(struct store *store, struct bytes prefix, struct bytes after,
+static enum err fault_list(struct view *view, struct bytes prefix, struct bytes after,
                            store_counter_fn *visit, void *context)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(view->store);
     if (fails(fault, FAULT_LIST)) return ERR_STORAGE;
     return view_list(&fault->inner->view, prefix, after, visit, context);
 }
 
-static enum err fault_counter(struct store *store, const struct cell_ref *ref, struct arena *arena,
+static enum err fault_counter(struct view *view, const struct cell_ref *ref, struct arena *arena,
                               const struct counter **counter_out)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(view->store);
     if (fails(fault, FAULT_GET)) return ERR_STORAGE;
     return view_counter(&fault->inner->view, ref, arena, counter_out);
 }
 
-static enum err fault_object(struct store *store, struct bytes key, struct buf *value_out)
+static enum err fault_object(struct view *view, struct bytes key, struct buf *value_out)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(view->store);
     if (fails(fault, FAULT_OBJECT)) return ERR_STORAGE;
     return view_object(&fault->inner->view, key, value_out);
 }
 
-static enum err fault_objects(struct store *store, struct bytes prefix, struct bytes after,
+static enum err fault_objects(struct view *view, struct bytes prefix, struct bytes after,
                               store_object_fn *visit, void *context)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(view->store);
     if (fails(fault, FAULT_OBJECT)) return ERR_STORAGE;
     return view_objects(&fault->inner->view, prefix, after, visit, context);
 }
@@ -159,25 +158,25 @@ static void read_outer(void *context, struct view *moment)
 }
 
 /* The reads inside come by here again: they are to fail, too. */
-static void fault_instant(struct store *store, view_read_fn *read, void *context)
+static void fault_instant(struct view *view, view_read_fn *read, void *context)
 {
-    struct fault *fault = FAULT_OF(store);
-    struct outer_read reading = {.outer = &store->view, .read = read, .context = context};
+    struct fault *fault = FAULT_OF(view->store);
+    struct outer_read reading = {.outer = view, .read = read, .context = context};
     view_instant(&fault->inner->view, read_outer, &reading);
 }
 
-static enum err fault_events(struct store *store, const struct event_query *query,
+static enum err fault_events(struct view *view, const struct event_query *query,
                              store_event_fn *visit, void *context, uint64_t *next_out)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(view->store);
     if (fails(fault, FAULT_EVENTS)) return ERR_STORAGE;
     return view_events(&fault->inner->view, query, visit, context, next_out);
 }
 
-static enum err fault_lookup(struct store *store, struct fingerprint print,
+static enum err fault_lookup(struct view *view, struct fingerprint print,
                              struct key_record *record_out)
 {
-    struct fault *fault = FAULT_OF(store);
+    struct fault *fault = FAULT_OF(view->store);
     if (fails(fault, FAULT_EVENTS)) return ERR_STORAGE;
     return view_lookup(&fault->inner->view, print, record_out);
 }
@@ -222,13 +221,15 @@ static void fault_close(struct store *store)
     free(fault);
 }
 
-static const struct store_ops fault_ops = {
-    .name = "fault",
+static const struct writer_ops fault_writer_ops = {
     .begin = fault_begin,
     .load = fault_load,
     .submit = fault_submit,
     .abandon = fault_abandon,
     .sync = fault_sync,
+};
+
+static const struct view_ops fault_view_ops = {
     .get = fault_get,
     .range = fault_range,
     .sum = fault_sum,
@@ -240,6 +241,10 @@ static const struct store_ops fault_ops = {
     .instant = fault_instant,
     .events = fault_events,
     .lookup = fault_lookup,
+};
+
+static const struct store_ops fault_ops = {
+    .name = "fault",
     .forget = fault_forget,
     .snapshot = fault_snapshot,
     .due = fault_due,
@@ -251,17 +256,16 @@ static const struct store_ops fault_ops = {
 struct store *fault_new(struct store *inner, fault_break_fn *break_sync, void *context)
 {
     struct fault *fault = must_calloc(1, sizeof *fault);
-    fault->store.ops = &fault_ops;
-    fault->store.writer.store = fault->store.view.store = &fault->store;
-    fault->store.position = inner->position;
+    store_init(&fault->store, &fault_ops, &fault_writer_ops, &fault_view_ops);
+    fault->store.writer.position = inner->writer.position;
     fault->store.secret = inner->secret;
     fault->store.installation = inner->installation;
     fault->inner = inner;
     fault->break_sync = break_sync;
     fault->context = context;
     pthread_mutex_init(&fault->lock, NULL);
-    inner->durable = fault_durable;
-    inner->durable_context = fault;
+    inner->writer.durable = fault_durable;
+    inner->writer.durable_context = fault;
     return &fault->store;
 }
 

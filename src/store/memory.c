@@ -59,9 +59,9 @@ static void load_key(struct tables *tables, struct read_key *read, struct arena 
                                                      object->value_size - sizeof read->value));
 }
 
-static enum err memory_begin(struct store *store)
+static enum err memory_begin(struct writer *writer)
 {
-    pthread_mutex_lock(&MEMORY_OF(store)->turn);
+    pthread_mutex_lock(&MEMORY_OF(writer->store)->turn);
     return ERR_OK;
 }
 
@@ -71,9 +71,9 @@ static void load_object(struct tables *tables, struct read_object *read, struct 
     read->value = object ? arena_copy(arena, object_value(object)) : BYTES_NONE;
 }
 
-static enum err memory_load(struct store *store, struct read_set *reads, struct arena *arena)
+static enum err memory_load(struct writer *writer, struct read_set *reads, struct arena *arena)
 {
-    struct memory *memory = MEMORY_OF(store);
+    struct memory *memory = MEMORY_OF(writer->store);
     pthread_mutex_lock(&memory->lock);
     for (uint32_t i = reads->loaded.objects; i < reads->objects_count; i++)
         load_object(&memory->head, &reads->objects[i], arena);
@@ -94,21 +94,21 @@ static enum err memory_load(struct store *store, struct read_set *reads, struct 
     return ERR_OK;
 }
 
-static void memory_abandon(struct store *store, struct read_set *reads)
+static void memory_abandon(struct writer *writer, struct read_set *reads)
 {
     (void)reads;
-    pthread_mutex_unlock(&MEMORY_OF(store)->turn);
+    pthread_mutex_unlock(&MEMORY_OF(writer->store)->turn);
 }
 
-static void memory_submit(struct store *store, struct write_set *writes)
+static void memory_submit(struct writer *writer, struct write_set *writes)
 {
-    struct memory *memory = MEMORY_OF(store);
+    struct memory *memory = MEMORY_OF(writer->store);
     pthread_mutex_lock(&memory->lock);
     if (writes->count > 0) {
-        must(writes->first_sequence == store->position.last_sequence + 1);
+        must(writes->first_sequence == writer->position.last_sequence + 1);
         tables_apply(&memory->head, writes);
-        store->position = (struct store_position){writes->first_sequence + writes->count - 1,
-                                                  writes->next_series, writes->time_ms};
+        writer->position = (struct store_position){writes->first_sequence + writes->count - 1,
+                                                   writes->next_series, writes->time_ms};
     }
     writes->next = NULL;
     *(memory->submitted_last ? &memory->submitted_last->next : &memory->submitted_first) = writes;
@@ -140,12 +140,12 @@ static void show(struct memory *memory, const struct write_set *list)
 static void wind_back(struct memory *memory)
 {
     tables_copy(&memory->head, &memory->shown);
-    memory->store.position = memory->shown_position;
+    memory->store.writer.position = memory->shown_position;
 }
 
-static uint32_t memory_sync(struct store *store)
+static uint32_t memory_sync(struct writer *writer)
 {
-    struct memory *memory = MEMORY_OF(store);
+    struct memory *memory = MEMORY_OF(writer->store);
     pthread_mutex_lock(&memory->turn);
     pthread_mutex_lock(&memory->lock);
     struct write_set *list = take_submitted(memory);
@@ -162,7 +162,7 @@ static uint32_t memory_sync(struct store *store)
     uint32_t count = 0;
     for (struct write_set *writes = list, *next; writes; writes = next) {
         next = writes->next;
-        store->durable(store->durable_context, writes->batch, e);
+        writer->durable(writer->durable_context, writes->batch, e);
         count++;
     }
     /* A failure is told before the next turn, which must not go by what failed. */
@@ -196,10 +196,10 @@ static const struct counter *shown_counter(struct memory *memory, struct bytes k
     return object ? (const struct counter *)(void *)object->value : NULL;
 }
 
-static enum err memory_get(struct store *store, const struct cell_ref *ref, int64_t bucket,
+static enum err memory_get(struct view *view, const struct cell_ref *ref, int64_t bucket,
                            enum read_how how, struct cell *cell_out)
 {
-    struct memory *memory = MEMORY_OF(store);
+    struct memory *memory = MEMORY_OF(view->store);
     (void)how;
     pthread_mutex_lock(&memory->lock);
     const struct series *series = counter_find(shown_counter(memory, ref->counter), ref->duration);
@@ -211,10 +211,10 @@ static enum err memory_get(struct store *store, const struct cell_ref *ref, int6
     return found ? ERR_OK : ERR_NOT_FOUND;
 }
 
-static enum err memory_counter(struct store *store, const struct cell_ref *ref, struct arena *arena,
+static enum err memory_counter(struct view *view, const struct cell_ref *ref, struct arena *arena,
                                const struct counter **counter_out)
 {
-    struct memory *memory = MEMORY_OF(store);
+    struct memory *memory = MEMORY_OF(view->store);
     pthread_mutex_lock(&memory->lock);
     *counter_out = counter_copy(arena, shown_counter(memory, ref->counter));
     pthread_mutex_unlock(&memory->lock);
@@ -303,12 +303,12 @@ static bool cell_wanted(struct gathering *gathering, const struct object *object
            place.bucket <= gathering->to;
 }
 
-static enum err memory_range(struct store *store, const struct cell_ref *ref, int64_t from,
+static enum err memory_range(struct view *view, const struct cell_ref *ref, int64_t from,
                              int64_t to, struct range_newer *newer, store_cell_fn *visit,
                              void *context)
 {
     (void)newer;
-    struct memory *memory = MEMORY_OF(store);
+    struct memory *memory = MEMORY_OF(view->store);
     pthread_mutex_lock(&memory->lock);
     const struct series *series = counter_find(shown_counter(memory, ref->counter), ref->duration);
     struct gathering gathering = {
@@ -342,18 +342,18 @@ static bool sum_cell(void *context, int64_t bucket, const struct cell *cell)
     return true;
 }
 
-static enum err memory_sum(struct store *store, const struct cell_ref *ref, int64_t from,
-                           int64_t to, uint32_t cells_max, struct range_sum *sum_out)
+static enum err memory_sum(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
+                           uint32_t cells_max, struct range_sum *sum_out)
 {
     struct summing summing = {.sum = sum_out, .cells_left = cells_max};
     *sum_out = (struct range_sum){0};
-    enum err e = memory_range(store, ref, from, to, NULL, sum_cell, &summing);
+    enum err e = memory_range(view, ref, from, to, NULL, sum_cell, &summing);
     return e == ERR_OK && summing.over ? ERR_TOO_MANY_CELLS : e;
 }
 
-static enum err memory_series(struct store *store, const struct cell_ref *ref, uint64_t *series_out)
+static enum err memory_series(struct view *view, const struct cell_ref *ref, uint64_t *series_out)
 {
-    struct memory *memory = MEMORY_OF(store);
+    struct memory *memory = MEMORY_OF(view->store);
     pthread_mutex_lock(&memory->lock);
     const struct series *series = counter_find(shown_counter(memory, ref->counter), ref->duration);
     *series_out = series ? series->id : 0;
@@ -367,11 +367,11 @@ static bool counter_wanted(struct gathering *gathering, const struct object *obj
     return bytes_starts(key, gathering->prefix) && bytes_compare(key, gathering->after) > 0;
 }
 
-static enum err memory_list(struct store *store, struct bytes prefix, struct bytes after,
+static enum err memory_list(struct view *view, struct bytes prefix, struct bytes after,
                             store_counter_fn *visit, void *context)
 {
     struct gathering gathering = {.wanted = counter_wanted, .prefix = prefix, .after = after};
-    gather(MEMORY_OF(store), COUNTERS, &gathering, compare_keys);
+    gather(MEMORY_OF(view->store), COUNTERS, &gathering, compare_keys);
     for (size_t i = 0; i < gathering.count; i++) {
         const struct object *object = gathering.objects[i];
         if (!visit(context, bytes_of(object->key, object->key_size),
@@ -382,9 +382,9 @@ static enum err memory_list(struct store *store, struct bytes prefix, struct byt
     return ERR_OK;
 }
 
-static enum err memory_object(struct store *store, struct bytes key, struct buf *value_out)
+static enum err memory_object(struct view *view, struct bytes key, struct buf *value_out)
 {
-    struct memory *memory = MEMORY_OF(store);
+    struct memory *memory = MEMORY_OF(view->store);
     buf_reset(value_out);
     pthread_mutex_lock(&memory->lock);
     struct object *object = tables_find(&memory->shown, OBJECTS, key);
@@ -393,11 +393,11 @@ static enum err memory_object(struct store *store, struct bytes key, struct buf 
     return object ? ERR_OK : ERR_NOT_FOUND;
 }
 
-static enum err memory_objects(struct store *store, struct bytes prefix, struct bytes after,
+static enum err memory_objects(struct view *view, struct bytes prefix, struct bytes after,
                                store_object_fn *visit, void *context)
 {
     struct gathering gathering = {.wanted = counter_wanted, .prefix = prefix, .after = after};
-    gather(MEMORY_OF(store), OBJECTS, &gathering, compare_keys);
+    gather(MEMORY_OF(view->store), OBJECTS, &gathering, compare_keys);
     for (size_t i = 0; i < gathering.count; i++) {
         const struct object *object = gathering.objects[i];
         if (!visit(context, bytes_of(object->key, object->key_size), object_value(object))) break;
@@ -407,28 +407,28 @@ static enum err memory_objects(struct store *store, struct bytes prefix, struct 
 }
 
 /* The lock is recursive: reads inside take it again. */
-static void memory_instant(struct store *store, view_read_fn *read, void *context)
+static void memory_instant(struct view *view, view_read_fn *read, void *context)
 {
-    struct memory *memory = MEMORY_OF(store);
+    struct memory *memory = MEMORY_OF(view->store);
     pthread_mutex_lock(&memory->lock);
-    read(context, &store->view);
+    read(context, view);
     pthread_mutex_unlock(&memory->lock);
 }
 
-static enum err memory_events(struct store *store, const struct event_query *query,
+static enum err memory_events(struct view *view, const struct event_query *query,
                               store_event_fn *visit, void *context, uint64_t *next_out)
 {
-    struct memory *memory = MEMORY_OF(store);
+    struct memory *memory = MEMORY_OF(view->store);
     pthread_mutex_lock(&memory->lock);
     history_read(&memory->history, query, visit, context, next_out);
     pthread_mutex_unlock(&memory->lock);
     return ERR_OK;
 }
 
-static enum err memory_lookup(struct store *store, struct fingerprint print,
+static enum err memory_lookup(struct view *view, struct fingerprint print,
                               struct key_record *record_out)
 {
-    struct memory *memory = MEMORY_OF(store);
+    struct memory *memory = MEMORY_OF(view->store);
     pthread_mutex_lock(&memory->lock);
     struct object *object = tables_find(&memory->shown, KEYS, bytes_of(&print, sizeof print));
     if (object) memcpy(record_out, object->value, sizeof *record_out);
@@ -471,7 +471,7 @@ static bool due_counter(void *context, struct bytes key, const struct counter *c
         due->duration = counter->series[i].duration;
         struct cell_ref ref = {.counter = key, .duration = due->duration};
         enum err e =
-            memory_range(&due->memory->store, &ref, INT64_MIN, INT64_MAX, NULL, due_cell, due);
+            memory_range(&due->memory->store.view, &ref, INT64_MIN, INT64_MAX, NULL, due_cell, due);
         must(e == ERR_OK);
     }
     return !due->stopped;
@@ -481,7 +481,7 @@ static enum err memory_due(struct store *store, int64_t now_ms, store_due_fn *vi
 {
     struct due_context due = {
         .memory = MEMORY_OF(store), .now_ms = now_ms, .visit = visit, .context = context};
-    return memory_list(store, BYTES_NONE, BYTES_NONE, due_counter, &due);
+    return memory_list(&store->view, BYTES_NONE, BYTES_NONE, due_counter, &due);
 }
 
 /* -- The rest ---------------------------------------------------------------------------------- */
@@ -517,13 +517,15 @@ static void memory_close(struct store *store)
     free(memory);
 }
 
-static const struct store_ops memory_ops = {
-    .name = "memory",
+static const struct writer_ops memory_writer_ops = {
     .begin = memory_begin,
     .load = memory_load,
     .submit = memory_submit,
     .abandon = memory_abandon,
     .sync = memory_sync,
+};
+
+static const struct view_ops memory_view_ops = {
     .get = memory_get,
     .range = memory_range,
     .sum = memory_sum,
@@ -535,6 +537,10 @@ static const struct store_ops memory_ops = {
     .instant = memory_instant,
     .events = memory_events,
     .lookup = memory_lookup,
+};
+
+static const struct store_ops memory_ops = {
+    .name = "memory",
     .forget = memory_forget,
     .due = memory_due,
     .tend = memory_tend,
@@ -545,10 +551,9 @@ static const struct store_ops memory_ops = {
 enum err memory_open(struct store **store_out)
 {
     struct memory *memory = must_calloc(1, sizeof *memory);
-    memory->store.ops = &memory_ops;
-    memory->store.writer.store = memory->store.view.store = &memory->store;
-    memory->store.position = (struct store_position){.next_series = 1, .time_ms = INT64_MIN};
-    memory->shown_position = memory->store.position;
+    store_init(&memory->store, &memory_ops, &memory_writer_ops, &memory_view_ops);
+    memory->store.writer.position = (struct store_position){.next_series = 1, .time_ms = INT64_MIN};
+    memory->shown_position = memory->store.writer.position;
     memory->store.secret = hash_own;
     tables_init(&memory->head);
     tables_init(&memory->shown);

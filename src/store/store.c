@@ -4,6 +4,14 @@
 #include "core/object.h"
 #include "store/damage.h"
 
+void store_init(struct store *store, const struct store_ops *ops, const struct writer_ops *writer,
+                const struct view_ops *view)
+{
+    store->ops = ops;
+    store->writer = (struct writer){.ops = writer, .store = store};
+    store->view = (struct view){.ops = view, .store = store};
+}
+
 enum err store_number(struct store *store, struct bytes name, uint64_t *number_out)
 {
     struct arena arena;

@@ -168,12 +168,12 @@ static void settle(struct sim *sim, struct store *store)
 {
     uint64_t acknowledged = sim->chain.shown.sequence;
     uint64_t submitted = chain_head(&sim->chain)->sequence;
-    if (!chain_settle(&sim->chain, store->position.last_sequence))
+    if (!chain_settle(&sim->chain, store->writer.position.last_sequence))
         sim_fail(sim, "restarted at sequence %llu; %llu was acknowledged, %llu submitted",
-                 (unsigned long long)store->position.last_sequence,
+                 (unsigned long long)store->writer.position.last_sequence,
                  (unsigned long long)acknowledged, (unsigned long long)submitted);
-    if (store->position.time_ms != sim->chain.shown.time_ms)
-        sim_fail(sim, "restarted at time %lld, expected %lld", (long long)store->position.time_ms,
+    if (store->writer.position.time_ms != sim->chain.shown.time_ms)
+        sim_fail(sim, "restarted at time %lld, expected %lld", (long long)store->writer.position.time_ms,
                  (long long)sim->chain.shown.time_ms);
 }
 

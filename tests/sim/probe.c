@@ -99,14 +99,14 @@ static enum err begin_real(struct sim *sim)
     return e;
 }
 
-static enum err probe_begin(struct store *store)
+static enum err probe_begin(struct writer *writer)
 {
-    struct sim *sim = SIM_OF(store);
+    struct sim *sim = SIM_OF(writer->store);
     bool fails = sim->probe.dead || fails_now(sim);
     enum err e = fails ? ERR_STORAGE : begin_real(sim);
     sim->probe.loads = 0;
     if (e == ERR_OK)
-        store->position = sim->probe.real->position;
+        writer->position = sim->probe.real->writer.position;
     else
         traffic_refused(sim);
     return e;
@@ -143,9 +143,9 @@ static enum err load_or_fail(struct sim *sim, struct read_set *reads, struct are
     return ERR_STORAGE;
 }
 
-static enum err probe_load(struct store *store, struct read_set *reads, struct arena *arena)
+static enum err probe_load(struct writer *writer, struct read_set *reads, struct arena *arena)
 {
-    struct sim *sim = SIM_OF(store);
+    struct sim *sim = SIM_OF(writer->store);
     const struct apply *apply = CONTAINER_OF(reads, struct apply, reads);
     if (sim->probe.loads++ == 0) traffic_taken(sim, apply);
     enum err e = load_or_fail(sim, reads, arena);
@@ -153,9 +153,9 @@ static enum err probe_load(struct store *store, struct read_set *reads, struct a
     return e;
 }
 
-static void probe_submit(struct store *store, struct write_set *writes)
+static void probe_submit(struct writer *writer, struct write_set *writes)
 {
-    struct sim *sim = SIM_OF(store);
+    struct sim *sim = SIM_OF(writer->store);
     struct probe *probe = &sim->probe;
     const struct apply *apply = CONTAINER_OF(writes, struct apply, writes);
     chain_lay_ghosts(&sim->chain); /* a batch can only build on what is settled */
@@ -164,21 +164,21 @@ static void probe_submit(struct store *store, struct write_set *writes)
     probe->batches[probe->batches_count] = writes->batch;
     probe->applies[probe->batches_count++] = apply;
     writer_submit(&probe->real->writer, writes);
-    store->position = probe->real->position;
+    writer->position = probe->real->writer.position;
 }
 
-static void probe_abandon(struct store *store, struct read_set *reads)
+static void probe_abandon(struct writer *writer, struct read_set *reads)
 {
-    writer_abandon(&real_of(store)->writer, reads);
+    writer_abandon(&real_of(writer->store)->writer, reads);
 }
 
 /* ---- reports ---- */
 
 static void check_position(struct sim *sim)
 {
-    if (sim->probe.real->position.last_sequence != sim->chain.shown.sequence)
+    if (sim->probe.real->writer.position.last_sequence != sim->chain.shown.sequence)
         sim_fail(sim, "after a failed sync the store goes on from %llu, expected %llu",
-                 (unsigned long long)sim->probe.real->position.last_sequence,
+                 (unsigned long long)sim->probe.real->writer.position.last_sequence,
                  (unsigned long long)sim->chain.shown.sequence);
 }
 
@@ -224,7 +224,7 @@ static void probe_durable(void *context, void *batch, enum err e)
 {
     struct sim *sim = context;
     take_report(sim, batch, e);
-    sim->probe.store.durable(sim->probe.store.durable_context, batch, e);
+    sim->probe.store.writer.durable(sim->probe.store.writer.durable_context, batch, e);
 }
 
 static uint32_t report_dead(struct sim *sim)
@@ -244,9 +244,9 @@ static void keep_no_rules(struct sim *sim)
     memory_break_sync(sim->probe.real, false);
 }
 
-static uint32_t probe_sync(struct store *store)
+static uint32_t probe_sync(struct writer *writer)
 {
-    struct sim *sim = SIM_OF(store);
+    struct sim *sim = SIM_OF(writer->store);
     if (sim->probe.dead) return report_dead(sim);
     keep_no_rules(sim);
     uint32_t before = sim->probe.batches_count;
@@ -263,46 +263,45 @@ static bool is_dead(struct store *store)
     return SIM_OF(store)->probe.dead;
 }
 
-static enum err probe_get(struct store *store, const struct cell_ref *ref, int64_t bucket,
+static enum err probe_get(struct view *view, const struct cell_ref *ref, int64_t bucket,
                           enum read_how how, struct cell *cell_out)
 {
-    if (is_dead(store)) return ERR_STORAGE;
-    return view_get(&real_of(store)->view, ref, bucket, how, cell_out);
+    if (is_dead(view->store)) return ERR_STORAGE;
+    return view_get(&real_of(view->store)->view, ref, bucket, how, cell_out);
 }
 
-static enum err probe_range(struct store *store, const struct cell_ref *ref, int64_t from,
-                            int64_t to, struct range_newer *newer, store_cell_fn *visit,
-                            void *context)
+static enum err probe_range(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
+                            struct range_newer *newer, store_cell_fn *visit, void *context)
 {
-    if (is_dead(store)) return ERR_STORAGE;
-    return view_range(&real_of(store)->view, ref, from, to, newer, visit, context);
+    if (is_dead(view->store)) return ERR_STORAGE;
+    return view_range(&real_of(view->store)->view, ref, from, to, newer, visit, context);
 }
 
-static enum err probe_series(struct store *store, const struct cell_ref *ref, uint64_t *series_out)
+static enum err probe_series(struct view *view, const struct cell_ref *ref, uint64_t *series_out)
 {
-    if (is_dead(store)) return ERR_STORAGE;
-    return view_series(&real_of(store)->view, ref, series_out);
+    if (is_dead(view->store)) return ERR_STORAGE;
+    return view_series(&real_of(view->store)->view, ref, series_out);
 }
 
-static enum err probe_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+static enum err probe_sum(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
                           uint32_t cells_max, struct range_sum *sum_out)
 {
-    if (is_dead(store)) return ERR_STORAGE;
-    return view_sum(&real_of(store)->view, ref, from, to, cells_max, sum_out);
+    if (is_dead(view->store)) return ERR_STORAGE;
+    return view_sum(&real_of(view->store)->view, ref, from, to, cells_max, sum_out);
 }
 
-static enum err probe_list(struct store *store, struct bytes prefix, struct bytes after,
+static enum err probe_list(struct view *view, struct bytes prefix, struct bytes after,
                            store_counter_fn *visit, void *context)
 {
-    if (is_dead(store)) return ERR_STORAGE;
-    return view_list(&real_of(store)->view, prefix, after, visit, context);
+    if (is_dead(view->store)) return ERR_STORAGE;
+    return view_list(&real_of(view->store)->view, prefix, after, visit, context);
 }
 
-static enum err probe_counter(struct store *store, const struct cell_ref *ref, struct arena *arena,
+static enum err probe_counter(struct view *view, const struct cell_ref *ref, struct arena *arena,
                               const struct counter **counter_out)
 {
-    if (is_dead(store)) return ERR_STORAGE;
-    return view_counter(&real_of(store)->view, ref, arena, counter_out);
+    if (is_dead(view->store)) return ERR_STORAGE;
+    return view_counter(&real_of(view->store)->view, ref, arena, counter_out);
 }
 
 static enum err probe_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
@@ -311,17 +310,17 @@ static enum err probe_due(struct store *store, int64_t now_ms, store_due_fn *vis
     return store_due(real_of(store), now_ms, visit, context);
 }
 
-static enum err probe_object(struct store *store, struct bytes key, struct buf *value_out)
+static enum err probe_object(struct view *view, struct bytes key, struct buf *value_out)
 {
-    if (is_dead(store)) return ERR_STORAGE;
-    return view_object(&real_of(store)->view, key, value_out);
+    if (is_dead(view->store)) return ERR_STORAGE;
+    return view_object(&real_of(view->store)->view, key, value_out);
 }
 
-static enum err probe_objects(struct store *store, struct bytes prefix, struct bytes after,
+static enum err probe_objects(struct view *view, struct bytes prefix, struct bytes after,
                               store_object_fn *visit, void *context)
 {
-    if (is_dead(store)) return ERR_STORAGE;
-    return view_objects(&real_of(store)->view, prefix, after, visit, context);
+    if (is_dead(view->store)) return ERR_STORAGE;
+    return view_objects(&real_of(view->store)->view, prefix, after, visit, context);
 }
 
 struct outer_read {
@@ -338,17 +337,17 @@ static void read_outer(void *context, struct view *moment)
 }
 
 /* The reads inside come by here again: the probe sees them, too. */
-static void probe_instant(struct store *store, view_read_fn *read, void *context)
+static void probe_instant(struct view *view, view_read_fn *read, void *context)
 {
-    struct outer_read reading = {.outer = &store->view, .read = read, .context = context};
-    view_instant(&real_of(store)->view, read_outer, &reading);
+    struct outer_read reading = {.outer = view, .read = read, .context = context};
+    view_instant(&real_of(view->store)->view, read_outer, &reading);
 }
 
-static enum err probe_events(struct store *store, const struct event_query *query,
+static enum err probe_events(struct view *view, const struct event_query *query,
                              store_event_fn *visit, void *context, uint64_t *next_out)
 {
-    if (is_dead(store)) return ERR_STORAGE;
-    return view_events(&real_of(store)->view, query, visit, context, next_out);
+    if (is_dead(view->store)) return ERR_STORAGE;
+    return view_events(&real_of(view->store)->view, query, visit, context, next_out);
 }
 
 static void probe_forget(struct store *store, int64_t before_ms)
@@ -374,13 +373,15 @@ static void probe_close(struct store *store)
     store_close(real_of(store));
 }
 
-static const struct store_ops probe_ops = {
-    .name = "probe",
+static const struct writer_ops probe_writer_ops = {
     .begin = probe_begin,
     .load = probe_load,
     .submit = probe_submit,
     .abandon = probe_abandon,
     .sync = probe_sync,
+};
+
+static const struct view_ops probe_view_ops = {
     .get = probe_get,
     .range = probe_range,
     .sum = probe_sum,
@@ -391,6 +392,10 @@ static const struct store_ops probe_ops = {
     .objects = probe_objects,
     .instant = probe_instant,
     .events = probe_events,
+};
+
+static const struct store_ops probe_ops = {
+    .name = "probe",
     .forget = probe_forget,
     .due = probe_due,
     .tend = probe_tend,
@@ -400,10 +405,10 @@ static const struct store_ops probe_ops = {
 
 void probe_init(struct sim *sim, struct store *real)
 {
-    sim->probe = (struct probe){.store = {.ops = &probe_ops}, .real = real};
-    sim->probe.store.writer.store = sim->probe.store.view.store = &sim->probe.store;
-    sim->probe.store.position = real->position;
+    sim->probe = (struct probe){.real = real};
+    store_init(&sim->probe.store, &probe_ops, &probe_writer_ops, &probe_view_ops);
+    sim->probe.store.writer.position = real->writer.position;
     sim->probe.store.secret = real->secret;
-    real->durable = probe_durable;
-    real->durable_context = sim;
+    real->writer.durable = probe_durable;
+    real->writer.durable_context = sim;
 }

@@ -16,7 +16,7 @@ void decider_init(struct decider *decider)
         (struct apply_limits){.tenant_cells = 1000000, .granularities = 16, .key_keep_ms = 60000};
     enum err e = memory_open(&decider->store);
     must(e == ERR_OK);
-    decider->store->durable = ignore_durable;
+    decider->store->writer.durable = ignore_durable;
     asks_init(&decider->asks, &decider->store->secret);
     arena_init(&decider->arena, 4096);
     decider->parser = json_parser_new(EVENT_SIZE_MAX);
@@ -66,8 +66,8 @@ void decider_decide(struct decider *decider)
                             .secret = &store->secret,
                             .parser = decider->parser,
                             .moment = decider->moment,
-                            .sequence = store->position.last_sequence,
-                            .next_series = store->position.next_series};
+                            .sequence = store->writer.position.last_sequence,
+                            .next_series = store->writer.position.next_series};
     enum err e = writer_begin(&store->writer);
     must(e == ERR_OK);
     apply_identify(apply);

@@ -161,11 +161,11 @@ static void A_10_an_overflow_refuses_the_whole_event(void **state)
     use(CONNECTIONS(""));
     const char *most = "{\"size\":" MOST "}";
     send(ask_event(&decider.asks, "E1", "connected", "account=m1", most));
-    uint64_t sequence = decider.store->position.last_sequence;
+    uint64_t sequence = decider.store->writer.position.last_sequence;
     assert_int_equal(
         refused(ask_event(&decider.asks, "E2", "connected", "account=m2", "{\"size\":1}")),
         ERR_OVERFLOW);
-    assert_int_equal(decider.store->position.last_sequence, sequence);
+    assert_int_equal(decider.store->writer.position.last_sequence, sequence);
     assert_int_equal(net("connections", "{}"), 1);
     assert_int_equal(net("connections", "{\"account\":\"m2\"}"), ABSENT);
     expect_history(1, 0);

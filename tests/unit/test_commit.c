@@ -409,12 +409,12 @@ static void SPEC_10_the_lag_grows_while_nothing_is_answered(void **state)
 
 #define ALONE_ROUNDS 20000u /* of looking about: some milliseconds */
 
-static struct store_ops alone_ops;
-static const struct store_ops *inner_ops;
+static struct writer_ops alone_ops;
+static const struct writer_ops *inner_ops;
 static atomic_uint syncing, most_syncing, syncs;
 
 /* Stays until somebody else comes in, or for a while. */
-static uint32_t sync_alone(struct store *store)
+static uint32_t sync_alone(struct writer *writer)
 {
     unsigned now = atomic_fetch_add(&syncing, 1) + 1;
     unsigned most = atomic_load(&most_syncing);
@@ -423,7 +423,7 @@ static uint32_t sync_alone(struct store *store)
     atomic_fetch_add(&syncs, 1);
     for (unsigned i = 0; i < ALONE_ROUNDS && atomic_load(&most_syncing) < 2; i++)
         sched_yield();
-    uint32_t reported = inner_ops->sync(store);
+    uint32_t reported = inner_ops->sync(writer);
     atomic_fetch_sub(&syncing, 1);
     return reported;
 }
@@ -441,16 +441,16 @@ static void one_thread_at_a_time_is_in_the_stores_sync(void **state)
     pthread_t threads[2];
     struct sent *sent = send_one(increment(5));
     turn();
-    inner_ops = heart->store->ops;
+    inner_ops = heart->store->writer.ops;
     alone_ops = *inner_ops;
     alone_ops.sync = sync_alone;
-    heart->store->ops = &alone_ops;
+    heart->store->writer.ops = &alone_ops;
     syncing = most_syncing = syncs = 0;
     for (unsigned i = 0; i < 2; i++)
         must(pthread_create(&threads[i], NULL, sync_once, heart->commit) == 0);
     for (unsigned i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    heart->store->ops = inner_ops;
+    heart->store->writer.ops = inner_ops;
     assert_int_equal(syncs, 2);
     assert_int_equal(most_syncing, 1);
     expect_answer(sent, ERR_OK);

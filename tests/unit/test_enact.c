@@ -112,7 +112,7 @@ static struct op up(const char *id)
 
 static uint64_t last_sequence(void)
 {
-    return heart->store->position.last_sequence;
+    return heart->store->writer.position.last_sequence;
 }
 
 /* ---- what the store adds ---- */

@@ -125,9 +125,9 @@ static void a_sum_visits_no_more_cells_than_it_may(void **state)
     for (int64_t i = 0; i < 10; i++)
         done_ok(heart, increment_at(heart, "views", 60, i * 60, 1));
     struct cell_ref ref = heart_ref(heart, "views", 60);
-    const struct store_ops *ops = heart->store->ops;
-    assert_int_equal(ops->sum(heart->store, &ref, 0, 120, 2, &sum), ERR_TOO_MANY_CELLS);
-    assert_int_equal(ops->sum(heart->store, &ref, 0, 120, 3, &sum), ERR_OK);
+    struct view *view = &heart->store->view;
+    assert_int_equal(view_sum(view, &ref, 0, 120, 2, &sum), ERR_TOO_MANY_CELLS);
+    assert_int_equal(view_sum(view, &ref, 0, 120, 3, &sum), ERR_OK);
     assert_true(sum.added == 3);
 }
 

@@ -76,7 +76,7 @@ static void add(const char *name, int64_t expires_ms)
 
 static int64_t batch_time(void)
 {
-    return heart->inner->position.time_ms;
+    return heart->inner->writer.position.time_ms;
 }
 
 /* The wall clock goes ahead for an instant in which something commits. */

@@ -31,6 +31,8 @@
 #define FIRST_SERIES 1u                /* 0 means none */
 
 static const struct store_ops embedded_ops;
+static const struct writer_ops embedded_writer_ops;
+static const struct view_ops embedded_view_ops;
 
 static enum err make_dir(const char *dir, const char *name, char *path, size_t size,
                          char *error_out, size_t error_size)
@@ -214,8 +216,7 @@ static struct embedded *embedded_new(const struct embedded_config *config)
     struct embedded *embedded = must_calloc(1, sizeof *embedded);
     embedded->sure_ms = INT64_MIN;
     size_t memory = config->cache_bytes - config->cache_bytes / STATE_CACHE_SHARE;
-    embedded->store.ops = &embedded_ops;
-    embedded->store.writer.store = embedded->store.view.store = &embedded->store;
+    store_init(&embedded->store, &embedded_ops, &embedded_writer_ops, &embedded_view_ops);
     embedded->config = *config;
     if (!embedded->config.io) embedded->config.io = &io_system;
     embedded->identity.lock_fd = -1;
@@ -286,7 +287,7 @@ enum err embedded_open(struct store **store_out, const struct embedded_config *c
     e = open_journal(embedded, error_out, error_size);
     if (e != ERR_OK) goto failed;
 
-    embedded->store.position = embedded->durable;
+    embedded->store.writer.position = embedded->durable;
     atomic_store(&embedded->durable_sequence, embedded->durable.last_sequence);
     atomic_store(&embedded->applied_sequence, embedded->applied.last_sequence);
     embedded->checkpoint_ns = clock_mono_ns(config->clock);
@@ -363,13 +364,15 @@ static void embedded_stats(struct store *store, struct store_stats *stats_out)
     };
 }
 
-static const struct store_ops embedded_ops = {
-    .name = "embedded",
+static const struct writer_ops embedded_writer_ops = {
     .begin = embedded_begin,
     .load = embedded_load,
     .submit = embedded_submit,
     .abandon = embedded_abandon,
     .sync = embedded_sync,
+};
+
+static const struct view_ops embedded_view_ops = {
     .get = embedded_get,
     .range = embedded_range,
     .sum = embedded_sum,
@@ -381,6 +384,10 @@ static const struct store_ops embedded_ops = {
     .instant = embedded_instant,
     .events = embedded_events,
     .lookup = embedded_lookup,
+};
+
+static const struct store_ops embedded_ops = {
+    .name = "embedded",
     .forget = embedded_forget,
     .snapshot = embedded_snapshot,
     .due = embedded_due,

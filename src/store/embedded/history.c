@@ -78,10 +78,10 @@ static enum err read_tail(struct embedded *embedded, const struct event_query *q
     return e == ERR_BUSY ? ERR_OK : e;
 }
 
-enum err embedded_events(struct store *store, const struct event_query *query,
-                         store_event_fn *visit, void *context, uint64_t *next_out)
+enum err embedded_events(struct view *view, const struct event_query *query, store_event_fn *visit,
+                         void *context, uint64_t *next_out)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(view->store);
     struct event_query shown = *query;
     uint64_t durable = atomic_load(&embedded->durable_sequence);
     if (shown.upto > durable) shown.upto = durable;
@@ -101,10 +101,9 @@ enum err embedded_events(struct store *store, const struct event_query *query,
     return embedded_read_ended(embedded, "the history of events", e);
 }
 
-enum err embedded_lookup(struct store *store, struct fingerprint print,
-                         struct key_record *record_out)
+enum err embedded_lookup(struct view *view, struct fingerprint print, struct key_record *record_out)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(view->store);
     struct arena arena;
     arena_init(&arena, 1024);
     enum err e = registry_find(embedded->registry, print, &arena, record_out);

@@ -98,38 +98,38 @@ static inline struct embedded *embedded_of(struct store *store)
 }
 
 /* turn.c */
-enum err embedded_begin(struct store *store);
-enum err embedded_load(struct store *store, struct read_set *reads, struct arena *arena);
-void embedded_submit(struct store *store, struct write_set *writes);
-void embedded_abandon(struct store *store, struct read_set *reads);
+enum err embedded_begin(struct writer *writer);
+enum err embedded_load(struct writer *writer, struct read_set *reads, struct arena *arena);
+void embedded_submit(struct writer *writer, struct write_set *writes);
+void embedded_abandon(struct writer *writer, struct read_set *reads);
 
 /* reads.c. Says and counts a read of the state, the ids or the history that failed, in a batch or
  * for a reader alike. Returns `e`, also where it is no failure: ERR_NOT_FOUND, ERR_BUSY. */
 enum err embedded_read_ended(struct embedded *embedded, const char *what, enum err e);
 
 /* publish.c */
-uint32_t embedded_sync(struct store *store);
+uint32_t embedded_sync(struct writer *writer);
 /* Gives up the pins and staged values of a batch that will not be published. */
 void embedded_drop(struct embedded *embedded, struct read_set *reads);
 void embedded_bury(struct embedded *embedded, const uint64_t *series, size_t count);
 
 /* reads.c, too */
-enum err embedded_get(struct store *store, const struct cell_ref *ref, int64_t bucket,
+enum err embedded_get(struct view *view, const struct cell_ref *ref, int64_t bucket,
                       enum read_how how, struct cell *cell_out);
-enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+enum err embedded_range(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
                         struct range_newer *newer, store_cell_fn *visit, void *context);
-enum err embedded_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+enum err embedded_sum(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
                       uint32_t cells_max, struct range_sum *sum_out);
-enum err embedded_counter(struct store *store, const struct cell_ref *ref, struct arena *arena,
+enum err embedded_counter(struct view *view, const struct cell_ref *ref, struct arena *arena,
                           const struct counter **counter_out);
-enum err embedded_series_number(struct store *store, const struct cell_ref *ref,
+enum err embedded_series_number(struct view *view, const struct cell_ref *ref,
                                 uint64_t *series_out);
-enum err embedded_list(struct store *store, struct bytes prefix, struct bytes after,
+enum err embedded_list(struct view *view, struct bytes prefix, struct bytes after,
                        store_counter_fn *visit, void *context);
-enum err embedded_object(struct store *store, struct bytes key, struct buf *value_out);
-enum err embedded_objects(struct store *store, struct bytes prefix, struct bytes after,
+enum err embedded_object(struct view *view, struct bytes key, struct buf *value_out);
+enum err embedded_objects(struct view *view, struct bytes prefix, struct bytes after,
                           store_object_fn *visit, void *context);
-void embedded_instant(struct store *store, view_read_fn *read, void *context);
+void embedded_instant(struct view *view, view_read_fn *read, void *context);
 /* The counter's series of that duration as readers see it; id 0 if there is none. */
 enum err embedded_series(struct embedded *embedded, struct bytes counter, int32_t duration,
                          struct series *series_out);
@@ -138,9 +138,9 @@ enum err embedded_cell(struct embedded *embedded, uint64_t series, int64_t bucke
                        struct cell *cell_out);
 
 /* history.c */
-enum err embedded_events(struct store *store, const struct event_query *query,
-                         store_event_fn *visit, void *context, uint64_t *next_out);
-enum err embedded_lookup(struct store *store, struct fingerprint print,
+enum err embedded_events(struct view *view, const struct event_query *query, store_event_fn *visit,
+                         void *context, uint64_t *next_out);
+enum err embedded_lookup(struct view *view, struct fingerprint print,
                          struct key_record *record_out);
 void embedded_forget(struct store *store, int64_t before_ms);
 /* One run of the journal into the archive, if one is due. True: another one may be. */

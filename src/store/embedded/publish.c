@@ -97,7 +97,7 @@ static uint32_t report(struct embedded *embedded, struct write_set *list, enum e
         pending->next = embedded->free_pendings;
         embedded->free_pendings = pending;
         pthread_mutex_unlock(&embedded->pipeline);
-        embedded->store.durable(embedded->store.durable_context, writes->batch, e);
+        embedded->store.writer.durable(embedded->store.writer.durable_context, writes->batch, e);
         count++;
     }
     return count;
@@ -113,7 +113,7 @@ static uint32_t fail(struct embedded *embedded, struct write_set *list)
     struct write_set *more = take_submitted(embedded);
     pthread_mutex_lock(&embedded->pipeline);
     embedded->down = true;
-    embedded->store.position = embedded->durable;
+    embedded->store.writer.position = embedded->durable;
     pthread_mutex_unlock(&embedded->pipeline);
     for (struct write_set *writes = list; writes; writes = writes->next)
         embedded_drop(embedded, writes->reads);
@@ -149,9 +149,9 @@ static struct write_set *cut_at(struct write_set **list, uint64_t durable)
     return rest;
 }
 
-uint32_t embedded_sync(struct store *store)
+uint32_t embedded_sync(struct writer *writer)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(writer->store);
     struct write_set *list = take_submitted(embedded);
     if (!list) return 0;
     if (make_durable(embedded, list) == ERR_OK) return succeed(embedded, list);

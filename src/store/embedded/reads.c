@@ -67,10 +67,10 @@ static enum err find_series(struct embedded *embedded, const struct cell_ref *re
     return e;
 }
 
-enum err embedded_counter(struct store *store, const struct cell_ref *ref, struct arena *arena,
+enum err embedded_counter(struct view *view, const struct cell_ref *ref, struct arena *arena,
                           const struct counter **counter_out)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(view->store);
     if (counters_copy(embedded->counters, ref->print, arena, counter_out)) return ERR_OK;
     return read_counter_row(embedded, ref->counter, arena, counter_out);
 }
@@ -101,10 +101,10 @@ enum err embedded_cell(struct embedded *embedded, uint64_t series, int64_t bucke
     return e;
 }
 
-enum err embedded_get(struct store *store, const struct cell_ref *ref, int64_t bucket,
+enum err embedded_get(struct view *view, const struct cell_ref *ref, int64_t bucket,
                       enum read_how how, struct cell *cell_out)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(view->store);
     struct series series;
     uint64_t stamp;
     enum err e = find_series(embedded, ref, how, &series);
@@ -225,10 +225,10 @@ static enum err range_part(struct embedded *embedded, uint64_t series, int64_t f
 }
 
 /* A counter deleted meanwhile is shown whole: its stored cells stay until nobody walks any more. */
-enum err embedded_range(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+enum err embedded_range(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
                         struct range_newer *newer, store_cell_fn *visit, void *context)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(view->store);
     struct series series;
     pthread_rwlock_rdlock(&embedded->living);
     enum err e = find_series(embedded, ref, READ_ALL, &series);
@@ -299,10 +299,10 @@ static enum err sum_series(struct embedded *embedded, const struct series *serie
 /* A series that dies while it is read may have lost its stored cells and not yet the copied ones:
  * half a sum, which nobody was ever to see. It is unmapped before its cells go, so asking again
  * tells. */
-enum err embedded_sum(struct store *store, const struct cell_ref *ref, int64_t from, int64_t to,
+enum err embedded_sum(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
                       uint32_t cells_max, struct range_sum *sum_out)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(view->store);
     struct series series;
     struct series after;
     enum err e;
@@ -316,11 +316,10 @@ enum err embedded_sum(struct store *store, const struct cell_ref *ref, int64_t f
     return embedded_read_ended(embedded, "a sum of cells", e);
 }
 
-enum err embedded_series_number(struct store *store, const struct cell_ref *ref,
-                                uint64_t *series_out)
+enum err embedded_series_number(struct view *view, const struct cell_ref *ref, uint64_t *series_out)
 {
     struct series series;
-    enum err e = find_series(embedded_of(store), ref, READ_ALL, &series);
+    enum err e = find_series(embedded_of(view->store), ref, READ_ALL, &series);
     *series_out = series.id;
     return e;
 }
@@ -396,10 +395,10 @@ static enum err list_chunk(struct embedded *embedded, const struct cache_wanted 
 
 /* In chunks that grow, so that a few counters cost a few steps, however many are newer than the
  * state, of this tenant or of others. */
-enum err embedded_list(struct store *store, struct bytes prefix, struct bytes after,
+enum err embedded_list(struct view *view, struct bytes prefix, struct bytes after,
                        store_counter_fn *visit, void *context)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(view->store);
     struct arena arena;
     enum err e;
     arena_init(&arena, READ_ARENA_CHUNK);
@@ -417,10 +416,10 @@ enum err embedded_list(struct store *store, struct bytes prefix, struct bytes af
 
 /* -- Objects ----------------------------------------------------------------------------------- */
 
-enum err embedded_object(struct store *store, struct bytes key, struct buf *value_out)
+enum err embedded_object(struct view *view, struct bytes key, struct buf *value_out)
 {
-    struct embedded *embedded = embedded_of(store);
-    struct fingerprint print = fingerprint_of(&store->secret, key);
+    struct embedded *embedded = embedded_of(view->store);
+    struct fingerprint print = fingerprint_of(&view->store->secret, key);
     uint64_t stamp;
     buf_reset(value_out);
     if (!objects_get(embedded->objects, print, value_out, &stamp)) {
@@ -487,10 +486,10 @@ static enum err objects_chunk(struct embedded *embedded, const struct cache_want
 }
 
 /* As embedded_list. */
-enum err embedded_objects(struct store *store, struct bytes prefix, struct bytes after,
+enum err embedded_objects(struct view *view, struct bytes prefix, struct bytes after,
                           store_object_fn *visit, void *context)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(view->store);
     struct arena arena;
     enum err e;
     arena_init(&arena, READ_ARENA_CHUNK);
@@ -508,13 +507,13 @@ enum err embedded_objects(struct store *store, struct bytes prefix, struct bytes
 /* First without the lock, which holds up commits: a read may have to wait for the disk. If a batch
  * was being shown meanwhile it is run again with the lock, and finds what it needs in memory. What
  * was shown is read under the lock of a shard: who saw some of a batch sees `shown` moved. */
-void embedded_instant(struct store *store, view_read_fn *read, void *context)
+void embedded_instant(struct view *view, view_read_fn *read, void *context)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(view->store);
     uint64_t shown = atomic_load(&embedded->shown);
-    read(context, &store->view);
+    read(context, view);
     if (shown % 2 == 0 && atomic_load(&embedded->shown) == shown) return;
     pthread_rwlock_rdlock(&embedded->visible);
-    read(context, &store->view);
+    read(context, view);
     pthread_rwlock_unlock(&embedded->visible);
 }

@@ -176,18 +176,18 @@ static bool is_down(struct embedded *embedded)
     return down;
 }
 
-enum err embedded_begin(struct store *store)
+enum err embedded_begin(struct writer *writer)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(writer->store);
     pthread_mutex_lock(&embedded->turn);
     if (!is_down(embedded)) return ERR_OK;
     pthread_mutex_unlock(&embedded->turn);
     return ERR_STORAGE;
 }
 
-enum err embedded_load(struct store *store, struct read_set *reads, struct arena *arena)
+enum err embedded_load(struct writer *writer, struct read_set *reads, struct arena *arena)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(writer->store);
     enum err e = load_objects(embedded, reads, arena);
     if (e == ERR_OK) e = load_counters(embedded, reads, arena);
     if (e == ERR_OK) e = load_cells(embedded, reads, arena);
@@ -197,9 +197,9 @@ enum err embedded_load(struct store *store, struct read_set *reads, struct arena
     return embedded_read_ended(embedded, "what a batch needs", e);
 }
 
-void embedded_abandon(struct store *store, struct read_set *reads)
+void embedded_abandon(struct writer *writer, struct read_set *reads)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(writer->store);
     embedded_drop(embedded, reads);
     pthread_mutex_unlock(&embedded->turn);
 }
@@ -229,18 +229,18 @@ static struct pending *pending_take(struct embedded *embedded)
     return pending;
 }
 
-void embedded_submit(struct store *store, struct write_set *writes)
+void embedded_submit(struct writer *writer, struct write_set *writes)
 {
-    struct embedded *embedded = embedded_of(store);
+    struct embedded *embedded = embedded_of(writer->store);
     struct pending *pending = pending_take(embedded);
     buf_reset(&pending->body);
     if (writes->count > 0) {
-        must(writes->first_sequence == store->position.last_sequence + 1);
+        must(writes->first_sequence == writer->position.last_sequence + 1);
         stage(embedded, writes->reads);
         block_encode(&pending->body, writes);
         must(!pending->body.failed);
-        store->position = (struct store_position){writes->first_sequence + writes->count - 1,
-                                                  writes->next_series, writes->time_ms};
+        writer->position = (struct store_position){writes->first_sequence + writes->count - 1,
+                                                   writes->next_series, writes->time_ms};
     }
     writes->stored = pending;
     writes->next = NULL;

@@ -194,7 +194,7 @@ static enum err lay_out_base(const struct verify *verify, const struct base *bas
 
 static enum err balance(struct verify *verify, const char *now)
 {
-    struct base base;
+    struct base base = {0};
     char then[TREE_PATH_MAX];
     char since[NAME_SIZE_MAX + 32] = "an empty start";
     struct buf why;

@@ -1,0 +1,192 @@
+/* view.h -- what readers of a store see: batches that are durable, each of them whole.
+ *
+ * (1) Any thread may call at any time between the opening and the closing of the store.
+ * (2) Each call shows one moment of its own time. Several calls show one and the same moment only
+ *     inside of `view_instant`, by the view that it hands out, and only `get`, `sum` and `object`.
+ * (3) A store's own view lives as long as the store. The view that `view_instant` hands out lives
+ *     until the reader returns.
+ * (4) What a visitor is given is the store's and lives until the visitor returns. What comes back
+ *     in `_out`, or in an arena of the caller's, is the caller's. Keys that are passed in are the
+ *     caller's and are not kept.
+ * (5) A visitor returns false to stop early, which is no error. It makes no call of the store: the
+ *     call could wait for a lock that waits for the visit to end.
+ *
+ * Every call that returns an error may return these: ERR_STORAGE, the disk could not be read;
+ * ERR_CORRUPT, stored bytes do not decode (damage.h has said which). Others stand with the call.
+ * After an error `_out` says nothing, and a visitor may have been given a part. */
+#ifndef TALLY_STORE_VIEW_H
+#define TALLY_STORE_VIEW_H
+
+#include "base/arena.h"
+#include "core/event.h"
+#include "core/sets.h"
+
+struct store;
+struct view;
+
+enum read_how {
+    READ_MEMORY, /* without the disk; ERR_BUSY if what is asked for may be there */
+    READ_ALL,
+};
+
+struct cell_ref {
+    struct bytes counter; /* its key */
+    struct fingerprint print;
+    int32_t duration;
+};
+
+/* Which part of the retained history to read, in order of arrival. */
+struct event_query {
+    struct bytes tenant;  /* size 0: every tenant's */
+    uint64_t after;       /* only later sequences */
+    uint64_t upto;        /* and none after this one */
+    int64_t arrived_from; /* only what arrived at this time or later */
+    bool events;          /* applied events */
+    bool duplicates;      /* dropped deliveries */
+    size_t budget;        /* bytes to look through at most, roughly */
+};
+
+/* The sum of a range. A cell has 63 bits, so the sum of many may take more than 64. */
+struct range_sum {
+    __int128 added;
+    __int128 subbed;
+};
+
+/* What a range that is read in parts takes from memory with its first part, for all of them: the
+ * cells that are not in the state yet lie in no order, so looking for them again with each part
+ * would cost all of them each time. The caller sets `arena`, which keeps them, and zeroes the rest,
+ * which is the store's. */
+struct range_newer {
+    struct arena *arena;
+    uint64_t series; /* that they belong to; 0: nothing was taken yet */
+    const void *cells;
+    size_t count;
+};
+
+typedef bool store_cell_fn(void *context, int64_t bucket, const struct cell *cell);
+typedef bool store_counter_fn(void *context, struct bytes key, const struct counter *counter);
+typedef bool store_object_fn(void *context, struct bytes key, struct bytes value);
+typedef bool store_event_fn(void *context, const struct stored_event *event);
+typedef void view_read_fn(void *context, struct view *moment);
+
+struct view_ops {
+    enum err (*get)(struct view *view, const struct cell_ref *ref, int64_t bucket,
+                    enum read_how how, struct cell *cell_out);
+    enum err (*range)(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
+                      struct range_newer *newer, store_cell_fn *visit, void *context);
+    enum err (*sum)(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
+                    uint32_t cells_max, struct range_sum *sum_out);
+    enum err (*counter)(struct view *view, const struct cell_ref *ref, struct arena *arena,
+                        const struct counter **counter_out);
+    enum err (*series)(struct view *view, const struct cell_ref *ref, uint64_t *series_out);
+    enum err (*list)(struct view *view, struct bytes prefix, struct bytes after,
+                     store_counter_fn *visit, void *context);
+    enum err (*object)(struct view *view, struct bytes key, struct buf *value_out);
+    enum err (*objects)(struct view *view, struct bytes prefix, struct bytes after,
+                        store_object_fn *visit, void *context);
+    enum err (*events)(struct view *view, const struct event_query *query, store_event_fn *visit,
+                       void *context, uint64_t *next_out);
+    enum err (*lookup)(struct view *view, struct fingerprint print, struct key_record *record_out);
+    void (*instant)(struct view *view, view_read_fn *read, void *context);
+};
+
+struct view {
+    const struct view_ops *ops;
+    struct store *store;
+};
+
+/* One cell. ERR_NOT_FOUND: there is none. ERR_BUSY: only with READ_MEMORY. */
+MUST_USE static inline enum err view_get(struct view *view, const struct cell_ref *ref,
+                                         int64_t bucket, enum read_how how, struct cell *cell_out)
+{
+    return view->ops->get(view, ref, bucket, how, cell_out);
+}
+
+/* The cells with from <= bucket <= to, in order of time. `newer` is for a range that is read in
+ * parts, whose `from` only grows: a cell is then shown as it was at some moment since the first
+ * part began. NULL: the range is read in one piece. May read the disk. */
+MUST_USE static inline enum err view_range(struct view *view, const struct cell_ref *ref,
+                                           int64_t from, int64_t to, struct range_newer *newer,
+                                           store_cell_fn *visit, void *context)
+{
+    return view->ops->range(view, ref, from, to, newer, visit, context);
+}
+
+/* The sum of the cells that `view_range` would visit, each as it was at some moment of the call.
+ * ERR_TOO_MANY_CELLS: more than `cells_max` of them would have to be visited. May read the disk. */
+MUST_USE static inline enum err view_sum(struct view *view, const struct cell_ref *ref,
+                                         int64_t from, int64_t to, uint32_t cells_max,
+                                         struct range_sum *sum_out)
+{
+    return view->ops->sum(view, ref, from, to, cells_max, sum_out);
+}
+
+/* One counter's granularities, copied into `arena`; NULL: there is no such counter. The duration
+ * of `ref` does not matter. May read the disk. */
+MUST_USE static inline enum err view_counter(struct view *view, const struct cell_ref *ref,
+                                             struct arena *arena,
+                                             const struct counter **counter_out)
+{
+    return view->ops->counter(view, ref, arena, counter_out);
+}
+
+/* A number for what `ref` leads to, and another one once that was deleted and made again; 0: there
+ * is nothing. A caller who walks a range in parts knows by it that the parts are of one whole. May
+ * read the disk. */
+MUST_USE static inline enum err view_series(struct view *view, const struct cell_ref *ref,
+                                            uint64_t *series_out)
+{
+    return view->ops->series(view, ref, series_out);
+}
+
+/* The counters whose key starts with `prefix` and is after `after`, in key order. Either may be
+ * BYTES_NONE. May read the disk. */
+MUST_USE static inline enum err view_list(struct view *view, struct bytes prefix,
+                                          struct bytes after, store_counter_fn *visit,
+                                          void *context)
+{
+    return view->ops->list(view, prefix, after, visit, context);
+}
+
+/* One object (core/object.h); `value_out` is emptied and filled. ERR_NOT_FOUND: there is none. May
+ * read the disk. */
+MUST_USE static inline enum err view_object(struct view *view, struct bytes key,
+                                            struct buf *value_out)
+{
+    return view->ops->object(view, key, value_out);
+}
+
+/* The objects whose key starts with `prefix` and is after `after`, in key order. Either may be
+ * BYTES_NONE. May read the disk. */
+MUST_USE static inline enum err view_objects(struct view *view, struct bytes prefix,
+                                             struct bytes after, store_object_fn *visit,
+                                             void *context)
+{
+    return view->ops->objects(view, prefix, after, visit, context);
+}
+
+/* The retained events and dropped duplicates that the query asks for. `*next_out` is the `after` to
+ * go on with; 0: nothing is left up to `upto`. May read the disk. */
+MUST_USE static inline enum err view_events(struct view *view, const struct event_query *query,
+                                            store_event_fn *visit, void *context,
+                                            uint64_t *next_out)
+{
+    return view->ops->events(view, query, visit, context, next_out);
+}
+
+/* What an event id or an idempotency key led to, without its `outcome`. ERR_NOT_FOUND: it is not
+ * known. May read the disk. */
+MUST_USE static inline enum err view_lookup(struct view *view, struct fingerprint print,
+                                            struct key_record *record_out)
+{
+    return view->ops->lookup(view, print, record_out);
+}
+
+/* Runs `read` with a view of one moment: no batch becomes visible meanwhile. `read` may be run
+ * again from its start, so it begins by forgetting what it found. */
+static inline void view_instant(struct view *view, view_read_fn *read, void *context)
+{
+    view->ops->instant(view, read, context);
+}
+
+#endif
