@@ -3,7 +3,7 @@
  *   head      route -> 404, 405 -> token -> 401 -> tenant -> 404 -> scope -> 403   (SPEC 3)
  *   request   the endpoint: validate -> 400; change -> queue; read -> memory or a reader
  *   turn_end  everything collected in this turn goes into the queue under one lock
- *   complete  the job is durable, or the reader is done: the reply is written
+ *   complete  the bundle is durable, or the reader is done: the reply is written
  *
  * Whatever is refused in `head` is refused before the body is read, so an unauthenticated caller
  * learns nothing from validation and costs no parsing. */
@@ -181,7 +181,7 @@ static bool api_complete(void *context, struct exchange *exchange)
     struct call *call = call_of(exchange);
     void (*finish)(struct call * call) = call->finish;
     call->finish = NULL; /* what comes back from the packer is complete */
-    if (call->job.err == ERR_QUEUE_FULL) {
+    if (call->bundle.err == ERR_QUEUE_FULL) {
         metric_add(METRIC_QUEUE_REFUSED, 1);
         exchange_error(exchange, ERR_QUEUE_FULL, NULL);
     } else if (finish) {
@@ -201,7 +201,8 @@ static bool reads_come_first(const struct loop_state *loop, uint32_t turn_ops)
     return reads && turn_ops > FEW_OPS;
 }
 
-/* Every lane has its jobs before the loop helps one: the others' commit threads work meanwhile. */
+/* Every lane has its bundles before the loop helps one: the others' commit threads work
+ * meanwhile. */
 static void api_turn_end(void *context, unsigned loop_index)
 {
     struct api *api = context;
@@ -290,7 +291,7 @@ static void make_collected(struct loop_state *loop, unsigned lanes)
     loop->lanes = must_calloc(lanes, sizeof *loop->lanes);
     loop->pushed = must_calloc(lanes, sizeof *loop->pushed);
     for (unsigned i = 0; i < lanes; i++)
-        loop->lanes[i].end = &loop->lanes[i].jobs;
+        loop->lanes[i].end = &loop->lanes[i].bundles;
 }
 
 struct api *api_new(const struct api_config *config)

@@ -97,30 +97,30 @@ const struct definition *call_definition(struct call *call, struct bytes name)
     return rules_find(call_rules(call), name);
 }
 
-static void job_done(struct job *job)
+static void bundle_done(struct bundle *bundle)
 {
-    struct call *call = job->owner;
+    struct call *call = bundle->owner;
     exchange_post(call->exchange);
 }
 
 void call_prepare(struct call *call, void (*finish)(struct call *call))
 {
-    struct job *job = &call->job;
+    struct bundle *bundle = &call->bundle;
     call->finish = finish;
-    job->tenant = call->tenant;
-    job->owner = call;
-    job->done = job_done;
-    job->queued_ns = call->exchange->started_ns;
-    job->bytes = sizeof *call + job->count * sizeof(struct op) + call->exchange->arena.total;
+    bundle->tenant = call->tenant;
+    bundle->owner = call;
+    bundle->done = bundle_done;
+    bundle->queued_ns = call->exchange->started_ns;
+    bundle->bytes = sizeof *call + bundle->count * sizeof(struct op) + call->exchange->arena.total;
 }
 
 void call_push_collected(struct lane *lane, struct collected *collected)
 {
-    struct job *refused;
+    struct bundle *refused;
     *collected->end = NULL;
-    queue_push_all(lane->queue, collected->jobs, &refused);
-    collected->jobs = NULL;
-    collected->end = &collected->jobs;
+    queue_push_all(lane->queue, collected->bundles, &refused);
+    collected->bundles = NULL;
+    collected->end = &collected->bundles;
     collected->ops = 0;
     while (refused) {
         struct call *call = refused->owner;
@@ -136,13 +136,14 @@ static void push_early(struct lane *lane, struct collected *collected)
     queue_wake(lane->queue);
 }
 
-/* What the loop has for the call's lane; the end of the turn looks at the lanes that got jobs. */
+/* What the loop has for the call's lane; the end of the turn looks at the lanes that got
+ * bundles. */
 static struct collected *collect_for(const struct call *call)
 {
     struct loop_state *loop = call_loop(call);
     struct collected *collected = &loop->lanes[call->lane->index];
     if (collected->turn_ops == 0) loop->pushed[loop->pushed_count++] = call->lane->index;
-    collected->turn_ops += call->job.count;
+    collected->turn_ops += call->bundle.count;
     return collected;
 }
 
@@ -166,20 +167,20 @@ static enum request_verdict refuse_room(struct call *call)
 
 enum request_verdict call_change(struct call *call, void (*finish)(struct call *call))
 {
-    struct job *job = &call->job;
+    struct bundle *bundle = &call->bundle;
     call_prepare(call, finish);
     if (!exchange_reserve(call->exchange, call->reply_bytes)) return refuse_room(call);
-    must(job->count > 0);
+    must(bundle->count > 0);
     struct collected *collected = collect_for(call);
-    if (job->urgency == URGENCY_SYNC) {
-        struct job *refused;
-        job->next = NULL;
-        queue_push_all(call->lane->queue, job, &refused);
+    if (bundle->urgency == URGENCY_SYNC) {
+        struct bundle *refused;
+        bundle->next = NULL;
+        queue_push_all(call->lane->queue, bundle, &refused);
         return refused ? REQUEST_HOLD : REQUEST_KEPT;
     }
-    *collected->end = job;
-    collected->end = &job->next;
-    collected->ops += job->count;
+    *collected->end = bundle;
+    collected->end = &bundle->next;
+    collected->ops += bundle->count;
     if (collected->ops >= COLLECTED_OPS_MAX) push_early(call->lane, collected);
     return REQUEST_KEPT;
 }

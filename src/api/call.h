@@ -19,9 +19,9 @@ struct loop_state; /* what belongs to one loop thread */
 
 /* What a loop has for one lane in this turn. */
 struct collected {
-    struct job *jobs; /* batched ones, pushed together: see call_change */
-    struct job **end;
-    uint32_t ops;      /* in `jobs` */
+    struct bundle *bundles; /* batched ones, pushed together: see call_change */
+    struct bundle **end;
+    uint32_t ops;      /* in `bundles` */
     uint32_t turn_ops; /* those and what was pushed before; 0: nothing came in this turn */
 };
 
@@ -42,7 +42,7 @@ struct loop_state {
     struct json_parser *parser;
     struct auth_cache *tokens;
     struct collected *lanes; /* one for each lane */
-    unsigned *pushed;        /* which lanes got jobs in this turn */
+    unsigned *pushed;        /* which lanes got bundles in this turn */
     unsigned pushed_count;
     int64_t read_ns; /* the turn of the last read */
     int64_t turn_ns; /* the last turn that asked for the time of day, */
@@ -65,11 +65,11 @@ struct call {
     struct params params;     /* of the query; every one is known to the route */
     bool warned;              /* Tally-Warning is among the reply's headers */
 
-    struct job job;
+    struct bundle bundle;
     struct op op;                      /* of a single change */
     bool errors_only;                  /* ?results=errors */
     size_t reply_bytes;                /* what the reply to a change may take beside the change */
-    void (*finish)(struct call *call); /* fills the reply once the job is answered */
+    void (*finish)(struct call *call); /* fills the reply once the bundle is answered */
     void (*read)(struct call *call);   /* runs on a reader and fills the reply, in parts: */
     bool more;                         /* set by a part: there is another one */
     uint64_t cells;                    /* visited so far; limits.queryCells bounds it */
@@ -118,8 +118,8 @@ const struct rules *call_rules(struct call *call);
 /* The rule counter of that name, or NULL: a direct one. Frozen ones too. */
 const struct definition *call_definition(struct call *call, struct bytes name);
 
-/* Sends call->job on its way; `finish` will be called on the loop thread. The caller has set ops,
- * count, urgency, whole, atomic and the keys. */
+/* Sends call->bundle on its way; `finish` will be called on the loop thread. The caller has set
+ * ops, count, urgency, whole, atomic and the keys. */
 enum request_verdict call_change(struct call *call, void (*finish)(struct call *call));
 /* Puts what a loop has collected for a lane into its queue; commit_help or queue_wake must follow.
  */
@@ -129,7 +129,7 @@ void call_push_collected(struct lane *lane, struct collected *collected);
  * body. */
 size_t call_bytes_max(const struct call *call);
 
-/* Only fills in the rest of call->job, for a reader that pushes it into the queue itself. */
+/* Only fills in the rest of call->bundle, for a reader that pushes it into the queue itself. */
 void call_prepare(struct call *call, void (*finish)(struct call *call));
 
 /* Whether the server stops and the time for reads, under way or waiting, is over. */

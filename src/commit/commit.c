@@ -13,7 +13,7 @@
  * (3) Numbers and time go on from writer->position, which a failed sync winds back, so sequence
  *     numbers grow by one with no gap across failures and restarts.
  * (4) Batch time is what the clock says (commit/timekeeper.h), and never before the batch before
- *     but in a job that sets it back.
+ *     but in a bundle that sets it back.
  *
  * Handing a batch to another thread costs two wake-ups, some ten microseconds where every core is
  * busy. A few operations are decided in less, so deciding them early gains nothing: as long as
@@ -136,51 +136,51 @@ static void batch_give(struct commit *commit, struct batch *batch)
     pthread_mutex_unlock(&commit->lock);
 }
 
-/* A large job's slices may be answered by several threads: whoever had the turn answers what it
- * could not submit. True for whoever answers the last op, and so finishes the job. */
+/* A large bundle's slices may be answered by several threads: whoever had the turn answers what it
+ * could not submit. True for whoever answers the last op, and so finishes the bundle. */
 static bool answer_slice(const struct slice *slice, enum err e)
 {
-    struct job *job = slice->job;
-    if (e != ERR_OK) __atomic_store_n(&job->err, e, __ATOMIC_RELAXED);
-    uint32_t answered = __atomic_add_fetch(&job->answered, slice->count, __ATOMIC_ACQ_REL);
-    must(answered <= job->count);
-    return answered == job->count;
+    struct bundle *bundle = slice->bundle;
+    if (e != ERR_OK) __atomic_store_n(&bundle->err, e, __ATOMIC_RELAXED);
+    uint32_t answered = __atomic_add_fetch(&bundle->answered, slice->count, __ATOMIC_ACQ_REL);
+    must(answered <= bundle->count);
+    return answered == bundle->count;
 }
 
 /* New rules come into force for everybody with the batch that carried them. */
 static void settle_rules(struct commit *commit, const struct batch *batch, enum err e)
 {
     for (uint32_t s = 0; s < batch->apply.slices_count; s++) {
-        const struct job *job = batch->slices[s].job;
-        if (job->rules && job->err == ERR_OK)
+        const struct bundle *bundle = batch->slices[s].bundle;
+        if (bundle->rules && bundle->err == ERR_OK)
             rulebook_settled(commit->config.rulebook, e == ERR_OK);
     }
 }
 
 static void answer_batch(struct commit *commit, struct batch *batch, enum err e)
 {
-    struct job *finished = NULL;
-    struct job **end = &finished;
+    struct bundle *finished = NULL;
+    struct bundle **end = &finished;
     for (uint32_t s = 0; s < batch->apply.slices_count; s++) {
         if (!answer_slice(&batch->slices[s], e)) continue;
-        *end = batch->slices[s].job;
-        end = &batch->slices[s].job->next;
+        *end = batch->slices[s].bundle;
+        end = &batch->slices[s].bundle->next;
     }
     *end = NULL;
     if (finished) queue_done_all(commit->config.queue, finished);
     while (finished) {
-        struct job *job = finished;
-        finished = job->next; /* its owner may be gone once it is told */
-        job->done(job);
+        struct bundle *bundle = finished;
+        finished = bundle->next; /* its owner may be gone once it is told */
+        bundle->done(bundle);
     }
 }
 
-/* Jobs of caretakers have no time of arrival. */
+/* Bundles of caretakers have no time of arrival. */
 static int64_t batch_lag_ns(const struct batch *batch, int64_t now_ns)
 {
     int64_t oldest_ns = now_ns;
     for (uint32_t s = 0; s < batch->apply.slices_count; s++) {
-        int64_t queued_ns = batch->slices[s].job->queued_ns;
+        int64_t queued_ns = batch->slices[s].bundle->queued_ns;
         if (queued_ns && queued_ns < oldest_ns) oldest_ns = queued_ns;
     }
     return now_ns - oldest_ns;
@@ -274,7 +274,7 @@ static struct moment batch_moment(const struct commit *commit, bool set_back)
 static void batch_begin(struct commit *commit, struct batch *batch, uint32_t slices_count)
 {
     const struct store_position *position = &commit->config.store->writer.position;
-    struct job *first = batch->slices[0].job;
+    struct bundle *first = batch->slices[0].bundle;
     batch->set_back = first->retime && first->retime(first);
     if (commit->config.rulebook) batch->rules = rulebook_next(commit->config.rulebook);
     batch->apply = (struct apply){.arena = &batch->arena,
@@ -311,8 +311,9 @@ static void batch_decide(struct commit *commit, struct batch *batch)
     if (damage->count) damage_say(damage->what, damage->key, damage->count);
     crash_point("commit.decided");
     for (uint32_t s = 0; s < batch->apply.slices_count; s++) {
-        struct job *job = batch->slices[s].job;
-        if (job->rules && job->err == ERR_OK) rulebook_decided(commit->config.rulebook, job->rules);
+        struct bundle *bundle = batch->slices[s].bundle;
+        if (bundle->rules && bundle->err == ERR_OK)
+            rulebook_decided(commit->config.rulebook, bundle->rules);
     }
 }
 
@@ -324,21 +325,21 @@ static bool commit_in_flight(struct commit *commit)
     return in_flight;
 }
 
-/* The store's turn. A job that has to see everything before it waits until all of it is durable;
- * the queue gives such a job alone. */
+/* The store's turn. A bundle that has to see everything before it waits until all of it is durable;
+ * the queue gives such a bundle alone. */
 static enum err turn_begin(struct commit *commit, const struct batch *batch)
 {
-    while (batch->slices[0].job->prepare && commit_in_flight(commit))
+    while (batch->slices[0].bundle->prepare && commit_in_flight(commit))
         commit_sync_now(commit);
     return writer_begin(&commit->config.store->writer);
 }
 
 static void batch_prepare(struct batch *batch)
 {
-    struct job *job = batch->slices[0].job;
-    if (!job->prepare) return;
-    job->prepare(job, batch->apply.moment.now_ms);
-    batch->slices[0].count = job->count;
+    struct bundle *bundle = batch->slices[0].bundle;
+    if (!bundle->prepare) return;
+    bundle->prepare(bundle, batch->apply.moment.now_ms);
+    batch->slices[0].count = bundle->count;
 }
 
 static bool turn(struct commit *commit)

@@ -1,4 +1,4 @@
-/* commit.h -- the one road to disk: queued jobs become durable, answered jobs.
+/* commit.h -- the one road to disk: queued bundles become durable, answered bundles.
  *
  * Two threads, both owned by the daemon (or one loop of the simulator):
  *

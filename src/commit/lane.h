@@ -5,7 +5,7 @@
  * other nowhere.
  *
  *     lane_open(&lane, &config)     its store was opened and recovered by the caller
- *     lane_start(&lane)             from here on jobs are decided and answered
+ *     lane_start(&lane)             from here on bundles are decided and answered
  *     lane_stop(&lane)              what is queued is decided, and nothing after it
  *     lane_close(&lane)             the store too
  *

@@ -14,31 +14,31 @@ struct waiter {
     bool done;
 };
 
-static void answer(struct job *job)
+static void answer(struct bundle *bundle)
 {
-    struct waiter *waiter = job->owner;
+    struct waiter *waiter = bundle->owner;
     pthread_mutex_lock(&waiter->lock);
     waiter->done = true;
     pthread_cond_signal(&waiter->answered);
     pthread_mutex_unlock(&waiter->lock);
 }
 
-void propose_fit(struct job *job, uint32_t batch_ops)
+void propose_fit(struct bundle *bundle, uint32_t batch_ops)
 {
-    if (job->count <= batch_ops) return;
-    job->urgency = URGENCY_SYNC;
-    job->alone = true;
+    if (bundle->count <= batch_ops) return;
+    bundle->urgency = URGENCY_SYNC;
+    bundle->alone = true;
 }
 
-enum err propose_and_wait(void *context, struct job *job)
+enum err propose_and_wait(void *context, struct bundle *bundle)
 {
     struct waiter *waiter = must_calloc(1, sizeof *waiter);
     pthread_mutex_init(&waiter->lock, NULL);
     pthread_cond_init(&waiter->answered, NULL);
-    job->done = answer;
-    job->owner = waiter;
-    job->unbounded = true;
-    enum err e = queue_push(context, job);
+    bundle->done = answer;
+    bundle->owner = waiter;
+    bundle->unbounded = true;
+    enum err e = queue_push(context, bundle);
     must(e == ERR_OK);
     pthread_mutex_lock(&waiter->lock);
     while (!waiter->done)
@@ -47,7 +47,7 @@ enum err propose_and_wait(void *context, struct job *job)
     pthread_cond_destroy(&waiter->answered);
     pthread_mutex_destroy(&waiter->lock);
     free(waiter);
-    return job->err;
+    return bundle->err;
 }
 
 struct op propose_object(struct arena *arena, const struct hash_secret *secret, struct bytes key,

@@ -1,6 +1,6 @@
-/* propose.h -- a caretaker's job: pushed, decided, durable, and only then gone on with.
+/* propose.h -- a caretaker's bundle: pushed, decided, durable, and only then gone on with.
  *
- * Caretakers that work step by step hand their jobs to a function of this shape, so that the
+ * Caretakers that work step by step hand their bundles to a function of this shape, so that the
  * simulator, which has one thread, can turn the wheels itself instead of waiting. */
 #ifndef TALLY_COMMIT_PROPOSE_H
 #define TALLY_COMMIT_PROPOSE_H
@@ -13,9 +13,9 @@
 #include "core/mark.h"
 #include "store/store.h"
 
-/* Returns the job's error, ERR_OK if it was decided; of a job that is not atomic each op has its
- * own. The job's `done` and `owner` are taken. */
-typedef enum err propose_fn(void *context, struct job *job);
+/* Returns the bundle's error, ERR_OK if it was decided; of a bundle that is not atomic each op has
+ * its own. The bundle's `done` and `owner` are taken. */
+typedef enum err propose_fn(void *context, struct bundle *bundle);
 
 /* What those who work on rule counters beside the commits stand on. */
 struct caretaker {
@@ -30,10 +30,10 @@ struct caretaker {
 };
 
 /* Waits, on the thread that calls; `context` is the queue. */
-enum err propose_and_wait(void *context, struct job *job);
+enum err propose_and_wait(void *context, struct bundle *bundle);
 
-/* Lets a job of more ops than a batch may have go by itself, or it would wait for ever. */
-void propose_fit(struct job *job, uint32_t batch_ops);
+/* Lets a bundle of more ops than a batch may have go by itself, or it would wait for ever. */
+void propose_fit(struct bundle *bundle, uint32_t batch_ops);
 
 /* An op that puts an object, or removes it (value of size 0), made in `arena`. With `checked` only
  * if it still is `expected`. */

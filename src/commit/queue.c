@@ -1,7 +1,7 @@
 /* queue.c -- two urgencies, tenants in turn.
  *
- * A tenant has an entry while it has unanswered batched ops. Tenants with waiting jobs stand in a
- * ring; the front one gives up to QUANTUM ops and goes to the back. */
+ * A tenant has an entry while it has unanswered batched ops. Tenants with waiting bundles stand in
+ * a ring; the front one gives up to QUANTUM ops and goes to the back. */
 #include "commit/queue_internal.h"
 
 #include <sched.h>
@@ -51,14 +51,14 @@ static void queue_unlock(struct queue *queue)
     pthread_mutex_unlock(&queue->lock);
 }
 
-static void fifo_add(struct fifo *fifo, struct job *job)
+static void fifo_add(struct fifo *fifo, struct bundle *bundle)
 {
-    job->next = NULL;
+    bundle->next = NULL;
     if (fifo->last)
-        fifo->last->next = job;
+        fifo->last->next = bundle;
     else
-        fifo->first = job;
-    fifo->last = job;
+        fifo->first = bundle;
+    fifo->last = bundle;
 }
 
 static void fifo_drop_first(struct fifo *fifo)
@@ -135,65 +135,67 @@ static bool sync_fits(uint32_t used, uint32_t more, uint32_t max)
     return used == 0 || fits(used, more, max);
 }
 
-static bool sync_has_room(struct queue *queue, const struct job *job)
+static bool sync_has_room(struct queue *queue, const struct bundle *bundle)
 {
-    const struct tenant *known = job->tenant.size ? *tenant_place(queue, job->tenant) : NULL;
+    const struct tenant *known = bundle->tenant.size ? *tenant_place(queue, bundle->tenant) : NULL;
     const struct queue_limits *limits = &queue->limits;
-    return sync_fits(queue->sync_ops, job->count, limits->sync_ops_max) &&
-           sync_fits(known ? known->sync_ops : 0, job->count, limits->tenant_sync_ops_max);
+    return sync_fits(queue->sync_ops, bundle->count, limits->sync_ops_max) &&
+           sync_fits(known ? known->sync_ops : 0, bundle->count, limits->tenant_sync_ops_max);
 }
 
-/* New rules and jobs that look at everything before them; of any size, for nobody waits with them.
- */
-static bool goes_alone(const struct job *job)
+/* New rules and bundles that look at everything before them; of any size, for nobody waits with
+ * them. */
+static bool goes_alone(const struct bundle *bundle)
 {
-    return job->prepare || job->rules || job->alone;
+    return bundle->prepare || bundle->rules || bundle->alone;
 }
 
-static enum err push_sync(struct queue *queue, struct job *job)
+static enum err push_sync(struct queue *queue, struct bundle *bundle)
 {
-    must(!job->prepare || job->count == 1); /* release_sync gives one place back */
-    if (!job->unbounded && !sync_has_room(queue, job)) return ERR_BUSY;
-    if (job->tenant.size) tenant_make(queue, job->tenant)->sync_ops += job->count;
-    queue->sync_ops += job->count;
-    queue->waiting_sync_ops += job->count;
-    fifo_add(&queue->sync, job);
+    must(!bundle->prepare || bundle->count == 1); /* release_sync gives one place back */
+    if (!bundle->unbounded && !sync_has_room(queue, bundle)) return ERR_BUSY;
+    if (bundle->tenant.size) tenant_make(queue, bundle->tenant)->sync_ops += bundle->count;
+    queue->sync_ops += bundle->count;
+    queue->waiting_sync_ops += bundle->count;
+    fifo_add(&queue->sync, bundle);
     return ERR_OK;
 }
 
-static bool has_room(const struct queue *queue, const struct tenant *known, const struct job *job)
+static bool has_room(const struct queue *queue, const struct tenant *known,
+                     const struct bundle *bundle)
 {
     const struct queue_limits *limits = &queue->limits;
-    return fits(queue->ops, job->count, limits->ops_max) &&
-           fits(known ? known->ops : 0, job->count, limits->tenant_ops_max) &&
-           fits(queue->bytes, job->bytes, limits->bytes_max) &&
-           fits(known ? known->bytes : 0, job->bytes, limits->tenant_bytes_max);
+    return fits(queue->ops, bundle->count, limits->ops_max) &&
+           fits(known ? known->ops : 0, bundle->count, limits->tenant_ops_max) &&
+           fits(queue->bytes, bundle->bytes, limits->bytes_max) &&
+           fits(known ? known->bytes : 0, bundle->bytes, limits->tenant_bytes_max);
 }
 
-static enum err push_batched(struct queue *queue, struct job *job)
+static enum err push_batched(struct queue *queue, struct bundle *bundle)
 {
-    must(!goes_alone(job)); /* the queue gives only sync jobs alone */
-    struct tenant *known = *tenant_place(queue, job->tenant);
-    if (!job->unbounded && !has_room(queue, known, job)) return ERR_QUEUE_FULL;
-    struct tenant *tenant = known ? known : tenant_make(queue, job->tenant);
-    queue->ops += job->count;
-    queue->waiting_ops += job->count;
-    tenant->ops += job->count;
-    tenant->bytes += job->bytes;
-    fifo_add(&tenant->waiting, job);
+    must(!goes_alone(bundle)); /* the queue gives only sync bundles alone */
+    struct tenant *known = *tenant_place(queue, bundle->tenant);
+    if (!bundle->unbounded && !has_room(queue, known, bundle)) return ERR_QUEUE_FULL;
+    struct tenant *tenant = known ? known : tenant_make(queue, bundle->tenant);
+    queue->ops += bundle->count;
+    queue->waiting_ops += bundle->count;
+    tenant->ops += bundle->count;
+    tenant->bytes += bundle->bytes;
+    fifo_add(&tenant->waiting, bundle);
     if (!tenant->in_ring) ring_add(queue, tenant);
     return ERR_OK;
 }
 
-static enum err push_locked(struct queue *queue, struct job *job)
+static enum err push_locked(struct queue *queue, struct bundle *bundle)
 {
-    must(job->count > 0);
-    job->taken = 0;
-    job->answered = 0;
-    enum err e = job->urgency == URGENCY_SYNC ? push_sync(queue, job) : push_batched(queue, job);
+    must(bundle->count > 0);
+    bundle->taken = 0;
+    bundle->answered = 0;
+    enum err e =
+        bundle->urgency == URGENCY_SYNC ? push_sync(queue, bundle) : push_batched(queue, bundle);
     if (e != ERR_OK) return e;
-    if (job->queued_ns && queue->clients++ == 0) queue->busy_ns = job->queued_ns;
-    queue->bytes += job->bytes;
+    if (bundle->queued_ns && queue->clients++ == 0) queue->busy_ns = bundle->queued_ns;
+    queue->bytes += bundle->bytes;
     __atomic_store_n(&queue->pushes, queue->pushes + 1, __ATOMIC_RELAXED);
     return ERR_OK;
 }
@@ -206,15 +208,15 @@ static void unlock_and_wake(struct queue *queue)
     if (wake) pthread_cond_signal(&queue->filled);
 }
 
-void queue_push_all(struct queue *queue, struct job *jobs, struct job **refused_out)
+void queue_push_all(struct queue *queue, struct bundle *bundles, struct bundle **refused_out)
 {
     struct fifo refused = {0};
     queue_lock(queue);
-    while (jobs) {
-        struct job *job = jobs;
-        jobs = job->next;
-        job->err = push_locked(queue, job);
-        if (job->err != ERR_OK) fifo_add(&refused, job);
+    while (bundles) {
+        struct bundle *bundle = bundles;
+        bundles = bundle->next;
+        bundle->err = push_locked(queue, bundle);
+        if (bundle->err != ERR_OK) fifo_add(&refused, bundle);
     }
     queue_unlock(queue);
     *refused_out = refused.first;
@@ -226,45 +228,45 @@ void queue_wake(struct queue *queue)
     unlock_and_wake(queue);
 }
 
-enum err queue_push(struct queue *queue, struct job *job)
+enum err queue_push(struct queue *queue, struct bundle *bundle)
 {
     queue_lock(queue);
-    enum err e = push_locked(queue, job);
+    enum err e = push_locked(queue, bundle);
     unlock_and_wake(queue);
     return e;
 }
 
-/* How many of the job's next `count` ops fit by weight. The first op of a batch always does. */
-static uint32_t fit_weight(struct queue *queue, const struct job *job, uint32_t count)
+/* How many of the bundle's next `count` ops fit by weight. The first op of a batch always does. */
+static uint32_t fit_weight(struct queue *queue, const struct bundle *bundle, uint32_t count)
 {
     size_t most = queue->limits.batch_weight_max;
     size_t weight = queue->weight;
     uint32_t fits = 0;
     for (; fits < count; fits++) {
-        size_t more = job->ops[job->taken + fits].weight;
-        bool first = weight == 0 || (job->whole && queue->weight == 0);
+        size_t more = bundle->ops[bundle->taken + fits].weight;
+        bool first = weight == 0 || (bundle->whole && queue->weight == 0);
         if (most && weight + more > most && !first) break;
         weight += more;
     }
-    if (job->whole && fits < count) return 0;
+    if (bundle->whole && fits < count) return 0;
     queue->weight = weight;
     return fits;
 }
 
-/* Moves up to `ops_max` ops of the fifo's first job into a slice. False: nothing of it, or not the
- * whole of a job that has to stay whole, fits into what is left of this batch. */
+/* Moves up to `ops_max` ops of the fifo's first bundle into a slice. False: nothing of it, or not
+ * the whole of a bundle that has to stay whole, fits into what is left of this batch. */
 static bool take_first(struct queue *queue, struct fifo *fifo, struct slice *slice,
                        uint32_t ops_max)
 {
-    struct job *job = fifo->first;
-    uint32_t left = job->count - job->taken;
-    if (job->whole && left > ops_max) return false;
+    struct bundle *bundle = fifo->first;
+    uint32_t left = bundle->count - bundle->taken;
+    if (bundle->whole && left > ops_max) return false;
     uint32_t count = left < ops_max ? left : ops_max;
-    if (job->weighty) count = fit_weight(queue, job, count);
+    if (bundle->weighty) count = fit_weight(queue, bundle, count);
     if (count == 0) return false;
-    *slice = (struct slice){job, job->taken, count};
-    job->taken += count;
-    if (job->taken == job->count) fifo_drop_first(fifo);
+    *slice = (struct slice){bundle, bundle->taken, count};
+    bundle->taken += count;
+    if (bundle->taken == bundle->count) fifo_drop_first(fifo);
     return true;
 }
 
@@ -273,7 +275,7 @@ static uint32_t batch_enough(const struct queue *queue, uint32_t ops_max)
     return queue->limits.batch_ops < ops_max ? queue->limits.batch_ops : ops_max;
 }
 
-/* The sync jobs' share of a batch: at most half while batched ones wait (of one op, every other
+/* The sync bundles' share of a batch: at most half while batched ones wait (of one op, every other
  * time), and no more than what leaves room for what is owed. */
 static uint32_t sync_share(const struct queue *queue, uint32_t ops_max)
 {
@@ -284,8 +286,8 @@ static uint32_t sync_share(const struct queue *queue, uint32_t ops_max)
     return share < left ? share : left;
 }
 
-/* A whole job larger than the sync jobs' share goes first into an empty batch, or it would wait for
- * ever; unless batched jobs were passed over last time. */
+/* A whole bundle larger than the sync bundles' share goes first into an empty batch, or it would
+ * wait for ever; unless batched bundles were passed over last time. */
 static uint32_t take_sync(struct queue *queue, struct slice *slices, uint32_t ops_max,
                           uint32_t *ops_out)
 {
@@ -324,12 +326,12 @@ static uint32_t take_turn(struct queue *queue, struct tenant *tenant, struct sli
 /* What a tenant that got nothing needs to get anything. */
 static uint32_t owed_to(const struct tenant *tenant)
 {
-    const struct job *job = tenant->waiting.first;
-    return job->whole ? job->count : 1;
+    const struct bundle *bundle = tenant->waiting.first;
+    return bundle->whole ? bundle->count : 1;
 }
 
-/* The first tenant whose next job is too large for what is left is held back and comes first in the
- * next batch: taking turns alone, it might find each batch half full for ever. */
+/* The first tenant whose next bundle is too large for what is left is held back and comes first in
+ * the next batch: taking turns alone, it might find each batch half full for ever. */
 static uint32_t take_batched(struct queue *queue, struct slice *slices, uint32_t ops_max,
                              uint32_t *ops_out)
 {
@@ -380,56 +382,56 @@ static void tenant_end(struct tenant **place)
     free(tenant);
 }
 
-static void release_tenant(struct queue *queue, struct job *job)
+static void release_tenant(struct queue *queue, struct bundle *bundle)
 {
-    struct tenant **place = tenant_place(queue, job->tenant);
+    struct tenant **place = tenant_place(queue, bundle->tenant);
     struct tenant *tenant = *place;
-    must(tenant != NULL && tenant->ops >= job->count);
-    must(tenant->bytes >= job->bytes);
-    tenant->ops -= job->count;
-    tenant->bytes -= job->bytes;
+    must(tenant != NULL && tenant->ops >= bundle->count);
+    must(tenant->bytes >= bundle->bytes);
+    tenant->ops -= bundle->count;
+    tenant->bytes -= bundle->bytes;
     tenant_end(place);
 }
 
-static void release_sync(struct queue *queue, struct job *job)
+static void release_sync(struct queue *queue, struct bundle *bundle)
 {
-    uint32_t count = job->prepare ? 1 : job->count; /* which it may have changed */
+    uint32_t count = bundle->prepare ? 1 : bundle->count; /* which it may have changed */
     must(queue->sync_ops >= count);
     queue->sync_ops -= count;
-    if (!job->tenant.size) return;
-    struct tenant **place = tenant_place(queue, job->tenant);
+    if (!bundle->tenant.size) return;
+    struct tenant **place = tenant_place(queue, bundle->tenant);
     must(*place != NULL && (*place)->sync_ops >= count);
     (*place)->sync_ops -= count;
     tenant_end(place);
 }
 
-static void release_places(struct queue *queue, struct job *job)
+static void release_places(struct queue *queue, struct bundle *bundle)
 {
-    must(job->taken > 0); /* what was never taken cannot be answered */
-    must(queue->bytes >= job->bytes);
-    queue->bytes -= job->bytes;
-    queue->clients -= job->queued_ns != 0;
-    if (job->urgency == URGENCY_SYNC) {
-        release_sync(queue, job);
+    must(bundle->taken > 0); /* what was never taken cannot be answered */
+    must(queue->bytes >= bundle->bytes);
+    queue->bytes -= bundle->bytes;
+    queue->clients -= bundle->queued_ns != 0;
+    if (bundle->urgency == URGENCY_SYNC) {
+        release_sync(queue, bundle);
     } else {
-        must(queue->ops >= job->count);
-        queue->ops -= job->count;
-        release_tenant(queue, job);
+        must(queue->ops >= bundle->count);
+        queue->ops -= bundle->count;
+        release_tenant(queue, bundle);
     }
 }
 
-void queue_done(struct queue *queue, struct job *job)
+void queue_done(struct queue *queue, struct bundle *bundle)
 {
     queue_lock(queue);
-    release_places(queue, job);
+    release_places(queue, bundle);
     queue_unlock(queue);
 }
 
-void queue_done_all(struct queue *queue, struct job *jobs)
+void queue_done_all(struct queue *queue, struct bundle *bundles)
 {
     queue_lock(queue);
-    for (; jobs; jobs = jobs->next)
-        release_places(queue, jobs);
+    for (; bundles; bundles = bundles->next)
+        release_places(queue, bundles);
     queue_unlock(queue);
 }
 

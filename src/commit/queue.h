@@ -1,8 +1,8 @@
-/* queue.h -- where jobs wait for the commit thread, bounded and fair.
+/* queue.h -- where bundles wait for the commit thread, bounded and fair.
  *
- * Jobs have one of two urgencies: sync jobs go first, but take at most half of a batch while others
- * wait. Of the batched ones tenants take turns, a few ops at a time, and each tenant's jobs keep
- * their order.
+ * Bundles have one of two urgencies: sync bundles go first, but take at most half of a batch while
+ * others wait. Of the batched ones tenants take turns, a few ops at a time, and each tenant's
+ * bundles keep their order.
  * Ops count against the limits from queue_push until queue_done, so the bound holds for everything
  * unanswered, not only for what waits. Every call may come from any thread. */
 #ifndef TALLY_COMMIT_QUEUE_H
@@ -17,37 +17,37 @@ struct queue_limits {
     uint32_t tenant_ops_max; /* batched ops of one tenant */
     uint32_t sync_ops_max;
     uint32_t tenant_sync_ops_max; /* of one tenant; 0: as many as there are */
-    size_t bytes_max;             /* memory held by all jobs */
+    size_t bytes_max;             /* memory held by all bundles */
     size_t batch_weight_max;      /* sum of op->weight in one batch; 0: any */
-    size_t tenant_bytes_max;      /* by one tenant's batched jobs; 0: as much as there is */
+    size_t tenant_bytes_max;      /* by one tenant's batched bundles; 0: as much as there is */
     uint32_t batch_ops;           /* nothing more joins a batch that has so many; 0: any */
 };
 
 struct queue *queue_new(const struct queue_limits *limits);
 void queue_free(struct queue *queue); /* must be empty */
 
-/* Takes a place for each job of the list (linked by `next`). Jobs that found none are left in
+/* Takes a place for each bundle of the list (linked by `next`). Bundles that found none are left in
  * `*refused_out`, in order, with their `err`: ERR_QUEUE_FULL where batched ops have no room,
  * ERR_BUSY where sync ops have none, whose callers wait instead of being refused; nothing of them
  * was taken. One lock for the whole list. Wakes nobody: commit_help or queue_wake must follow. */
-void queue_push_all(struct queue *queue, struct job *jobs, struct job **refused_out);
+void queue_push_all(struct queue *queue, struct bundle *bundles, struct bundle **refused_out);
 
-/* One job, and a wake-up for the taker if it sleeps. */
-MUST_USE enum err queue_push(struct queue *queue, struct job *job);
+/* One bundle, and a wake-up for the taker if it sleeps. */
+MUST_USE enum err queue_push(struct queue *queue, struct bundle *bundle);
 void queue_wake(struct queue *queue);
 
 /* Whether fewer than `ops_max` wait, but some, and none of them for a batch of its own. */
 bool queue_is_small(struct queue *queue, uint32_t ops_max);
 
 /* Fills `slices` with ops in the order they are to be judged and returns how many slices: about
- * `limits.batch_ops`, and up to `ops_max` where jobs marked `whole`, which come whole, need it.
+ * `limits.batch_ops`, and up to `ops_max` where bundles marked `whole`, which come whole, need it.
  * Does not wait. */
 uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max);
 
-/* The job is answered: gives its places back. */
-void queue_done(struct queue *queue, struct job *job);
+/* The bundle is answered: gives its places back. */
+void queue_done(struct queue *queue, struct bundle *bundle);
 /* All of a list, linked by `next`, under one lock. */
-void queue_done_all(struct queue *queue, struct job *jobs);
+void queue_done_all(struct queue *queue, struct bundle *bundles);
 
 /* Waits until something can be taken (true) or the queue is stopped and empty (false). */
 bool queue_wait(struct queue *queue);

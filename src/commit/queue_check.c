@@ -16,12 +16,12 @@ static uint64_t fifo_count(const struct fifo *fifo, enum urgency urgency)
 {
     uint64_t ops = 0;
     must((fifo->first == NULL) == (fifo->last == NULL));
-    for (const struct job *job = fifo->first; job; job = job->next) {
-        must(job->urgency == urgency);
-        must(job->taken < job->count);
-        must(job->taken == 0 || job == fifo->first);
-        must(job->next || job == fifo->last);
-        ops += job->count - job->taken;
+    for (const struct bundle *bundle = fifo->first; bundle; bundle = bundle->next) {
+        must(bundle->urgency == urgency);
+        must(bundle->taken < bundle->count);
+        must(bundle->taken == 0 || bundle == fifo->first);
+        must(bundle->next || bundle == fifo->last);
+        ops += bundle->count - bundle->taken;
     }
     return ops;
 }
@@ -67,8 +67,8 @@ static uint32_t ring_count(const struct queue *queue)
     return count;
 }
 
-/* Sync jobs may be of no tenant, and their bytes are the queue's alone. A long queue is counted now
- * and then, or filling it would take the square of its length. */
+/* Sync bundles may be of no tenant, and their bytes are the queue's alone. A long queue is counted
+ * now and then, or filling it would take the square of its length. */
 static void count_anew(const struct queue *queue)
 {
     uint32_t waiting = queue->waiting_ops + queue->waiting_sync_ops;

@@ -2,10 +2,10 @@
  *
  * Between two calls, that is whenever nobody holds the lock, queue_check finds this true:
  * (1) What the queue counts as unanswered is the sum over its tenants, and what it counts as
- *     waiting the sum over the jobs in its fifos; what waits is unanswered too.
+ *     waiting the sum over the bundles in its fifos; what waits is unanswered too.
  * (2) A tenant has an entry while it has unanswered ops, in the bucket of its name, once; it stands
- *     in the ring, once, while it has waiting jobs.
- * (3) Only the first job of a fifo may have been taken in part.
+ *     in the ring, once, while it has waiting bundles.
+ * (3) Only the first bundle of a fifo may have been taken in part.
  * (4) Where nothing is unanswered nothing is counted: no bytes, no clients. */
 #ifndef TALLY_COMMIT_QUEUE_INTERNAL_H
 #define TALLY_COMMIT_QUEUE_INTERNAL_H
@@ -17,13 +17,13 @@
 #define TENANT_BUCKETS 1024u /* chains are short: tenants with unanswered ops only */
 
 struct fifo {
-    struct job *first;
-    struct job *last;
+    struct bundle *first;
+    struct bundle *last;
 };
 
 struct tenant {
     struct tenant *chain;     /* same hash bucket */
-    struct tenant *ring_next; /* while it has waiting jobs */
+    struct tenant *ring_next; /* while it has waiting bundles */
     bool in_ring;
     uint32_t ops;      /* unanswered, batched */
     uint32_t sync_ops; /* and sync */
@@ -46,13 +46,13 @@ struct queue {
     bool stopped;
     uint32_t ops; /* unanswered, batched */
     uint32_t sync_ops;
-    uint32_t clients; /* unanswered jobs that have a time of arrival */
+    uint32_t clients; /* unanswered bundles that have a time of arrival */
     int64_t busy_ns;  /* since when there are any */
     size_t bytes;
     uint32_t waiting_ops; /* not yet taken, by urgency */
     uint32_t waiting_sync_ops;
     size_t weight; /* of the batch being taken */
-    bool alone;    /* its first job is the only one, or comes alone in the next one */
+    bool alone;    /* its first bundle is the only one, or comes alone in the next one */
     uint32_t owed; /* ops that the first tenant of the ring is to find room for in this batch */
     struct fifo sync;
     struct tenant *ring_first;

@@ -1,10 +1,10 @@
 /* timekeeper.c -- see the header.
  *
- * (1) The line of time is changed under the lock, and the record only in a job that is alone in its
- *     batch with nothing else under way.
- * (2) Of a job that was answered 503 nobody knows whether it happened. So the record is put again,
- * and a setting back again, until one is durable; until then batches are dated no earlier than the
- *     last durable one, and take no more for sure than before (commit.c). */
+ * (1) The line of time is changed under the lock, and the record only in a bundle that is alone in
+ *     its batch with nothing else under way.
+ * (2) Of a bundle that was answered 503 nobody knows whether it happened. So the record is put
+ *     again, and a setting back again, until one is durable; until then batches are dated no
+ *     earlier than the last durable one, and take no more for sure than before (commit.c). */
 #include "commit/timekeeper.h"
 
 #include <pthread.h>
@@ -194,9 +194,9 @@ bool timekeeper_wants_note(struct timekeeper *keeper)
 }
 
 /* Before the batch's time is taken. */
-static bool note_apply(struct job *job)
+static bool note_apply(struct bundle *bundle)
 {
-    struct timekeeper_note *note = CONTAINER_OF(job, struct timekeeper_note, job);
+    struct timekeeper_note *note = CONTAINER_OF(bundle, struct timekeeper_note, bundle);
     struct timekeeper *keeper = note->keeper;
     pthread_mutex_lock(&keeper->lock);
     const struct clock_reading reading = look_at_clocks(keeper);
@@ -211,9 +211,9 @@ static bool note_apply(struct job *job)
     return back;
 }
 
-static void note_prepare(struct job *job, int64_t time_ms)
+static void note_prepare(struct bundle *bundle, int64_t time_ms)
 {
-    struct timekeeper_note *note = CONTAINER_OF(job, struct timekeeper_note, job);
+    struct timekeeper_note *note = CONTAINER_OF(bundle, struct timekeeper_note, bundle);
     (void)time_ms;
     note->op = propose_object(&note->arena, &note->keeper->store->secret,
                               object_key(&note->arena, OBJECT_META, META_CLOCK),
@@ -225,18 +225,18 @@ void timekeeper_note(struct timekeeper *keeper, struct timekeeper_note *note, bo
     *note = (struct timekeeper_note){.keeper = keeper, .operator_says = operator_says};
     arena_init(&note->arena, 1024);
     note->op.kind = OP_OBJECT;
-    note->job = (struct job){.ops = &note->op,
-                             .count = 1,
-                             .urgency = URGENCY_SYNC,
-                             .weighty = true,
-                             .retime = note_apply,
-                             .prepare = note_prepare};
+    note->bundle = (struct bundle){.ops = &note->op,
+                                   .count = 1,
+                                   .urgency = URGENCY_SYNC,
+                                   .weighty = true,
+                                   .retime = note_apply,
+                                   .prepare = note_prepare};
 }
 
 void timekeeper_noted(struct timekeeper_note *note)
 {
     struct timekeeper *keeper = note->keeper;
-    bool durable = note->applied && note->job.err == ERR_OK && note->op.err == ERR_OK;
+    bool durable = note->applied && note->bundle.err == ERR_OK && note->op.err == ERR_OK;
     pthread_mutex_lock(&keeper->lock);
     bool back = durable && note->record.resets != keeper->recorded.resets;
     if (durable) {
@@ -258,7 +258,7 @@ enum err timekeeper_note_now(struct timekeeper *keeper, struct queue *queue, boo
     struct timekeeper_note note;
     if (!operator_says && !timekeeper_wants_note(keeper)) return ERR_OK;
     timekeeper_note(keeper, &note, operator_says);
-    enum err e = propose_and_wait(queue, &note.job);
+    enum err e = propose_and_wait(queue, &note.bundle);
     timekeeper_noted(&note);
     return e;
 }

@@ -1,7 +1,7 @@
 /* apply.c -- decides a batch, op by op, in arrival order.
  *
  * (1) Each op is judged alone on the value the one before it left; a refused op changes nothing.
- * (2) An atomic job changes all its objects or none, and so does an event (apply_event.c).
+ * (2) An atomic bundle changes all its objects or none, and so does an event (apply_event.c).
  * (3) Whatever changes state gets the next sequence number and is a cause in the write set.
  * (4) A cell belongs to a series; a series that was unmapped takes its cells with it, so a cell is
  *     only as alive as its counter says. */
@@ -155,7 +155,7 @@ static enum err decide_object(struct apply *apply, struct op *op, bool *changed_
 }
 
 /* As it is, whatever stood there: importing twice is importing once. A counter that is reconciled
- * is to be counted anew then (SPEC 9). Of an atomic job: what fails here undoes its mark. */
+ * is to be counted anew then (SPEC 9). Of an atomic bundle: what fails here undoes its mark. */
 static enum err decide_import(struct apply *apply, struct op *op, bool *changed_out)
 {
     struct cell before = cell_now(apply, op->cell_index);
@@ -263,64 +263,64 @@ static void decide_op(struct apply *apply, struct op *op)
 static void decide_each(struct apply *apply, const struct slice *slice)
 {
     for (uint32_t i = 0; i < slice->count; i++) {
-        struct op *op = &slice->job->ops[slice->first + i];
+        struct op *op = &slice->bundle->ops[slice->first + i];
         ops_ahead(op, slice->count - i);
         if (op->err == ERR_OK) decide_op(apply, op);
-        if (op->sequence > slice->job->sequence) slice->job->sequence = op->sequence;
+        if (op->sequence > slice->bundle->sequence) slice->bundle->sequence = op->sequence;
     }
 }
 
-static void decide_atomic(struct apply *apply, struct job *job)
+static void decide_atomic(struct apply *apply, struct bundle *bundle)
 {
     struct part_mark mark = part_begin(apply);
-    for (uint32_t i = 0; i < job->count && job->err == ERR_OK; i++) {
-        if (job->ops[i].err == ERR_OK) decide_op(apply, &job->ops[i]);
-        job->err = job->ops[i].err;
-        job->failed_index = i;
+    for (uint32_t i = 0; i < bundle->count && bundle->err == ERR_OK; i++) {
+        if (bundle->ops[i].err == ERR_OK) decide_op(apply, &bundle->ops[i]);
+        bundle->err = bundle->ops[i].err;
+        bundle->failed_index = i;
     }
-    part_end(apply, &mark, job->err == ERR_OK);
-    job->sequence = apply->sequence;
+    part_end(apply, &mark, bundle->err == ERR_OK);
+    bundle->sequence = apply->sequence;
 }
 
-static bool replay_job(struct apply *apply, struct job *job)
+static bool replay_bundle(struct apply *apply, struct bundle *bundle)
 {
-    const struct key_record *record = &apply->reads.keys[job->key_index].value;
+    const struct key_record *record = &apply->reads.keys[bundle->key_index].value;
     if (!key_remembered(apply, record)) return false;
-    job->sequence = record->sequence;
-    bool same = record->check == job->key_check;
-    job->replayed = same && outcome_decode_job(record->outcome, job);
-    if (!job->replayed) job->err = no_replay(apply, record, same, job->tenant);
+    bundle->sequence = record->sequence;
+    bool same = record->check == bundle->key_check;
+    bundle->replayed = same && outcome_decode_bundle(record->outcome, bundle);
+    if (!bundle->replayed) bundle->err = no_replay(apply, record, same, bundle->tenant);
     return true;
 }
 
-/* `before` is the last sequence before the job. A job that changed nothing else (a batch of
+/* `before` is the last sequence before the bundle. A bundle that changed nothing else (a batch of
  * refusals) is remembered too, so it needs a cause of its own. */
-static void remember_job(struct apply *apply, struct job *job, uint64_t before)
+static void remember_bundle(struct apply *apply, struct bundle *bundle, uint64_t before)
 {
-    must(job->count > 0);
-    if (apply->sequence == before) add_cause(apply, &job->ops[0]);
-    job->sequence = apply->sequence;
+    must(bundle->count > 0);
+    if (apply->sequence == before) add_cause(apply, &bundle->ops[0]);
+    bundle->sequence = apply->sequence;
     struct buf buf;
-    buf_init(&buf, (size_t)job->count * OP_OUTCOME_SIZE_MAX + 64);
-    outcome_encode_job(&buf, job);
+    buf_init(&buf, (size_t)bundle->count * OP_OUTCOME_SIZE_MAX + 64);
+    outcome_encode_bundle(&buf, bundle);
     must(!buf.failed);
-    struct key_record record = {.sequence = job->sequence,
-                                .check = job->key_check,
+    struct key_record record = {.sequence = bundle->sequence,
+                                .check = bundle->key_check,
                                 .outcome = arena_copy(apply->arena, buf_bytes(&buf))};
     buf_release(&buf);
-    key_remember(apply, job->key_index, &record);
+    key_remember(apply, bundle->key_index, &record);
 }
 
 static void decide_slice(struct apply *apply, const struct slice *slice)
 {
-    struct job *job = slice->job;
+    struct bundle *bundle = slice->bundle;
     uint64_t before = apply->sequence;
-    if (job->keyed && replay_job(apply, job)) return;
-    if (job->atomic)
-        decide_atomic(apply, job);
+    if (bundle->keyed && replay_bundle(apply, bundle)) return;
+    if (bundle->atomic)
+        decide_atomic(apply, bundle);
     else
         decide_each(apply, slice);
-    if (job->keyed && outcome_is_final(job->err)) remember_job(apply, job, before);
+    if (bundle->keyed && outcome_is_final(bundle->err)) remember_bundle(apply, bundle, before);
 }
 
 /* A cell whose series was unmapped later in the batch is garbage: it is not an after-image. */

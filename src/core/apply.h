@@ -19,9 +19,9 @@
 #include "core/rules.h"
 #include "core/sets.h"
 
-/* Part of a job that goes into one batch. */
+/* Part of a bundle that goes into one batch. */
 struct slice {
-    struct job *job;
+    struct bundle *bundle;
     uint32_t first;
     uint32_t count;
 };

@@ -2,7 +2,7 @@
  *
  * An event id takes effect at most once, for ever. Rules (core/rules.h) say which counters an event
  * changes; core/project.h works that out. An event travels as an op of kind OP_EVENT; its memory is
- * its maker's until the op's job is done. */
+ * its maker's until the op's bundle is done. */
 #ifndef TALLY_CORE_EVENT_H
 #define TALLY_CORE_EVENT_H
 

@@ -128,9 +128,9 @@ static void each_op(struct needs *needs, op_fn *visit)
     const struct apply *apply = needs->apply;
     for (uint32_t s = 0; s < apply->slices_count; s++) {
         const struct slice *slice = &apply->slices[s];
-        must(slice->first + slice->count <= slice->job->count);
+        must(slice->first + slice->count <= slice->bundle->count);
         for (uint32_t i = 0; i < slice->count; i++) {
-            struct op *op = &slice->job->ops[slice->first + i];
+            struct op *op = &slice->bundle->ops[slice->first + i];
             ops_ahead(op, slice->count - i);
             if (op->err == ERR_OK) visit(needs, op);
         }
@@ -201,9 +201,9 @@ static struct first_counts count_first(struct apply *apply)
     for (uint32_t s = 0; s < apply->slices_count; s++) {
         const struct slice *slice = &apply->slices[s];
         counts.ops += slice->count;
-        counts.keys += slice->job->keyed;
+        counts.keys += slice->bundle->keyed;
         for (uint32_t i = 0; i < slice->count; i++) {
-            struct op *op = &slice->job->ops[slice->first + i];
+            struct op *op = &slice->bundle->ops[slice->first + i];
             ops_ahead(op, slice->count - i);
             if (op->err != ERR_OK) continue;
             if (op->kind == OP_EVENT) event_project_again(apply, op);
@@ -258,8 +258,8 @@ void apply_identify(struct apply *apply)
                           .keys = index_new(arena, counts.keys),
                           .objects = index_new(arena, counts.objects)};
     for (uint32_t s = 0; s < apply->slices_count; s++) {
-        struct job *job = apply->slices[s].job;
-        if (job->keyed) job->key_index = need_key(&needs, job->key);
+        struct bundle *bundle = apply->slices[s].bundle;
+        if (bundle->keyed) bundle->key_index = need_key(&needs, bundle->key);
     }
     each_op(&needs, identify_op);
 }
@@ -300,7 +300,7 @@ static struct second_counts count_second(struct apply *apply)
     for (uint32_t s = 0; s < apply->slices_count; s++) {
         const struct slice *slice = &apply->slices[s];
         for (uint32_t i = 0; i < slice->count; i++) {
-            struct op *op = &slice->job->ops[slice->first + i];
+            struct op *op = &slice->bundle->ops[slice->first + i];
             ops_ahead(op, slice->count - i);
             if (op->err != ERR_OK || has_no_cell(op) || is_known(apply, op)) continue;
             struct second_counts one = {1, 1};

@@ -1,8 +1,8 @@
 /* op.h -- the things counting is about, as plain data.
  *
- * An `op` is one change a caller asks for and, once decided, its outcome. A `job` is the ops of
+ * An `op` is one change a caller asks for and, once decided, its outcome. A `bundle` is the ops of
  * one request travelling together. Both belong to whoever made them; the commit layer borrows a
- * job from `queue_push` until it calls `job->done`. */
+ * bundle from `queue_push` until it calls `bundle->done`. */
 #ifndef TALLY_CORE_OP_H
 #define TALLY_CORE_OP_H
 
@@ -118,27 +118,27 @@ struct op {
 
 enum urgency {
     URGENCY_BATCHED,
-    URGENCY_SYNC, /* ahead of batched jobs, never refused for a full queue */
+    URGENCY_SYNC, /* ahead of batched bundles, never refused for a full queue */
 };
 
-struct job {
+struct bundle {
     struct op *ops;
     uint32_t count;
     uint32_t taken;    /* the queue's own: ops already handed to a batch */
     uint32_t answered; /* the commit layer's own: ops already durable */
     enum urgency urgency;
-    bool whole;     /* all ops in one batch: atomic or keyed jobs */
-    bool alone;     /* of a sync job: a batch of its own, of whatever size */
+    bool whole;     /* all ops in one batch: atomic or keyed bundles */
+    bool alone;     /* of a sync bundle: a batch of its own, of whatever size */
     bool weighty;   /* some op has a weight */
     bool unbounded; /* never refused for a full queue: its maker waits for each, one at a time */
     bool atomic;    /* all or nothing */
-    bool keyed;     /* the job itself carries a key: its outcome is stored as one */
+    bool keyed;     /* the bundle itself carries a key: its outcome is stored as one */
     bool replayed;  /* out */
     struct fingerprint key;
     uint64_t key_check;
     uint32_t key_index;    /* apply's own */
-    enum err err;          /* out: of an atomic job, or ERR_STORAGE, or a key conflict */
-    uint32_t failed_index; /* out: the op that stopped an atomic job */
+    enum err err;          /* out: of an atomic bundle, or ERR_STORAGE, or a key conflict */
+    uint32_t failed_index; /* out: the op that stopped an atomic bundle */
     uint64_t sequence;     /* out: the highest of its ops */
     size_t bytes;          /* what it holds in memory, for limits.inflightBytes */
     struct bytes tenant;
@@ -146,17 +146,17 @@ struct job {
 
     /* Called once, by whichever thread synced, when every op is decided and durable, or is not to
      * be (`err`). It must not wait. */
-    void (*done)(struct job *job);
-    struct rules *rules; /* of a job that puts new rules in force; else NULL */
-    /* Of a sync job whose ops can be made only when nothing else is under way: pushed
+    void (*done)(struct bundle *bundle);
+    struct rules *rules; /* of a bundle that puts new rules in force; else NULL */
+    /* Of a sync bundle whose ops can be made only when nothing else is under way: pushed
      * with one op, called by whoever has the turn, alone in it, once every earlier batch is
      * durable; it sets `ops` and `count`. `time_ms` is the batch time it will be decided at. */
-    void (*prepare)(struct job *job, int64_t time_ms);
-    /* Of such a job, called before its time is taken. True: it set the clock back, and the batch's
-     * time may be before that of the batch before. */
-    bool (*retime)(struct job *job);
+    void (*prepare)(struct bundle *bundle, int64_t time_ms);
+    /* Of such a bundle, called before its time is taken. True: it set the clock back, and the
+     * batch's time may be before that of the batch before. */
+    bool (*retime)(struct bundle *bundle);
     void *owner;
-    struct job *next; /* the holder's list */
+    struct bundle *next; /* the holder's list */
 };
 
 #endif

@@ -56,13 +56,13 @@ static void decode_op(struct reader *reader, struct op *op)
     op->after = (struct triple){net, added, subbed};
 }
 
-void outcome_encode_job(struct buf *buf, const struct job *job)
+void outcome_encode_bundle(struct buf *buf, const struct bundle *bundle)
 {
-    encode_err(buf, job->err);
-    buf_add_varint(buf, job->failed_index);
-    buf_add_varint(buf, job->count);
-    for (uint32_t i = 0; i < job->count; i++)
-        outcome_encode_op(buf, &job->ops[i]);
+    encode_err(buf, bundle->err);
+    buf_add_varint(buf, bundle->failed_index);
+    buf_add_varint(buf, bundle->count);
+    for (uint32_t i = 0; i < bundle->count; i++)
+        outcome_encode_op(buf, &bundle->ops[i]);
 }
 
 bool outcome_decode_op(struct bytes bytes, struct op *op)
@@ -72,18 +72,18 @@ bool outcome_decode_op(struct bytes bytes, struct op *op)
     return !reader.failed && reader_left(&reader) == 0;
 }
 
-bool outcome_decode_job(struct bytes bytes, struct job *job)
+bool outcome_decode_bundle(struct bytes bytes, struct bundle *bundle)
 {
     struct reader reader = reader_of(bytes);
-    job->err = decode_err(&reader);
-    job->failed_index = (uint32_t)read_varint(&reader);
-    if (read_varint(&reader) != job->count) reader.failed = true;
-    for (uint32_t i = 0; i < job->count && !reader.failed; i++)
-        decode_op(&reader, &job->ops[i]);
+    bundle->err = decode_err(&reader);
+    bundle->failed_index = (uint32_t)read_varint(&reader);
+    if (read_varint(&reader) != bundle->count) reader.failed = true;
+    for (uint32_t i = 0; i < bundle->count && !reader.failed; i++)
+        decode_op(&reader, &bundle->ops[i]);
     return !reader.failed && reader_left(&reader) == 0;
 }
 
-static bool is_of_some_job(struct bytes bytes)
+static bool is_of_some_bundle(struct bytes bytes)
 {
     struct reader reader = reader_of(bytes);
     struct op op;
@@ -98,5 +98,5 @@ static bool is_of_some_job(struct bytes bytes)
 bool outcome_is_any(struct bytes bytes)
 {
     struct op op;
-    return outcome_decode_op(bytes, &op) || is_of_some_job(bytes);
+    return outcome_decode_op(bytes, &op) || is_of_some_bundle(bytes);
 }

@@ -1,8 +1,8 @@
 /* outcome.h -- what an idempotency key remembers, as bytes.
  *
- * A single op's outcome is its error and, where the reply shows one, the triple. A job's (a batch
- * under one key) is the job's error, the failing op and every op's outcome. A repeat is answered
- * from these alone, so they hold all that the first reply said. */
+ * A single op's outcome is its error and, where the reply shows one, the triple. A bundle's (a
+ * batch under one key) is the bundle's error, the failing op and every op's outcome. A repeat is
+ * answered from these alone, so they hold all that the first reply said. */
 #ifndef TALLY_CORE_OUTCOME_H
 #define TALLY_CORE_OUTCOME_H
 
@@ -13,14 +13,14 @@
 bool outcome_is_final(enum err e);
 
 void outcome_encode_op(struct buf *buf, const struct op *op);
-void outcome_encode_job(struct buf *buf, const struct job *job);
+void outcome_encode_bundle(struct buf *buf, const struct bundle *bundle);
 
-/* Fill `err`, `after` and, for a job, `err`, `failed_index` and each op's. False: not an outcome of
- * such an op or of a job with as many ops. */
+/* Fill `err`, `after` and, for a bundle, `err`, `failed_index` and each op's. False: not an outcome
+ * of such an op or of a bundle with as many ops. */
 MUST_USE bool outcome_decode_op(struct bytes bytes, struct op *op);
-MUST_USE bool outcome_decode_job(struct bytes bytes, struct job *job);
+MUST_USE bool outcome_decode_bundle(struct bytes bytes, struct bundle *bundle);
 
-/* Whether some op or some job could have had it. */
+/* Whether some op or some bundle could have had it. */
 bool outcome_is_any(struct bytes bytes);
 
 #endif

@@ -100,7 +100,7 @@ struct read_set {
 struct write_set {
     uint64_t first_sequence; /* of the first cause */
     uint32_t count;          /* causes; 0: nothing changed, it only waits its turn */
-    int64_t time_ms;         /* batch time: runs back only where a job sets it back */
+    int64_t time_ms;         /* batch time: runs back only where a bundle sets it back */
     int64_t sure_ms;         /* of it, see base/moment.h */
     bool set_back;           /* `time_ms` may be before the batch before */
     uint64_t next_series;    /* the first series id not yet given out */

@@ -1,7 +1,7 @@
 /* undo.h -- changing entries of a batch's read set, with a way back.
  *
  * Between part_begin and part_end everything that is changed through these functions is put back
- * if the part failed: an atomic job, or one event. Shared by the steps of core/apply.h only. */
+ * if the part failed: an atomic bundle, or one event. Shared by the steps of core/apply.h only. */
 #ifndef TALLY_CORE_UNDO_H
 #define TALLY_CORE_UNDO_H
 

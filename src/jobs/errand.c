@@ -67,9 +67,9 @@ static enum err move(struct work *work)
     struct bytes next = job_encode(arena, &work->job);
     struct op op = propose_object_if(arena, &config->store->secret, job_key(arena, work->job.id),
                                      work->stored, next);
-    struct job job = {
+    struct bundle bundle = {
         .ops = &op, .count = 1, .urgency = URGENCY_SYNC, .atomic = true, .whole = true};
-    enum err e = config->propose(config->context, &job);
+    enum err e = config->propose(config->context, &bundle);
     if (e == ERR_OK) work->stored = next;
     return e;
 }

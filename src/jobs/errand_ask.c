@@ -81,7 +81,7 @@ static enum err put_job(struct errands *errands, struct arena *arena, struct job
         propose_object(arena, secret, job_key(arena, job->id), job_encode(arena, job)),
         forget_op(errands, arena, census),
     };
-    struct job put = {
+    struct bundle put = {
         .ops = ops, .count = 3, .urgency = URGENCY_SYNC, .atomic = true, .whole = true};
     propose_fit(&put, config->batch_ops);
     return config->propose(config->context, &put);

@@ -290,15 +290,15 @@ static enum err merge_all(struct merging *merging)
 static enum err commit_definitions(struct merging *merging)
 {
     const struct caretaker *config = &merging->importer->config;
-    struct job job = {.ops = merging->ops,
-                      .count = merging->count,
-                      .urgency = URGENCY_SYNC,
-                      .atomic = true,
-                      .whole = true,
-                      .weighty = true};
+    struct bundle bundle = {.ops = merging->ops,
+                            .count = merging->count,
+                            .urgency = URGENCY_SYNC,
+                            .atomic = true,
+                            .whole = true,
+                            .weighty = true};
     if (merging->count == 0) return ERR_OK;
-    propose_fit(&job, config->batch_ops);
-    enum err e = config->propose(config->context, &job);
+    propose_fit(&bundle, config->batch_ops);
+    enum err e = config->propose(config->context, &bundle);
     return e == ERR_OK ? ERR_OK : ERR_BUSY; /* what is so is read again */
 }
 
@@ -460,15 +460,15 @@ static enum err fill_chunk(struct chunk *chunk)
 static enum err commit_chunk(struct chunk *chunk)
 {
     const struct caretaker *config = &chunk->importer->config;
-    struct job job = {.ops = chunk->ops,
-                      .count = chunk->count,
-                      .urgency = URGENCY_BATCHED,
-                      .tenant = BYTES(" import"), /* takes turns; no tenant has this name */
-                      .atomic = true,
-                      .whole = true,
-                      .weighty = true};
-    propose_fit(&job, config->batch_ops);
-    enum err e = config->propose(config->context, &job);
+    struct bundle bundle = {.ops = chunk->ops,
+                            .count = chunk->count,
+                            .urgency = URGENCY_BATCHED,
+                            .tenant = BYTES(" import"), /* takes turns; no tenant has this name */
+                            .atomic = true,
+                            .whole = true,
+                            .weighty = true};
+    propose_fit(&bundle, config->batch_ops);
+    enum err e = config->propose(config->context, &bundle);
     if (e == ERR_STORAGE || e == ERR_CONFLICT) return ERR_BUSY;
     if (e != ERR_OK) buf_add(chunk->why, bytes_str(err_sentence(e)));
     return e;

@@ -126,14 +126,14 @@ static struct op garbage_op(struct step *step, uint32_t generation)
 static enum err propose_ops(struct step *step, struct op *ops, uint32_t count)
 {
     const struct caretaker *config = &step->rebuilds->config;
-    struct job job = {.ops = ops,
-                      .count = count,
-                      .urgency = URGENCY_SYNC,
-                      .atomic = true,
-                      .whole = true,
-                      .weighty = true};
-    propose_fit(&job, config->batch_ops);
-    return config->propose(config->context, &job);
+    struct bundle bundle = {.ops = ops,
+                            .count = count,
+                            .urgency = URGENCY_SYNC,
+                            .atomic = true,
+                            .whole = true,
+                            .weighty = true};
+    propose_fit(&bundle, config->batch_ops);
+    return config->propose(config->context, &bundle);
 }
 
 static enum err fail_job(struct step *step, const char *why)
@@ -272,15 +272,15 @@ static struct job_record moved_job(const struct step *step)
 static enum err propose_chunk(struct step *step)
 {
     const struct caretaker *config = &step->rebuilds->config;
-    struct job job = {.ops = step->ops,
-                      .count = step->count,
-                      .urgency = URGENCY_BATCHED,
-                      .tenant = BYTES(" rebuild"),
-                      .atomic = true,
-                      .whole = true,
-                      .weighty = true};
-    propose_fit(&job, config->batch_ops);
-    return config->propose(config->context, &job);
+    struct bundle bundle = {.ops = step->ops,
+                            .count = step->count,
+                            .urgency = URGENCY_BATCHED,
+                            .tenant = BYTES(" rebuild"),
+                            .atomic = true,
+                            .whole = true,
+                            .weighty = true};
+    propose_fit(&bundle, config->batch_ops);
+    return config->propose(config->context, &bundle);
 }
 
 static enum err replay_chunk(struct step *step, bool *caught_up_out)
@@ -342,10 +342,10 @@ static enum err check_history(struct step *step)
 
 struct swap {
     struct step *step;
-    struct job job;
+    struct bundle bundle;
     struct op placeholder;
     struct rules *rules; /* with the new generation */
-    bool swapped;        /* the job did not only replay another chunk */
+    bool swapped;        /* it did not only replay another chunk */
 };
 
 enum { SWAP_OBJECTS = 3 };
@@ -362,9 +362,9 @@ static struct op definition_op(struct step *step, const struct definition *defin
 /* On the commit thread, with everything before it durable: what is left is counted, and if that is
  * all, the new generation becomes the counter's. Events go only after a commit has said so: a
  * history that is complete here was complete for every chunk. */
-static void swap_prepare(struct job *job, int64_t time_ms)
+static void swap_prepare(struct bundle *bundle, int64_t time_ms)
 {
-    struct swap *swap = CONTAINER_OF(job, struct swap, job);
+    struct swap *swap = CONTAINER_OF(bundle, struct swap, bundle);
     struct step *step = swap->step;
     bool caught_up;
     step->parser = step->rebuilds->commit_parser;
@@ -385,14 +385,14 @@ static void swap_prepare(struct job *job, int64_t time_ms)
         const struct definition *definition = rules_find(swap->rules, step->definition->name);
         step->ops[1] = definition_op(step, definition);
         step->ops[2] = garbage_op(step, step->definition->generation);
-        job->rules = swap->rules;
+        bundle->rules = swap->rules;
         first = 0;
     } else {
         step->ops[first] = step->ops[0];
     }
     swap->swapped = caught_up;
-    job->ops = step->ops + first;
-    job->count = step->count - first;
+    bundle->ops = step->ops + first;
+    bundle->count = step->count - first;
     crash_point("rebuild.swap");
 }
 
@@ -404,16 +404,16 @@ static enum err swap_generations(struct step *step)
                         .rules = rules_with_generation(
                             step->rules, step->definition->name, step->job.rebuild.generation,
                             step->job.rebuild.since, step->job.rebuild.from.size > 0)};
-    swap.job = (struct job){.ops = &swap.placeholder,
-                            .count = 1,
-                            .urgency = URGENCY_SYNC,
-                            .atomic = true,
-                            .whole = true,
-                            .prepare = swap_prepare};
+    swap.bundle = (struct bundle){.ops = &swap.placeholder,
+                                  .count = 1,
+                                  .urgency = URGENCY_SYNC,
+                                  .atomic = true,
+                                  .whole = true,
+                                  .prepare = swap_prepare};
     step->events = step->weight = 0;
     step->full = false;
     chunk_room(step, SWAP_OBJECTS, SWAP_BATCHES);
-    enum err e = config->propose(config->context, &swap.job);
+    enum err e = config->propose(config->context, &swap.bundle);
     if (e == ERR_OK && swap.swapped) crash_point("rebuild.after_swap");
     rules_release(swap.rules);
     return e;

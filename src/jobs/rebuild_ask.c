@@ -110,12 +110,12 @@ static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena,
                        job_encode(arena, &job)),
         forget_op(rebuilds, arena, *id_out),
     };
-    struct job put = {.ops = ops,
-                      .count = 3,
-                      .urgency = URGENCY_SYNC,
-                      .atomic = true,
-                      .whole = true,
-                      .weighty = true};
+    struct bundle put = {.ops = ops,
+                         .count = 3,
+                         .urgency = URGENCY_SYNC,
+                         .atomic = true,
+                         .whole = true,
+                         .weighty = true};
     propose_fit(&put, config->batch_ops);
     return config->propose(config->context, &put);
 }
@@ -193,14 +193,14 @@ static enum err forget_locked(struct rebuilds *rebuilds, struct arena *arena,
                        object_number(arena, (uint64_t)clock_now_ms(config->clock))),
     };
     struct rules *without = rules_without(rules, definition->name);
-    struct job job = {.ops = ops,
-                      .count = 2,
-                      .urgency = URGENCY_SYNC,
-                      .atomic = true,
-                      .whole = true,
-                      .weighty = true,
-                      .rules = without};
-    enum err e = config->propose(config->context, &job);
+    struct bundle bundle = {.ops = ops,
+                            .count = 2,
+                            .urgency = URGENCY_SYNC,
+                            .atomic = true,
+                            .whole = true,
+                            .weighty = true,
+                            .rules = without};
+    enum err e = config->propose(config->context, &bundle);
     rules_release(without);
     return e;
 }

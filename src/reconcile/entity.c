@@ -126,13 +126,13 @@ static enum err propose_change(struct entity *entity, enum mark_step step)
     const struct entity_config *config = entity->config;
     entity->change.step = step;
     struct op op = propose_mark(entity->query.tenant, &entity->change);
-    struct job job = {.ops = &op,
-                      .count = 1,
-                      .urgency = URGENCY_SYNC,
-                      .whole = true,
-                      .weighty = true,
-                      .tenant = entity->query.tenant};
-    enum err e = config->propose(config->context, &job);
+    struct bundle bundle = {.ops = &op,
+                            .count = 1,
+                            .urgency = URGENCY_SYNC,
+                            .whole = true,
+                            .weighty = true,
+                            .tenant = entity->query.tenant};
+    enum err e = config->propose(config->context, &bundle);
     return e == ERR_OK ? op.err : e;
 }
 
@@ -169,15 +169,15 @@ static enum err enact_adjusted(struct entity *entity, struct rules *rules)
             arena, &config->store->secret, object_key(arena, OBJECT_DEFINITION, before->name),
             definition_bytes(arena, before), definition_bytes(arena, after));
     }
-    struct job job = {.ops = ops,
-                      .count = count,
-                      .urgency = URGENCY_SYNC,
-                      .atomic = true,
-                      .whole = true,
-                      .alone = true,
-                      .weighty = true,
-                      .rules = next};
-    enum err e = count ? config->propose(config->context, &job) : ERR_OK;
+    struct bundle bundle = {.ops = ops,
+                            .count = count,
+                            .urgency = URGENCY_SYNC,
+                            .atomic = true,
+                            .whole = true,
+                            .alone = true,
+                            .weighty = true,
+                            .rules = next};
+    enum err e = count ? config->propose(config->context, &bundle) : ERR_OK;
     rules_release(next);
     return e;
 }

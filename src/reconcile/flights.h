@@ -1,7 +1,7 @@
 /* flights.h -- who is being counted, and who was taken up too lately to be taken up again.
  *
  * In memory only, by the monotonic clock: a server that starts anew knows nobody in flight, so a
- * job that died with the old one holds nothing up (S2-32). Not thread-safe: its owner locks. */
+ * pass that died with the old one holds nothing up (S2-32). Not thread-safe: its owner locks. */
 #ifndef TALLY_RECONCILE_FLIGHTS_H
 #define TALLY_RECONCILE_FLIGHTS_H
 
@@ -15,12 +15,13 @@ struct flights {
 void flights_init(struct flights *flights);
 void flights_release(struct flights *flights);
 
-/* Takes `key` up, for `flight_ns` from now and as long as its job lasts. False: it is in flight. */
+/* Takes `key` up, for `flight_ns` from now and as long as its pass lasts. False: it is in
+ * flight. */
 MUST_USE bool flights_take(struct flights *flights, struct bytes key, int64_t now_ns,
                            int64_t flight_ns);
-/* The same, whenever it was taken up last. False: its job is not over. */
+/* The same, whenever it was taken up last. False: its pass is not over. */
 MUST_USE bool flights_seize(struct flights *flights, struct bytes key, int64_t now_ns);
-/* Its job, which began at `began_ns`, is over; it is left alone until `rest_ns` after that. */
+/* Its pass, which began at `began_ns`, is over; it is left alone until `rest_ns` after that. */
 void flights_land(struct flights *flights, struct bytes key, int64_t began_ns, int64_t rest_ns);
 /* Forgets whom nothing holds back any more. */
 void flights_trim(struct flights *flights, int64_t now_ns);

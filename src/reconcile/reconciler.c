@@ -2,7 +2,7 @@
  *
  * Three limits, each on its own (A-16b): an entry is scanned every `scanEvery`, an entity is
  * counted no sooner than `minInterval` after the last time (scan.c, from the row), and not taken up
- * within its single-flight time or while its job lasts (flights.c). */
+ * within its single-flight time or while its pass lasts (flights.c). */
 #include "reconcile/reconciler.h"
 
 #include <stdlib.h>
@@ -143,8 +143,8 @@ static enum err propose_marks(struct reconciler *reconciler, struct mark_change 
     struct op *ops = must_calloc(count, sizeof *ops);
     for (unsigned i = 0; i < count; i++)
         ops[i] = propose_mark(tenants[i], &changes[i]);
-    struct job job = {.ops = ops, .count = count, .urgency = URGENCY_SYNC, .weighty = true};
-    enum err e = config->propose(config->context, &job);
+    struct bundle bundle = {.ops = ops, .count = count, .urgency = URGENCY_SYNC, .weighty = true};
+    enum err e = config->propose(config->context, &bundle);
     free(ops);
     return e;
 }

@@ -148,8 +148,8 @@ static enum err replay(struct recount *recount)
 {
     static const struct apply_limits limits = {.tenant_cells = INT64_MAX, .granularities = 4096};
     struct store *scratch = recount->scratch;
-    struct job job = {.ops = recount->ops, .count = recount->count};
-    struct slice slice = {&job, 0, recount->count};
+    struct bundle bundle = {.ops = recount->ops, .count = recount->count};
+    struct slice slice = {&bundle, 0, recount->count};
     if (recount->count == 0) return ERR_OK;
     enum err e = writer_begin(&scratch->writer);
     if (e != ERR_OK) return e;

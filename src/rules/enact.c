@@ -139,12 +139,12 @@ static enum err fill_rules(struct plan *plan)
     return ERR_OK;
 }
 
-/* -- The job ----------------------------------------------------------------------------------- */
+/* -- The bundle -------------------------------------------------------------------------------- */
 
 static void add_op(struct enactment *enactment, struct op op)
 {
-    struct job *job = &enactment->job;
-    job->ops[job->count++] = op;
+    struct bundle *bundle = &enactment->bundle;
+    bundle->ops[bundle->count++] = op;
 }
 
 static void add_definition(struct enactment *enactment, struct definition *definition,
@@ -179,34 +179,34 @@ static struct op generation_op(struct enactment *enactment)
                              object_number(arena, enactment->generation));
 }
 
-/* Called on the commit thread, once the time of the job's batch is known. */
-static void make_ops(struct job *job, int64_t time_ms)
+/* Called on the commit thread, once the time of the bundle's batch is known. */
+static void make_ops(struct bundle *bundle, int64_t time_ms)
 {
-    struct enactment *enactment = CONTAINER_OF(job, struct enactment, job);
+    struct enactment *enactment = CONTAINER_OF(bundle, struct enactment, bundle);
     struct arena *arena = &enactment->arena;
     struct rules *rules = enactment->rules;
-    job->ops = arena_alloc(arena, (rules->definitions_count + 2) * sizeof *job->ops);
-    job->count = 0;
+    bundle->ops = arena_alloc(arena, (rules->definitions_count + 2) * sizeof *bundle->ops);
+    bundle->count = 0;
     for (unsigned i = 0; i < rules->definitions_count; i++)
         add_definition(enactment, &rules->definitions[i], time_ms);
     if (enactment->generation != enactment->generation_stored)
         add_op(enactment, generation_op(enactment));
-    /* Last: a job has at least one op. It changes nothing if the text is as it was. */
+    /* Last: a bundle has at least one op. It changes nothing if the text is as it was. */
     add_op(enactment, text_op(enactment));
 }
 
-static void plan_job(struct enactment *enactment)
+static void plan_bundle(struct enactment *enactment)
 {
-    struct job *job = &enactment->job;
-    *job = (struct job){.ops = arena_alloc(&enactment->arena, sizeof *job->ops),
-                        .count = 1,
-                        .urgency = URGENCY_SYNC,
-                        .atomic = true,
-                        .whole = true,
-                        .weighty = true,
-                        .rules = enactment->rules,
-                        .prepare = make_ops};
-    job->ops[0] = text_op(enactment);
+    struct bundle *bundle = &enactment->bundle;
+    *bundle = (struct bundle){.ops = arena_alloc(&enactment->arena, sizeof *bundle->ops),
+                              .count = 1,
+                              .urgency = URGENCY_SYNC,
+                              .atomic = true,
+                              .whole = true,
+                              .weighty = true,
+                              .rules = enactment->rules,
+                              .prepare = make_ops};
+    bundle->ops[0] = text_op(enactment);
 }
 
 enum err enact_plan(struct enactment *enactment, struct store *store, struct rules *rules,
@@ -218,7 +218,7 @@ enum err enact_plan(struct enactment *enactment, struct store *store, struct rul
     enactment->text = arena_copy(&enactment->arena, text);
     enum err e = read_store(&plan);
     if (e == ERR_OK) e = fill_rules(&plan);
-    if (e == ERR_OK) plan_job(enactment);
+    if (e == ERR_OK) plan_bundle(enactment);
     return e;
 }
 

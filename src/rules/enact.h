@@ -2,12 +2,12 @@
  *
  * The store remembers every rule counter's definition, the generation its cells are kept under and
  * since when it counts. Rules from the config know nothing of that: enacting adds it, keeps the
- * counters that the config no longer has as frozen ones, and makes the change one job, so that it
- * takes effect between two batches, durably, or not at all. Since when a counter counts is the time
- * of that batch, and known only then: retention goes by it to say whether history is complete.
+ * counters that the config no longer has as frozen ones, and makes the change one bundle, so that
+ * it takes effect between two batches, durably, or not at all. Since when a counter counts is the
+ * time of that batch, and known only then: retention goes by it to say whether history is complete.
  *
  *     enact_plan(&enactment, store, rules, text, &why)
- *     queue_push(queue, &enactment.job) ... job->done ... the rulebook has them
+ *     queue_push(queue, &enactment.bundle) ... bundle->done ... the rulebook has them
  *     enact_release(&enactment)
  *
  * Rules of one lane change one at a time: a thread that enacts rules or swaps generations holds the
@@ -21,9 +21,9 @@
 
 struct enactment {
     struct arena arena;
-    struct job job; /* its `done` and `owner` are the caller's to set */
+    struct bundle bundle; /* its `done` and `owner` are the caller's to set */
 
-    /* enact.c's own, until the job is prepared. */
+    /* enact.c's own, until the bundle is prepared. */
     struct store *store;
     struct rules *rules;
     struct bytes text;
@@ -33,13 +33,13 @@ struct enactment {
     uint64_t generation_stored;
 };
 
-/* Reads the store and fills `rules`, which have no other holder yet, and the job. `text` is the
+/* Reads the store and fills `rules`, which have no other holder yet, and the bundle. `text` is the
  * config's text of them, kept for the record. ERR_INVALID: the store's counters do not allow these
  * rules; ERR_STORAGE or ERR_CORRUPT: it could not be read. `why_out` has a sentence for each.
  * Release it in any case. */
 MUST_USE enum err enact_plan(struct enactment *enactment, struct store *store, struct rules *rules,
                              struct bytes text, struct buf *why_out);
-/* Whether the store holds these very rules already, so that the job would write nothing. */
+/* Whether the store holds these very rules already, so that the bundle would write nothing. */
 bool enact_is_stored(const struct enactment *enactment);
 void enact_release(struct enactment *enactment);
 

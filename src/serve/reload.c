@@ -59,7 +59,7 @@ static enum err enact_lane(const struct change *change, unsigned index)
 {
     const struct lane *lane = &change->lanes->items[index];
     struct enactment *enactment = &change->enactments[index];
-    enum err e = propose_and_wait(lane->queue, &enactment->job);
+    enum err e = propose_and_wait(lane->queue, &enactment->bundle);
     if (e == ERR_STORAGE && change->starting) return adopt_stored(lane, enactment, change->why_out);
     if (e != ERR_OK) buf_add(change->why_out, bytes_str(err_sentence(e)));
     return e;

@@ -1,8 +1,8 @@
 /* care.h -- one caretaker of one lane: a row of the table in tend.c, made once for each lane.
  *
- * A caretaker changes nothing itself. Its step looks at what is there and proposes at most one job;
- * until that is answered it is not stepped again. A step never waits for a commit, so a lane that
- * cannot write holds up nobody else's. */
+ * A caretaker changes nothing itself. Its step looks at what is there and proposes at most one
+ * bundle; until that is answered it is not stepped again. A step never waits for a commit, so a
+ * lane that cannot write holds up nobody else's. */
 #ifndef TALLY_TEND_CARE_H
 #define TALLY_TEND_CARE_H
 
@@ -23,7 +23,7 @@ struct care {
     const struct lane *lane;
     uint32_t budget;       /* ops that one step proposes at most */
     int64_t due_ns;        /* by the lane's clock */
-    atomic_bool proposing; /* a job of it is in the queue or being decided */
+    atomic_bool proposing; /* a bundle of it is in the queue or being decided */
 };
 
 struct care_kind {
@@ -32,13 +32,13 @@ struct care_kind {
     bool rests_first; /* one period passes before the first step */
     uint32_t budget;  /* the config may lower it */
     struct care *(*make)(uint32_t budget);
-    void (*end)(struct care *care); /* frees it; its last job was answered */
+    void (*end)(struct care *care); /* frees it; its last bundle was answered */
     enum care_next (*step)(struct care *care);
 };
 
-/* Queues the step's job, which stays where it is until it is answered; its `done` ends with
+/* Queues the step's bundle, which stays where it is until it is answered; its `done` ends with
  * care_answered. ERR_BUSY, ERR_QUEUE_FULL: there was no room, and `done` is not called. */
-MUST_USE enum err care_propose(struct care *care, struct job *job);
+MUST_USE enum err care_propose(struct care *care, struct bundle *bundle);
 void care_answered(struct care *care);
 
 #endif

@@ -1,4 +1,4 @@
-/* expire.c -- one job of OP_EXPIRE at a time. The commit thread looks at each cell again, so one
+/* expire.c -- one bundle of OP_EXPIRE at a time. The commit thread looks at each cell again, so one
  * whose expiry was extended meanwhile stays. */
 #include "tend/expire.h"
 
@@ -12,7 +12,7 @@
 struct sweep {
     struct care care;
     struct arena arena;
-    struct job job;
+    struct bundle bundle;
 };
 
 static struct sweep *sweep_of(struct care *care)
@@ -24,23 +24,24 @@ struct care *sweep_make(uint32_t budget)
 {
     struct sweep *sweep = must_calloc(1, sizeof *sweep);
     arena_init(&sweep->arena, 64u << 10);
-    sweep->job.ops = must_calloc(budget, sizeof *sweep->job.ops);
+    sweep->bundle.ops = must_calloc(budget, sizeof *sweep->bundle.ops);
     return &sweep->care;
 }
 
 void sweep_end(struct care *care)
 {
     struct sweep *sweep = sweep_of(care);
-    free(sweep->job.ops);
+    free(sweep->bundle.ops);
     arena_release(&sweep->arena);
     free(sweep);
 }
 
-static void sweep_done(struct job *job)
+static void sweep_done(struct bundle *bundle)
 {
-    for (uint32_t i = 0; i < job->count; i++)
-        if (job->err == ERR_OK && job->ops[i].err == ERR_OK) metric_add(METRIC_EXPIRED_CELLS, 1);
-    care_answered(job->owner);
+    for (uint32_t i = 0; i < bundle->count; i++)
+        if (bundle->err == ERR_OK && bundle->ops[i].err == ERR_OK)
+            metric_add(METRIC_EXPIRED_CELLS, 1);
+    care_answered(bundle->owner);
 }
 
 static bool sweep_add(void *context, struct bytes counter, int32_t duration, int64_t bucket)
@@ -48,7 +49,7 @@ static bool sweep_add(void *context, struct bytes counter, int32_t duration, int
     struct sweep *sweep = context;
     struct bytes name;
     char kind;
-    struct op *op = &sweep->job.ops[sweep->job.count];
+    struct op *op = &sweep->bundle.ops[sweep->bundle.count];
     *op = (struct op){.kind = OP_EXPIRE, .duration = duration, .bucket = bucket};
     op->counter = arena_copy(&sweep->arena, counter);
     if (!counter_key_split(op->counter, &op->tenant, &kind, &name)) {
@@ -57,21 +58,21 @@ static bool sweep_add(void *context, struct bytes counter, int32_t duration, int
     }
     op->counter_print = fingerprint_of(&sweep->care.lane->store->secret, op->counter);
     op->weight = rule_key_weight(op->counter);
-    sweep->job.count++;
-    return sweep->job.count < sweep->care.budget;
+    sweep->bundle.count++;
+    return sweep->bundle.count < sweep->care.budget;
 }
 
 enum care_next sweep_step(struct care *care)
 {
     struct sweep *sweep = sweep_of(care);
-    struct job *job = &sweep->job;
+    struct bundle *bundle = &sweep->bundle;
     const struct moment moment = clock_moment(care->lane->clock);
-    *job =
-        (struct job){.ops = job->ops, .urgency = URGENCY_SYNC, .weighty = true, .done = sweep_done};
+    *bundle = (struct bundle){
+        .ops = bundle->ops, .urgency = URGENCY_SYNC, .weighty = true, .done = sweep_done};
     arena_reset(&sweep->arena);
     enum err e = store_due(care->lane->store, moment_sure(&moment), sweep_add, sweep);
-    if (e != ERR_OK || job->count == 0) return CARE_RESTS;
-    bool full = job->count == care->budget;
-    (void)!care_propose(care, job); /* where there is no room, the next sweep finds them again */
+    if (e != ERR_OK || bundle->count == 0) return CARE_RESTS;
+    bool full = bundle->count == care->budget;
+    (void)!care_propose(care, bundle); /* where there is no room, the next sweep finds them again */
     return full ? CARE_AGAIN : CARE_RESTS;
 }

@@ -146,12 +146,12 @@ static enum err look(struct garbage *garbage)
 
 static enum err propose_all(struct garbage *garbage)
 {
-    struct job job = {.ops = garbage->ops,
-                      .count = garbage->count,
-                      .urgency = URGENCY_BATCHED,
-                      .tenant = BYTES(" garbage"),
-                      .weighty = true};
-    return garbage->config.propose(garbage->config.context, &job);
+    struct bundle bundle = {.ops = garbage->ops,
+                            .count = garbage->count,
+                            .urgency = URGENCY_BATCHED,
+                            .tenant = BYTES(" garbage"),
+                            .weighty = true};
+    return garbage->config.propose(garbage->config.context, &bundle);
 }
 
 /* Nothing is left of it: forgets that it ever was. */

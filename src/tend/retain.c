@@ -15,7 +15,7 @@
 struct retain {
     struct care care;
     struct arena arena;
-    struct job job;
+    struct bundle bundle;
     struct op op;
     int64_t before_ms;   /* proposed last; 0: never */
     int64_t decided_ms;  /* the same of the proposal before it */
@@ -51,11 +51,11 @@ void retain_end(struct care *care)
     free(retain);
 }
 
-static void retain_done(struct job *job)
+static void retain_done(struct bundle *bundle)
 {
-    struct retain *retain = retain_of(job->owner);
-    if (job->err == ERR_OK && job->ops[0].err == ERR_OK) retain->decided = true;
-    if (job->ops[0].err == ERR_CONFLICT) retain->before_ms = retain->decided_ms;
+    struct retain *retain = retain_of(bundle->owner);
+    if (bundle->err == ERR_OK && bundle->ops[0].err == ERR_OK) retain->decided = true;
+    if (bundle->ops[0].err == ERR_CONFLICT) retain->before_ms = retain->decided_ms;
     care_answered(&retain->care);
 }
 
@@ -97,11 +97,11 @@ enum care_next retain_step(struct care *care)
     retain->op = propose_object(&retain->arena, &store->secret,
                                 object_key(&retain->arena, OBJECT_META, META_RETAINED),
                                 object_number(&retain->arena, (uint64_t)before_ms));
-    retain->job = (struct job){.ops = &retain->op,
-                               .count = 1,
-                               .urgency = URGENCY_SYNC,
-                               .weighty = true,
-                               .done = retain_done};
-    (void)!care_propose(care, &retain->job);
+    retain->bundle = (struct bundle){.ops = &retain->op,
+                                     .count = 1,
+                                     .urgency = URGENCY_SYNC,
+                                     .weighty = true,
+                                     .done = retain_done};
+    (void)!care_propose(care, &retain->bundle);
     return CARE_RESTS;
 }

@@ -95,13 +95,13 @@ static void care_free(struct care *care)
     care->kind->end(care);
 }
 
-enum err care_propose(struct care *care, struct job *job)
+enum err care_propose(struct care *care, struct bundle *bundle)
 {
     must(!care->proposing);
-    must(job->count <= care->budget);
+    must(bundle->count <= care->budget);
     care->proposing = true;
-    job->owner = care;
-    enum err e = queue_push(care->lane->queue, job);
+    bundle->owner = care;
+    enum err e = queue_push(care->lane->queue, bundle);
     if (e != ERR_OK) care->proposing = false;
     return e;
 }

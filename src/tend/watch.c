@@ -22,9 +22,9 @@ void watch_end(struct care *care)
     free(CONTAINER_OF(care, struct watch, care));
 }
 
-static void note_done(struct job *job)
+static void note_done(struct bundle *bundle)
 {
-    struct watch *watch = CONTAINER_OF(job->owner, struct watch, care);
+    struct watch *watch = CONTAINER_OF(bundle->owner, struct watch, care);
     timekeeper_noted(&watch->note);
     care_answered(&watch->care);
 }
@@ -37,7 +37,7 @@ enum care_next watch_step(struct care *care)
     clock_moment(care->lane->clock);
     if (!timekeeper_wants_note(keeper)) return CARE_RESTS;
     timekeeper_note(keeper, &watch->note, false);
-    watch->note.job.done = note_done;
-    if (care_propose(care, &watch->note.job) != ERR_OK) timekeeper_noted(&watch->note);
+    watch->note.bundle.done = note_done;
+    if (care_propose(care, &watch->note.bundle) != ERR_OK) timekeeper_noted(&watch->note);
     return CARE_RESTS;
 }

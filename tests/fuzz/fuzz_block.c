@@ -3,9 +3,9 @@
  *
  * The first byte of the input says what the rest is: 'b' a block's body, 'c' a cell's row, 'n' a
  * counter's, 's' a series', 't' a tenant's, 'p' a position, 'k' and 'e' keys of cells and of the
- * expiry index, 'o' an op's outcome, 'j' a job's, 'd' a counter's definition, 'u' a tenant's usage
- * row. What is accepted must be what an encoder could have written: encoded and read again it is
- * the same. */
+ * expiry index, 'o' an op's outcome, 'j' a bundle's, 'd' a counter's definition, 'u' a tenant's
+ * usage row. What is accepted must be what an encoder could have written: encoded and read again it
+ * is the same. */
 #include <stdlib.h>
 
 #include "core/object.h"
@@ -206,15 +206,15 @@ static void fuzz_op(struct bytes bytes, struct buf *again)
     must(back.err == op.err && back.after.net == op.after.net);
 }
 
-static void fuzz_job(struct bytes bytes, struct buf *again)
+static void fuzz_bundle(struct bytes bytes, struct buf *again)
 {
     struct op ops[8] = {0};
     for (uint32_t count = 1; count <= ARRAY_COUNT(ops); count++) {
-        struct job job = {.ops = ops, .count = count};
-        if (!outcome_decode_job(bytes, &job)) continue;
+        struct bundle bundle = {.ops = ops, .count = count};
+        if (!outcome_decode_bundle(bytes, &bundle)) continue;
         buf_reset(again);
-        outcome_encode_job(again, &job);
-        must(outcome_decode_job(buf_bytes(again), &job));
+        outcome_encode_bundle(again, &bundle);
+        must(outcome_decode_bundle(buf_bytes(again), &bundle));
     }
 }
 
@@ -235,7 +235,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (kind == 'd') fuzz_definition(bytes, &again, &arena);
     if (kind == 'u') fuzz_row(bytes, &arena);
     if (kind == 'o') fuzz_op(bytes, &again);
-    if (kind == 'j') fuzz_job(bytes, &again);
+    if (kind == 'j') fuzz_bundle(bytes, &again);
     fuzz_small(kind, bytes);
     buf_release(&again);
     arena_release(&arena);

@@ -319,8 +319,8 @@ static void check_removal(const struct care *care, const struct op *op, uint32_t
 
 static void follow_delete(struct care *care, const struct op *op)
 {
-    struct model_job job = {.count = 1, .ops = {{.kind = MODEL_DELETE}}};
-    struct model_op *asked = &job.ops[0];
+    struct model_bundle bundle = {.count = 1, .ops = {{.kind = MODEL_DELETE}}};
+    struct model_op *asked = &bundle.ops[0];
     if (!plan_find_rule(op->counter, &asked->tenant, &asked->name, &asked->generation))
         sim_fail(care->sim, "a counter is removed that never was");
     unsigned counter = (asked->name - MODEL_RULE) / RULESET_CODES;
@@ -335,7 +335,8 @@ static void follow_delete(struct care *care, const struct op *op)
                                                                         : ERR_OK;
     check_removal(care, op, asked->generation, expected);
     if (expected == ERR_OK)
-        model_decide(care->model, &care->sim->plan.limits, care->apply->moment.now_ms, &job, 0, 1);
+        model_decide(care->model, &care->sim->plan.limits, care->apply->moment.now_ms, &bundle, 0,
+                     1);
 }
 
 /* Of an entity's state: its key ends with {"e":"n"}. */
@@ -364,7 +365,7 @@ static void follow_state(struct care *care, const struct op *op)
     }
 }
 
-/* ---- a job ---- */
+/* ---- a bundle ---- */
 
 static void follow_object(struct care *care, const struct op *op)
 {
@@ -394,7 +395,7 @@ static enum err follow_replays(struct care *care, const struct slice *slice)
 {
     enum err e = ERR_OK;
     for (uint32_t i = 0; i < slice->count && e == ERR_OK; i++) {
-        const struct op *op = &slice->job->ops[slice->first + i];
+        const struct op *op = &slice->bundle->ops[slice->first + i];
         if (op->kind == OP_REPLAY) e = follow_replay(care, op);
     }
     return e;
@@ -405,7 +406,7 @@ static void follow_ops(struct care *care, const struct slice *slice)
     uint32_t causes = 0;
     uint64_t before = care->model->sequence;
     for (uint32_t i = 0; i < slice->count; i++) {
-        const struct op *op = &slice->job->ops[slice->first + i];
+        const struct op *op = &slice->bundle->ops[slice->first + i];
         if (op->kind == OP_OBJECT)
             follow_object(care, op);
         else if (op->kind == OP_DELETE)
@@ -424,7 +425,7 @@ static void follow_ops(struct care *care, const struct slice *slice)
 static void follow_refusal(struct care *care, const struct slice *slice)
 {
     struct sim *sim = care->sim;
-    enum err e = slice->job->err;
+    enum err e = slice->bundle->err;
     enum errand_kind kind = care->errand->kind;
     struct model *copy = must_alloc(sizeof *copy);
     model_copy(copy, care->model);
@@ -443,8 +444,8 @@ static void follow_refusal(struct care *care, const struct slice *slice)
 void care_decided(struct sim *sim, struct model *model, const struct apply *apply,
                   const struct slice *slice)
 {
-    struct care care = {sim, model, apply, errand_of(slice->job)};
-    if (slice->job->atomic && slice->job->err != ERR_OK) {
+    struct care care = {sim, model, apply, errand_of(slice->bundle)};
+    if (slice->bundle->atomic && slice->bundle->err != ERR_OK) {
         follow_refusal(&care, slice);
         return;
     }

@@ -89,7 +89,7 @@ static void note(struct sim *sim, bool operator_says)
     sim->calm = true;
     timekeeper_note(sim->clocks.keeper, &note, operator_says);
     sim->errand_kind = ERRAND_CLOCK;
-    errand_propose(sim, &note.job);
+    errand_propose(sim, &note.bundle);
     timekeeper_noted(&note);
     sim->calm = calm;
 }

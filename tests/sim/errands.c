@@ -1,51 +1,53 @@
-/* errands.c -- jobs that are no client's: each waits for its answer, and meanwhile the world goes
- * on, for the waiting is done by a thread of its own. It may end there, too. */
+/* errands.c -- bundles that are no client's: each waits for its answer, and meanwhile the world
+ * goes on, for the waiting is done by a thread of its own. It may end there, too. */
 #include "sim.h"
 
 #define MEANWHILE_MAX 12
 #define WAIT_ROUNDS_MAX 1000
 
-static void errand_done(struct job *job);
+static void errand_done(struct bundle *bundle);
 
-struct errand *errand_of(const struct job *job)
+struct errand *errand_of(const struct bundle *bundle)
 {
-    return job->done == errand_done ? job->owner : NULL;
+    return bundle->done == errand_done ? bundle->owner : NULL;
 }
 
 static uint32_t *line_of(struct sim *sim, const struct errand *errand)
 {
-    return errand->job->urgency == URGENCY_SYNC ? &sim->sync_ops : &sim->queue_ops;
+    return errand->bundle->urgency == URGENCY_SYNC ? &sim->sync_ops : &sim->queue_ops;
 }
 
-void errand_push(struct sim *sim, struct errand *errand, struct job *job, enum errand_kind kind)
+void errand_push(struct sim *sim, struct errand *errand, struct bundle *bundle,
+                 enum errand_kind kind)
 {
     *errand = (struct errand){.sim = sim,
-                              .job = job,
+                              .bundle = bundle,
                               .kind = kind,
-                              .count = job->count,
+                              .count = bundle->count,
                               .seen = sim->chain.shown.rebuilds_count,
                               .next = sim->errands};
-    job->done = errand_done;
-    job->owner = errand;
-    job->unbounded = true;
+    bundle->done = errand_done;
+    bundle->owner = errand;
+    bundle->unbounded = true;
     sim->errands = errand;
     *line_of(sim, errand) += errand->count;
-    if (queue_push(sim->queue, job) != ERR_OK) sim_fail(sim, "an errand was refused by the queue");
+    if (queue_push(sim->queue, bundle) != ERR_OK)
+        sim_fail(sim, "an errand was refused by the queue");
 }
 
-/* A store that cannot be read stops a job that reads on its way. */
+/* A store that cannot be read stops a bundle that reads on its way. */
 static void check_answer(struct sim *sim, const struct errand *errand)
 {
     bool faulty = sim->journal_faulty || sim->state_faulty;
-    enum err e = errand->job->err;
+    enum err e = errand->bundle->err;
     if (sim->probe.dead || (errand->failed && e == ERR_STORAGE)) return;
     if (errand->failed || (e == ERR_STORAGE && !faulty))
         sim_fail(sim, "errand %d was answered %s", errand->kind, err_code(e));
 }
 
-static void errand_done(struct job *job)
+static void errand_done(struct bundle *bundle)
 {
-    struct errand *errand = job->owner;
+    struct errand *errand = bundle->owner;
     struct sim *sim = errand->sim;
     struct errand **place = &sim->errands;
     while (*place && *place != errand)
@@ -61,14 +63,14 @@ static void errand_done(struct job *job)
 void errands_taken(struct sim *sim)
 {
     for (struct errand *errand = sim->errands; errand; errand = errand->next)
-        errand->taken = errand->job->taken;
+        errand->taken = errand->bundle->taken;
 }
 
 uint32_t errands_waiting(const struct sim *sim)
 {
     uint32_t ops = 0;
     for (const struct errand *errand = sim->errands; errand; errand = errand->next)
-        if (errand->job->urgency == URGENCY_SYNC && errand->taken < errand->count)
+        if (errand->bundle->urgency == URGENCY_SYNC && errand->taken < errand->count)
             ops += errand->count - errand->taken;
     return ops;
 }
@@ -76,14 +78,14 @@ uint32_t errands_waiting(const struct sim *sim)
 void errands_refused(struct sim *sim)
 {
     for (struct errand *errand = sim->errands; errand; errand = errand->next)
-        if (errand->job->taken != errand->taken) errand->failed = true;
+        if (errand->bundle->taken != errand->taken) errand->failed = true;
     errands_taken(sim);
 }
 
 bool errands_change_rules(const struct sim *sim)
 {
     for (const struct errand *errand = sim->errands; errand; errand = errand->next)
-        if (errand->taken && errand->job->rules) return true;
+        if (errand->taken && errand->bundle->rules) return true;
     return false;
 }
 
@@ -97,17 +99,17 @@ static void wait_for(struct sim *sim, const struct errand *errand)
     if (!errand->done) sim_fail(sim, "an errand is never answered");
 }
 
-enum err errand_propose(void *context, struct job *job)
+enum err errand_propose(void *context, struct bundle *bundle)
 {
     struct sim *sim = context;
     struct errand errand;
-    errand_push(sim, &errand, job, sim->errand_kind);
-    sim_say(sim, "errand %d, %u op(s), the first of kind %d", errand.kind, job->count,
-            job->ops[0].kind);
+    errand_push(sim, &errand, bundle, sim->errand_kind);
+    sim_say(sim, "errand %d, %u op(s), the first of kind %d", errand.kind, bundle->count,
+            bundle->ops[0].kind);
     sim->errands_depth++;
     wait_for(sim, &errand);
     sim->errands_depth--;
     sim->errand_kind = errand.kind; /* another one may have come in between */
     sim->failed_errand = errand.failed;
-    return job->err;
+    return bundle->err;
 }

@@ -84,15 +84,15 @@ static struct model_event make_event(struct sim *sim, unsigned tenant)
 }
 
 /* An event's id is its key, and a request of events has no other. */
-void events_ask(struct sim *sim, struct model_job *job)
+void events_ask(struct sim *sim, struct model_bundle *bundle)
 {
-    job->atomic = false;
-    job->key = (struct model_key){0};
-    for (unsigned i = 0; i < job->count; i++) {
-        job->ops[i] = (struct model_op){.kind = MODEL_EVENT, .tenant = job->tenant};
-        job->ops[i].event = make_event(sim, job->tenant);
-        job->ops[i].malformed = job->count > 1 && dice_chance(&sim->dice, 3);
-        if (i && dice_chance(&sim->dice, 10)) job->ops[i] = job->ops[i - 1];
+    bundle->atomic = false;
+    bundle->key = (struct model_key){0};
+    for (unsigned i = 0; i < bundle->count; i++) {
+        bundle->ops[i] = (struct model_op){.kind = MODEL_EVENT, .tenant = bundle->tenant};
+        bundle->ops[i].event = make_event(sim, bundle->tenant);
+        bundle->ops[i].malformed = bundle->count > 1 && dice_chance(&sim->dice, 3);
+        if (i && dice_chance(&sim->dice, 10)) bundle->ops[i] = bundle->ops[i - 1];
     }
 }
 
@@ -132,7 +132,7 @@ void events_fill(struct sim *sim, struct flight *flight, unsigned index)
     op->event->projection = project_now(sim, flight, op);
     op->weight = op->event->projection->weight;
     if (asked->malformed) op->err = ERR_INVALID;
-    flight->job.weighty = true;
+    flight->bundle.weighty = true;
 }
 
 /* ---- answers ---- */

@@ -74,7 +74,7 @@ static void free_parts(struct sim *sim)
     rebuilds_free(sim->rebuilds);
     reconciler_free(sim->reconciler);
     pthread_mutex_destroy(&sim->enacting);
-    if (!traffic_idle(sim)) sim_fail(sim, "a job was never answered");
+    if (!traffic_idle(sim)) sim_fail(sim, "a bundle was never answered");
     queue_free(sim->queue);
     rulebook_free(sim->rulebook);
 }
@@ -173,8 +173,8 @@ static void settle(struct sim *sim, struct store *store)
                  (unsigned long long)store->writer.position.last_sequence,
                  (unsigned long long)acknowledged, (unsigned long long)submitted);
     if (store->writer.position.time_ms != sim->chain.shown.time_ms)
-        sim_fail(sim, "restarted at time %lld, expected %lld", (long long)store->writer.position.time_ms,
-                 (long long)sim->chain.shown.time_ms);
+        sim_fail(sim, "restarted at time %lld, expected %lld",
+                 (long long)store->writer.position.time_ms, (long long)sim->chain.shown.time_ms);
 }
 
 static void start(struct sim *sim, struct store *store)
@@ -278,7 +278,7 @@ void life_drain(struct sim *sim)
         bool any = step_turn(sim);
         any |= step_sync(sim);
         if (!any && traffic_idle(sim)) return;
-        if (!any) sim_fail(sim, "jobs wait and nothing moves");
+        if (!any) sim_fail(sim, "bundles wait and nothing moves");
     }
     sim_fail(sim, "draining does not end");
 }

@@ -284,7 +284,7 @@ static bool replay_op(struct model *model, struct model_limits *limits, const st
 {
     const struct model_record *record = record_of(model, op->tenant, &op->key);
     if (!remembered(record, limits)) return false;
-    if (record->check == op->key.check && !record->outcome->of_job) {
+    if (record->check == op->key.check && !record->outcome->of_bundle) {
         *answer = record->outcome->answers[0];
         answer->replayed = true;
     } else {
@@ -328,68 +328,71 @@ static void decide_op(struct model *model, struct model_limits *limits, int64_t 
     if (stored) remember(model, limits, time_ms, op->tenant, &op->key, outcome_new(answer, 1));
 }
 
-/* ---- jobs ---- */
+/* ---- bundles ---- */
 
-static bool replay_job(struct model *model, struct model_limits *limits, struct model_job *job)
+static bool replay_bundle(struct model *model, struct model_limits *limits,
+                          struct model_bundle *bundle)
 {
-    const struct model_record *record = record_of(model, job->tenant, &job->key);
+    const struct model_record *record = record_of(model, bundle->tenant, &bundle->key);
     if (!remembered(record, limits)) return false;
     const struct model_outcome *outcome = record->outcome;
-    job->replayed = record->check == job->key.check && outcome->of_job;
-    job->err = job->replayed ? outcome->err : ERR_KEY_CONFLICT;
-    job->failed_index = outcome->failed_index;
-    job->sequence = record->sequence;
-    if (job->replayed) memcpy(job->answers, outcome->answers, job->count * sizeof *job->answers);
+    bundle->replayed = record->check == bundle->key.check && outcome->of_bundle;
+    bundle->err = bundle->replayed ? outcome->err : ERR_KEY_CONFLICT;
+    bundle->failed_index = outcome->failed_index;
+    bundle->sequence = record->sequence;
+    if (bundle->replayed)
+        memcpy(bundle->answers, outcome->answers, bundle->count * sizeof *bundle->answers);
     return true;
 }
 
 static void decide_atomic(struct model *model, struct model_limits *limits, int64_t time_ms,
-                          struct model_job *job)
+                          struct model_bundle *bundle)
 {
     struct model *before = must_alloc(sizeof *before);
     model_copy(before, model);
-    for (unsigned i = 0; i < job->count && job->err == ERR_OK; i++) {
-        decide_op(model, limits, time_ms, &job->ops[i], &job->answers[i]);
-        job->err = job->answers[i].err;
-        job->failed_index = i;
+    for (unsigned i = 0; i < bundle->count && bundle->err == ERR_OK; i++) {
+        decide_op(model, limits, time_ms, &bundle->ops[i], &bundle->answers[i]);
+        bundle->err = bundle->answers[i].err;
+        bundle->failed_index = i;
     }
-    if (job->err != ERR_OK) model_copy(model, before);
+    if (bundle->err != ERR_OK) model_copy(model, before);
     free(before);
-    job->sequence = model->sequence;
+    bundle->sequence = model->sequence;
 }
 
 static void decide_each(struct model *model, struct model_limits *limits, int64_t time_ms,
-                        struct model_job *job, unsigned first, unsigned count)
+                        struct model_bundle *bundle, unsigned first, unsigned count)
 {
     for (unsigned i = first; i < first + count; i++) {
-        decide_op(model, limits, time_ms, &job->ops[i], &job->answers[i]);
-        if (job->answers[i].sequence > job->sequence) job->sequence = job->answers[i].sequence;
+        decide_op(model, limits, time_ms, &bundle->ops[i], &bundle->answers[i]);
+        if (bundle->answers[i].sequence > bundle->sequence)
+            bundle->sequence = bundle->answers[i].sequence;
     }
 }
 
-static void remember_job(struct model *model, struct model_limits *limits, int64_t time_ms,
-                         struct model_job *job)
+static void remember_bundle(struct model *model, struct model_limits *limits, int64_t time_ms,
+                            struct model_bundle *bundle)
 {
-    struct model_outcome *outcome = outcome_new(job->answers, job->count);
-    outcome->of_job = true;
-    outcome->err = job->err;
-    outcome->failed_index = job->failed_index;
-    remember(model, limits, time_ms, job->tenant, &job->key, outcome);
-    job->sequence = model->sequence;
+    struct model_outcome *outcome = outcome_new(bundle->answers, bundle->count);
+    outcome->of_bundle = true;
+    outcome->err = bundle->err;
+    outcome->failed_index = bundle->failed_index;
+    remember(model, limits, time_ms, bundle->tenant, &bundle->key, outcome);
+    bundle->sequence = model->sequence;
 }
 
 void model_decide(struct model *model, struct model_limits *limits, int64_t time_ms,
-                  struct model_job *job, unsigned first, unsigned count)
+                  struct model_bundle *bundle, unsigned first, unsigned count)
 {
     uint64_t before = model->sequence;
-    if (job->key.used && replay_job(model, limits, job)) return;
-    if (job->atomic)
-        decide_atomic(model, limits, time_ms, job);
+    if (bundle->key.used && replay_bundle(model, limits, bundle)) return;
+    if (bundle->atomic)
+        decide_atomic(model, limits, time_ms, bundle);
     else
-        decide_each(model, limits, time_ms, job, first, count);
-    if (job->key.used && is_stored(job->err)) {
+        decide_each(model, limits, time_ms, bundle, first, count);
+    if (bundle->key.used && is_stored(bundle->err)) {
         if (model->sequence == before) model->sequence++; /* the key alone is a change */
-        remember_job(model, limits, time_ms, job);
+        remember_bundle(model, limits, time_ms, bundle);
     }
     if (model->sequence != before) model->time_ms = time_ms;
 }

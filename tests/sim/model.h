@@ -22,7 +22,7 @@
 #define MODEL_IDS 120        /* of events, of one tenant or of all */
 #define MODEL_CELLS_MAX 4000 /* rebuilds make a counter's once more */
 #define MODEL_TENANT_CELLS_MAX 400
-#define MODEL_OPS_MAX 48 /* of one job */
+#define MODEL_OPS_MAX 48 /* of one bundle */
 #define MODEL_REBUILDS_MAX 24
 #define MODEL_GENERATIONS_MAX 64 /* of garbage */
 #define MODEL_ENTITIES_MAX 1000
@@ -95,7 +95,7 @@ struct model_answer {
 };
 
 /* A request's operations and, once decided, what its client has to hear. */
-struct model_job {
+struct model_bundle {
     struct model_op ops[MODEL_OPS_MAX];
     unsigned count;
     unsigned tenant;
@@ -125,7 +125,7 @@ struct model_cell {
 /* What a key led to; never changed, shared by all models of a seed. */
 struct model_outcome {
     struct model_outcome *next;
-    bool of_job;
+    bool of_bundle;
     enum err err;
     unsigned failed_index;
     unsigned count;
@@ -276,10 +276,10 @@ int64_t model_bucket(int64_t time_ms, int32_t duration);
 /* How long ago a time that was written surely is, as batches may take it. */
 int64_t model_age(const struct moment *moment, int64_t then_ms);
 
-/* Decides `count` ops of the job from `first` on and fills their answers; for an atomic or keyed
- * job, which is never cut, the job's as well. */
+/* Decides `count` ops of the bundle from `first` on and fills their answers; for an atomic or keyed
+ * bundle, which is never cut, the bundle's as well. */
 void model_decide(struct model *model, struct model_limits *limits, int64_t time_ms,
-                  struct model_job *job, unsigned first, unsigned count);
+                  struct model_bundle *bundle, unsigned first, unsigned count);
 
 /* model_events.c: one event. */
 void model_decide_event(struct model *model, struct model_limits *limits, int64_t time_ms,

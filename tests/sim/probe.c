@@ -20,14 +20,14 @@ static struct store *real_of(struct store *store)
 
 static void decide_swept(struct sim *sim, struct model *model, int64_t time_ms, const struct op *op)
 {
-    struct model_job job = {.count = 1, .ops = {{.kind = MODEL_EXPIRE}}};
-    struct model_op *asked = &job.ops[0];
+    struct model_bundle bundle = {.count = 1, .ops = {{.kind = MODEL_EXPIRE}}};
+    struct model_op *asked = &bundle.ops[0];
     if (!plan_find(op->counter, &asked->tenant, &asked->name) &&
         !plan_find_rule(op->counter, &asked->tenant, &asked->name, &asked->generation))
         sim_fail(sim, "the sweep names a counter that never was");
     asked->duration = op->duration;
     asked->bucket = op->bucket;
-    model_decide(model, &sim->plan.limits, time_ms, &job, 0, 1);
+    model_decide(model, &sim->plan.limits, time_ms, &bundle, 0, 1);
 }
 
 static void decide_flight(struct sim *sim, struct model *model, int64_t time_ms,
@@ -41,14 +41,14 @@ static void decide_flight(struct sim *sim, struct model *model, int64_t time_ms,
 static void decide_slice(struct sim *sim, struct model *model, const struct apply *apply,
                          const struct slice *slice)
 {
-    struct flight *flight = traffic_flight(slice->job);
+    struct flight *flight = traffic_flight(slice->bundle);
     if (flight)
         decide_flight(sim, model, apply->moment.now_ms, flight, slice);
-    else if (slice->job->ops[slice->first].kind != OP_EXPIRE)
+    else if (slice->bundle->ops[slice->first].kind != OP_EXPIRE)
         care_decided(sim, model, apply, slice);
     else
         for (uint32_t i = 0; i < slice->count; i++)
-            decide_swept(sim, model, apply->moment.now_ms, &slice->job->ops[slice->first + i]);
+            decide_swept(sim, model, apply->moment.now_ms, &slice->bundle->ops[slice->first + i]);
 }
 
 static void decide_batch(struct sim *sim, const struct apply *apply)
@@ -75,8 +75,8 @@ static void decide_batch(struct sim *sim, const struct apply *apply)
 static void fail_slices(struct sim *sim, const struct apply *apply)
 {
     for (uint32_t s = 0; s < apply->slices_count; s++) {
-        struct flight *flight = traffic_flight(apply->slices[s].job);
-        struct errand *errand = errand_of(apply->slices[s].job);
+        struct flight *flight = traffic_flight(apply->slices[s].bundle);
+        struct errand *errand = errand_of(apply->slices[s].bundle);
         if (flight) flight->failed = true;
         if (errand) errand->failed = true;
     }
@@ -217,7 +217,7 @@ static void take_report(struct sim *sim, void *batch, enum err e)
     } else {
         chain_show_first(&sim->chain);
     }
-    if (apply->slices[0].job->rules) reload_reported(sim, apply->slices[0].job, e);
+    if (apply->slices[0].bundle->rules) reload_reported(sim, apply->slices[0].bundle, e);
 }
 
 static void probe_durable(void *context, void *batch, enum err e)

@@ -192,13 +192,13 @@ void rebuild_delete_some(struct sim *sim)
             &store->view,
             object_state_key(&deletes->arena, tenant, name, known->generation, BYTES_NONE),
             BYTES_NONE, delete_state, deletes);
-    struct job job = {.ops = deletes->ops,
-                      .count = deletes->count,
-                      .urgency = URGENCY_BATCHED,
-                      .tenant = BYTES(" deletes"),
-                      .weighty = true};
+    struct bundle bundle = {.ops = deletes->ops,
+                            .count = deletes->count,
+                            .urgency = URGENCY_BATCHED,
+                            .tenant = BYTES(" deletes"),
+                            .weighty = true};
     sim->errand_kind = ERRAND_DELETE;
-    if (e == ERR_OK && deletes->count) (void)errand_propose(sim, &job);
+    if (e == ERR_OK && deletes->count) (void)errand_propose(sim, &bundle);
     arena_release(&deletes->arena);
     free(deletes);
 }

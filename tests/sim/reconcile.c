@@ -64,13 +64,13 @@ static enum err request(struct sim *sim, unsigned tenant, unsigned code)
                                                         BYTES(RULESET_RECONCILE), owner,
                                                         bytes_str(json))};
     struct op op = propose_mark(owner, &change);
-    struct job job = {.ops = &op,
-                      .count = 1,
-                      .urgency = URGENCY_BATCHED,
-                      .tenant = BYTES(" requests"),
-                      .weighty = true};
+    struct bundle bundle = {.ops = &op,
+                            .count = 1,
+                            .urgency = URGENCY_BATCHED,
+                            .tenant = BYTES(" requests"),
+                            .weighty = true};
     sim->errand_kind = ERRAND_MARK;
-    enum err e = errand_propose(sim, &job);
+    enum err e = errand_propose(sim, &bundle);
     arena_release(&arena);
     return e == ERR_OK ? op.err : e;
 }
@@ -195,12 +195,12 @@ static struct truth *open_source(void *context, const struct reconcile *reconcil
 /* ---- doing it ---- */
 
 /* What is refused may be followed by a wait for whoever changes rules, and there is one thread. */
-static enum err propose(void *context, struct job *job)
+static enum err propose(void *context, struct bundle *bundle)
 {
     struct sim *sim = context;
     sim->errand_kind = ERRAND_MARK;
-    enum err e = errand_propose(sim, job);
-    if (e == ERR_OK && job->ops[0].err == ERR_CONFLICT) life_drain(sim);
+    enum err e = errand_propose(sim, bundle);
+    if (e == ERR_OK && bundle->ops[0].err == ERR_CONFLICT) life_drain(sim);
     return e;
 }
 

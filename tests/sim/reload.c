@@ -19,7 +19,7 @@ const struct ruleset *reload_rules(const struct sim *sim, int number)
 
 void reload_answered(struct sim *sim)
 {
-    enum err e = sim->reload.enactment.job.err;
+    enum err e = sim->reload.enactment.bundle.err;
     if (!sim->probe.dead && !sim->reload.errand.failed && e != ERR_OK)
         sim_fail(sim, "new rules were answered %s", err_code(e));
     let_go(sim);
@@ -53,7 +53,7 @@ void reload_push(struct sim *sim)
     bool planned = plan_reload(sim);
     sim_say(sim, "reload rules %d%s", reload->ruleset, planned ? "" : ", in vain");
     if (planned)
-        errand_push(sim, &reload->errand, &reload->enactment.job, ERRAND_RELOAD);
+        errand_push(sim, &reload->errand, &reload->enactment.bundle, ERRAND_RELOAD);
     else
         let_go(sim);
 }
@@ -64,12 +64,12 @@ void reload_decided(struct sim *sim, struct model *model, int64_t time_ms)
     sim->rules_next = sim->reload.ruleset;
 }
 
-void reload_reported(struct sim *sim, const struct job *job, enum err e)
+void reload_reported(struct sim *sim, const struct bundle *bundle, enum err e)
 {
     if (e != ERR_OK) {
         sim->rules_next = sim->rules_current;
         return;
     }
     sim->rules_current = sim->rules_next;
-    sim->reloads += job == &sim->reload.enactment.job;
+    sim->reloads += bundle == &sim->reload.enactment.bundle;
 }

@@ -7,7 +7,7 @@
  *               decide it too
  *   traffic.c   requests, and whether their answers are right
  *   events.c    events as requests carry them and as history shows them
- *   errands.c   jobs that are no client's, and the world going on while somebody waits for one
+ *   errands.c   bundles that are no client's, and the world going on while somebody waits for one
  *   reload.c    other rules, brought into force as a reload does it
  *   care.c      rebuilds, retention and the removal of counters, as batches show them
  *   rebuild.c   asking for those, and doing them step by step
@@ -85,16 +85,16 @@ struct plan {
 
 /* A request as its client remembers it. */
 struct request {
-    struct model_job asked; /* its answers are not used */
+    struct model_bundle asked; /* its answers are not used */
     enum urgency urgency;
     size_t bytes;
 };
 
 /* One time that a request was sent. */
 struct flight {
-    struct job job;
+    struct bundle bundle;
     struct request request;
-    struct model_job expected;
+    struct model_bundle expected;
     bool failed; /* a part of it must be answered 503 */
     uint32_t taken;
     unsigned passed_over; /* turns it was the next of its urgency and tenant and got nothing */
@@ -118,7 +118,7 @@ struct probe {
     unsigned fail_loads; /* so many more begins or loads fail */
 };
 
-/* A job that is no client's and not of those who tend. */
+/* A bundle that is no client's and not of those who tend. */
 enum errand_kind {
     ERRAND_RELOAD,
     ERRAND_STEP,
@@ -131,7 +131,7 @@ enum errand_kind {
 
 struct errand {
     struct sim *sim;
-    struct job *job;
+    struct bundle *bundle;
     enum errand_kind kind;
     uint32_t count; /* of its ops when it was pushed */
     uint32_t taken;
@@ -297,7 +297,7 @@ void traffic_renew(struct sim *sim); /* deletes and makes a tenant's counters: l
 void traffic_retry(struct sim *sim); /* something unheard, if there is any */
 /* Asks for each key in a way that changes nothing and shows whether it is known. */
 void traffic_ask_keys(struct sim *sim);
-struct flight *traffic_flight(struct job *job); /* NULL: the sweep's */
+struct flight *traffic_flight(struct bundle *bundle); /* NULL: the sweep's */
 void traffic_taken(struct sim *sim, const struct apply *apply);
 void traffic_refused(struct sim *sim); /* what this turn took; it did not even begin */
 bool traffic_sync_room(const struct sim *sim, uint32_t count);
@@ -305,7 +305,7 @@ bool traffic_idle(const struct sim *sim);
 void traffic_check_depth(struct sim *sim);
 
 /* events.c */
-void events_ask(struct sim *sim, struct model_job *job); /* a request of events */
+void events_ask(struct sim *sim, struct model_bundle *bundle); /* a request of events */
 void events_fill(struct sim *sim, struct flight *flight, unsigned index);
 void events_check(struct sim *sim, const struct flight *flight, unsigned index);
 /* Reads history in pages and compares it with the model's. */
@@ -313,13 +313,14 @@ void events_compare_all(struct sim *sim);
 void events_compare_some(struct sim *sim);
 
 /* errands.c */
-void errand_push(struct sim *sim, struct errand *errand, struct job *job, enum errand_kind kind);
-struct errand *errand_of(const struct job *job); /* NULL: it is none */
+void errand_push(struct sim *sim, struct errand *errand, struct bundle *bundle,
+                 enum errand_kind kind);
+struct errand *errand_of(const struct bundle *bundle); /* NULL: it is none */
 void errands_taken(struct sim *sim);
 void errands_refused(struct sim *sim);
 uint32_t errands_waiting(const struct sim *sim); /* sync ops that no turn has taken */
 /* A propose_fn: `sim->errand_kind` says what it is. */
-enum err errand_propose(void *context, struct job *job);
+enum err errand_propose(void *context, struct bundle *bundle);
 /* Whether a batch under way brings new rules or generations. */
 bool errands_change_rules(const struct sim *sim);
 
@@ -327,7 +328,7 @@ bool errands_change_rules(const struct sim *sim);
 void reload_push(struct sim *sim); /* if nobody else changes rules or generations */
 void reload_answered(struct sim *sim);
 void reload_decided(struct sim *sim, struct model *model, int64_t time_ms);
-void reload_reported(struct sim *sim, const struct job *job, enum err e);
+void reload_reported(struct sim *sim, const struct bundle *bundle, enum err e);
 const struct ruleset *reload_rules(const struct sim *sim, int number); /* NULL: none */
 
 /* care.c: the model goes along with what a batch shows, or says what is wrong with it. */

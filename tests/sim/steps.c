@@ -42,7 +42,7 @@ bool step_sync(struct sim *sim)
     return any;
 }
 
-/* The sweep, retention and the timekeeper may have queued a job each. */
+/* The sweep, retention and the timekeeper may have queued a bundle each. */
 void step_tend(struct sim *sim)
 {
     uint32_t depth = queue_depth(sim->queue);
@@ -110,7 +110,7 @@ static void state_fault(struct sim *sim)
 static void fill_pipeline(struct sim *sim)
 {
     for (unsigned i = 0; i < 20 && sim->probe.batches_count < sim->plan.batches_max; i++) {
-        for (unsigned jobs = 1 + dice_below(&sim->dice, 5); jobs > 0; jobs--)
+        for (unsigned bundles = 1 + dice_below(&sim->dice, 5); bundles > 0; bundles--)
             traffic_push(sim);
         if (!step_turn(sim)) return;
     }

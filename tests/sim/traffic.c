@@ -10,7 +10,7 @@
 #include "core/bucket.h"
 #include "core/name.h"
 
-/* Turns that a job may be passed over: for a sweep of six, one by one, and a few more. */
+/* Turns that a bundle may be passed over: for a sweep of six, one by one, and a few more. */
 #define TURNS_MAX 16
 
 /* ---- making requests ---- */
@@ -74,33 +74,35 @@ static struct model_op make_op(struct sim *sim, unsigned tenant, bool alone)
     return op;
 }
 
-/* As the API makes them: single operations of either urgency, with or without a key; batches, cut into
- * as many commits as it takes; atomic or keyed batches, which are not. */
+/* As the API makes them: single operations of either urgency, with or without a key; batches, cut
+ * into as many commits as it takes; atomic or keyed batches, which are not. */
 static void make_request(struct sim *sim, struct request *request)
 {
     struct dice *dice = &sim->dice;
-    struct model_job *job = &request->asked;
+    struct model_bundle *bundle = &request->asked;
     *request = (struct request){.bytes = 100 + dice_below(dice, 400)};
-    job->tenant = dice_below(dice, sim->plan.tenants);
-    job->count = 1;
+    bundle->tenant = dice_below(dice, sim->plan.tenants);
+    bundle->count = 1;
     if (dice_chance(dice, 30)) {
-        job->atomic = dice_chance(dice, 40);
-        job->key = pick_key(sim, dice_chance(dice, 30));
-        bool whole = job->atomic || job->key.used;
+        bundle->atomic = dice_chance(dice, 40);
+        bundle->key = pick_key(sim, dice_chance(dice, 30));
+        bool whole = bundle->atomic || bundle->key.used;
         unsigned most = whole ? sim->plan.batch_ops_max : MODEL_OPS_MAX;
-        job->count = 1 + dice_below(dice, dice_chance(dice, 70) && most > 6 ? 6 : most);
+        bundle->count = 1 + dice_below(dice, dice_chance(dice, 70) && most > 6 ? 6 : most);
     } else {
         request->urgency = dice_chance(dice, 30) ? URGENCY_SYNC : URGENCY_BATCHED;
     }
     if (sim->plan.events && dice_chance(dice, 45)) {
-        events_ask(sim, job);
+        events_ask(sim, bundle);
         return;
     }
-    for (unsigned i = 0; i < job->count; i++) {
-        job->ops[i] = make_op(sim, job->tenant, job->count == 1 && !job->atomic && !job->key.used);
-        job->ops[i].key = pick_key(sim, dice_chance(dice, 35));
-        job->ops[i].malformed = job->count > 1 && !job->atomic && dice_chance(dice, 3);
-        if (i && dice_chance(dice, 5)) job->ops[i] = job->ops[i - 1]; /* the same, key and all */
+    for (unsigned i = 0; i < bundle->count; i++) {
+        bundle->ops[i] = make_op(sim, bundle->tenant,
+                                 bundle->count == 1 && !bundle->atomic && !bundle->key.used);
+        bundle->ops[i].key = pick_key(sim, dice_chance(dice, 35));
+        bundle->ops[i].malformed = bundle->count > 1 && !bundle->atomic && dice_chance(dice, 3);
+        if (i && dice_chance(dice, 5))
+            bundle->ops[i] = bundle->ops[i - 1]; /* the same, key and all */
     }
 }
 
@@ -124,11 +126,11 @@ static void keep_request(struct sim *sim, struct request *list, unsigned *count,
 
 /* ---- flights ---- */
 
-static void flight_done(struct job *job);
+static void flight_done(struct bundle *bundle);
 
-struct flight *traffic_flight(struct job *job)
+struct flight *traffic_flight(struct bundle *bundle)
 {
-    return job->done == flight_done ? CONTAINER_OF(job, struct flight, job) : NULL;
+    return bundle->done == flight_done ? CONTAINER_OF(bundle, struct flight, bundle) : NULL;
 }
 
 static struct fingerprint key_print(struct sim *sim, unsigned tenant, unsigned number)
@@ -170,21 +172,21 @@ static void fill_op(struct sim *sim, struct flight *flight, unsigned index)
 static struct flight *make_flight(struct sim *sim, const struct request *request)
 {
     struct flight *flight = must_calloc(1, sizeof *flight);
-    const struct model_job *asked = &request->asked;
+    const struct model_bundle *asked = &request->asked;
     flight->request = *request;
     flight->expected = *asked;
-    flight->job = (struct job){.ops = flight->ops,
-                               .count = asked->count,
-                               .urgency = request->urgency,
-                               .atomic = asked->atomic,
-                               .whole = asked->atomic || asked->key.used,
-                               .keyed = asked->key.used,
-                               .key_check = asked->key.check,
-                               .bytes = request->bytes,
-                               .tenant = bytes_str(plan_tenant(asked->tenant)),
-                               .done = flight_done,
-                               .owner = sim};
-    if (flight->job.keyed) flight->job.key = key_print(sim, asked->tenant, asked->key.number);
+    flight->bundle = (struct bundle){.ops = flight->ops,
+                                     .count = asked->count,
+                                     .urgency = request->urgency,
+                                     .atomic = asked->atomic,
+                                     .whole = asked->atomic || asked->key.used,
+                                     .keyed = asked->key.used,
+                                     .key_check = asked->key.check,
+                                     .bytes = request->bytes,
+                                     .tenant = bytes_str(plan_tenant(asked->tenant)),
+                                     .done = flight_done,
+                                     .owner = sim};
+    if (flight->bundle.keyed) flight->bundle.key = key_print(sim, asked->tenant, asked->key.number);
     asks_init(&flight->asks, &sim->probe.store.secret);
     for (unsigned i = 0; i < asked->count; i++) {
         if (asked->ops[i].kind == MODEL_EVENT)
@@ -212,16 +214,16 @@ bool traffic_sync_room(const struct sim *sim, uint32_t count)
 static enum err room_for(const struct sim *sim, const struct flight *flight)
 {
     const struct queue_limits *limits = &sim->plan.queue;
-    uint32_t count = flight->job.count;
-    if (flight->job.urgency == URGENCY_SYNC)
+    uint32_t count = flight->bundle.count;
+    if (flight->bundle.urgency == URGENCY_SYNC)
         return traffic_sync_room(sim, count) ? ERR_OK : ERR_BUSY;
     if (sim->queue_ops + count > limits->ops_max) return ERR_QUEUE_FULL;
     unsigned tenant = flight->request.asked.tenant;
     if (sim->tenant_ops[tenant] + count > limits->tenant_ops_max) return ERR_QUEUE_FULL;
     if (limits->tenant_bytes_max &&
-        sim->tenant_bytes[tenant] + flight->job.bytes > limits->tenant_bytes_max)
+        sim->tenant_bytes[tenant] + flight->bundle.bytes > limits->tenant_bytes_max)
         return ERR_QUEUE_FULL;
-    return sim->queue_bytes + flight->job.bytes > limits->bytes_max ? ERR_QUEUE_FULL : ERR_OK;
+    return sim->queue_bytes + flight->bundle.bytes > limits->bytes_max ? ERR_QUEUE_FULL : ERR_OK;
 }
 
 static void note_queued(struct sim *sim, struct flight *flight)
@@ -230,13 +232,13 @@ static void note_queued(struct sim *sim, struct flight *flight)
     while (*end)
         end = &(*end)->next;
     *end = flight;
-    sim->queue_bytes += flight->job.bytes;
-    if (flight->job.urgency == URGENCY_SYNC) {
-        sim->sync_ops += flight->job.count;
+    sim->queue_bytes += flight->bundle.bytes;
+    if (flight->bundle.urgency == URGENCY_SYNC) {
+        sim->sync_ops += flight->bundle.count;
     } else {
-        sim->queue_ops += flight->job.count;
-        sim->tenant_ops[flight->request.asked.tenant] += flight->job.count;
-        sim->tenant_bytes[flight->request.asked.tenant] += flight->job.bytes;
+        sim->queue_ops += flight->bundle.count;
+        sim->tenant_ops[flight->request.asked.tenant] += flight->bundle.count;
+        sim->tenant_bytes[flight->request.asked.tenant] += flight->bundle.bytes;
     }
 }
 
@@ -245,22 +247,22 @@ static void note_answered(struct sim *sim, struct flight *flight)
     struct flight **place = &sim->flights;
     while (*place && *place != flight)
         place = &(*place)->next;
-    if (!*place) sim_fail(sim, "a job was answered twice");
+    if (!*place) sim_fail(sim, "a bundle was answered twice");
     *place = flight->next;
-    sim->queue_bytes -= flight->job.bytes;
-    if (flight->job.urgency == URGENCY_SYNC) {
-        sim->sync_ops -= flight->job.count;
+    sim->queue_bytes -= flight->bundle.bytes;
+    if (flight->bundle.urgency == URGENCY_SYNC) {
+        sim->sync_ops -= flight->bundle.count;
     } else {
-        sim->queue_ops -= flight->job.count;
-        sim->tenant_ops[flight->request.asked.tenant] -= flight->job.count;
-        sim->tenant_bytes[flight->request.asked.tenant] -= flight->job.bytes;
+        sim->queue_ops -= flight->bundle.count;
+        sim->tenant_ops[flight->request.asked.tenant] -= flight->bundle.count;
+        sim->tenant_bytes[flight->request.asked.tenant] -= flight->bundle.bytes;
     }
 }
 
 static void check_push(struct sim *sim, struct flight *flight, enum err said, enum err expected)
 {
     if (said != expected)
-        sim_fail(sim, "a push of %u operations was answered %s, expected %s", flight->job.count,
+        sim_fail(sim, "a push of %u operations was answered %s, expected %s", flight->bundle.count,
                  err_code(said), err_code(expected));
     if (said != ERR_OK) free_flight(flight);
 }
@@ -273,36 +275,36 @@ static void push_one(struct sim *sim, const struct request *request)
             request->asked.atomic ? ", atomic" : "", request->asked.key.used ? ", keyed" : "");
     keep_request(sim, sim->sent, &sim->sent_count, request);
     if (expected == ERR_OK) note_queued(sim, flight);
-    check_push(sim, flight, queue_push(sim->queue, &flight->job), expected);
+    check_push(sim, flight, queue_push(sim->queue, &flight->bundle), expected);
 }
 
 static void push_list(struct sim *sim, unsigned count)
 {
-    struct job *first = NULL, **end = &first, *refused;
+    struct bundle *first = NULL, **end = &first, *refused;
     enum err expected[8];
     must(count <= ARRAY_COUNT(expected));
     for (unsigned i = 0; i < count; i++) {
         struct request request;
         make_request(sim, &request);
         struct flight *flight = make_flight(sim, &request);
-        flight->job.next = NULL;
-        *end = &flight->job;
-        end = &flight->job.next;
+        flight->bundle.next = NULL;
+        *end = &flight->bundle;
+        end = &flight->bundle.next;
         expected[i] = room_for(sim, flight);
         if (expected[i] == ERR_OK) note_queued(sim, flight);
     }
     sim_say(sim, "push a list of %u", count);
-    struct job *jobs[8];
+    struct bundle *bundles[8];
     for (unsigned i = 0; i < count; i++, first = first->next)
-        jobs[i] = first;
-    queue_push_all(sim->queue, jobs[0], &refused);
+        bundles[i] = first;
+    queue_push_all(sim->queue, bundles[0], &refused);
     for (unsigned i = 0; i < count; i++) {
         if (expected[i] == ERR_OK) continue;
-        if (refused != jobs[i]) sim_fail(sim, "the list of refused jobs is not as expected");
+        if (refused != bundles[i]) sim_fail(sim, "the list of refused bundles is not as expected");
         refused = refused->next;
-        check_push(sim, traffic_flight(jobs[i]), jobs[i]->err, expected[i]);
+        check_push(sim, traffic_flight(bundles[i]), bundles[i]->err, expected[i]);
     }
-    if (refused) sim_fail(sim, "more jobs were refused than expected");
+    if (refused) sim_fail(sim, "more bundles were refused than expected");
 }
 
 void traffic_push(struct sim *sim)
@@ -364,7 +366,7 @@ void traffic_ask_keys(struct sim *sim)
             while (room_for(sim, flight) != ERR_OK)
                 if (!step_turn(sim) && !step_sync(sim)) sim_fail(sim, "the queue stays full");
             note_queued(sim, flight);
-            check_push(sim, flight, queue_push(sim->queue, &flight->job), ERR_OK);
+            check_push(sim, flight, queue_push(sim->queue, &flight->bundle), ERR_OK);
         }
     life_drain(sim);
 }
@@ -378,7 +380,7 @@ static void answer_wrong(struct sim *sim, const struct flight *flight, unsigned 
     sim_fail(sim,
              "op %u of %u (kind %d, tenant %u, name %u, duration %d, bucket %lld, amount %lld, "
              "max %lld%s): %s is %lld, expected %lld",
-             index, flight->job.count, op->kind, op->tenant, op->name, op->duration,
+             index, flight->bundle.count, op->kind, op->tenant, op->name, op->duration,
              (long long)op->bucket, (long long)op->amount, (long long)op->max,
              op->key.used ? ", keyed" : "", what, said, expected);
 }
@@ -391,7 +393,7 @@ static void check_answer(struct sim *sim, const struct flight *flight, unsigned 
         answer_wrong(sim, flight, index, "the outcome", said->err, expected->err);
     if (!flight->expected.replayed && said->replayed != expected->replayed)
         answer_wrong(sim, flight, index, "replayed", said->replayed, expected->replayed);
-    if (flight->job.count == 1 && !flight->job.keyed && said->sequence != expected->sequence)
+    if (flight->bundle.count == 1 && !flight->bundle.keyed && said->sequence != expected->sequence)
         answer_wrong(sim, flight, index, "the sequence", (long long)said->sequence,
                      (long long)expected->sequence);
     if (said->kind == OP_EVENT) {
@@ -411,38 +413,39 @@ static void check_answer(struct sim *sim, const struct flight *flight, unsigned 
 
 static void check_answers(struct sim *sim, const struct flight *flight)
 {
-    const struct job *job = &flight->job;
-    const struct model_job *expected = &flight->expected;
-    if (flight->taken != job->count) sim_fail(sim, "a job was answered before it was decided");
-    if (job->err != expected->err)
-        sim_fail(sim, "a job was answered %s, expected %s", err_code(job->err),
+    const struct bundle *bundle = &flight->bundle;
+    const struct model_bundle *expected = &flight->expected;
+    if (flight->taken != bundle->count)
+        sim_fail(sim, "a bundle was answered before it was decided");
+    if (bundle->err != expected->err)
+        sim_fail(sim, "a bundle was answered %s, expected %s", err_code(bundle->err),
                  err_code(expected->err));
-    if (job->err == ERR_KEY_CONFLICT && job->keyed) return;
-    if (job->replayed != expected->replayed)
-        sim_fail(sim, "a job's answer says replayed %d, expected %d", job->replayed,
+    if (bundle->err == ERR_KEY_CONFLICT && bundle->keyed) return;
+    if (bundle->replayed != expected->replayed)
+        sim_fail(sim, "a bundle's answer says replayed %d, expected %d", bundle->replayed,
                  expected->replayed);
-    if (job->sequence != expected->sequence)
-        sim_fail(sim, "a job of %u has sequence %llu, expected %llu", job->count,
-                 (unsigned long long)job->sequence, (unsigned long long)expected->sequence);
-    if (job->err != ERR_OK && job->failed_index != expected->failed_index)
-        sim_fail(sim, "op %u is said to have stopped the job, expected %u", job->failed_index,
+    if (bundle->sequence != expected->sequence)
+        sim_fail(sim, "a bundle of %u has sequence %llu, expected %llu", bundle->count,
+                 (unsigned long long)bundle->sequence, (unsigned long long)expected->sequence);
+    if (bundle->err != ERR_OK && bundle->failed_index != expected->failed_index)
+        sim_fail(sim, "op %u is said to have stopped the bundle, expected %u", bundle->failed_index,
                  expected->failed_index);
-    for (unsigned i = 0; i < job->count && job->err == ERR_OK; i++)
+    for (unsigned i = 0; i < bundle->count && bundle->err == ERR_OK; i++)
         check_answer(sim, flight, i);
 }
 
-static void flight_done(struct job *job)
+static void flight_done(struct bundle *bundle)
 {
-    struct sim *sim = job->owner;
-    struct flight *flight = traffic_flight(job);
+    struct sim *sim = bundle->owner;
+    struct flight *flight = traffic_flight(bundle);
     note_answered(sim, flight);
     sim->answers++;
     if (!sim->probe.dead) {
         if (!flight->failed)
             check_answers(sim, flight);
-        else if (job->err != ERR_STORAGE)
-            sim_fail(sim, "a job that could not be made durable was answered %s",
-                     err_code(job->err));
+        else if (bundle->err != ERR_STORAGE)
+            sim_fail(sim, "a bundle that could not be made durable was answered %s",
+                     err_code(bundle->err));
     }
     sim->failures += flight->failed;
     /* After the picture there is no network any more: nobody heard this. */
@@ -455,60 +458,63 @@ static void flight_done(struct job *job)
 
 static bool same_line(const struct flight *a, const struct flight *b)
 {
-    if (a->job.urgency != b->job.urgency) return false;
-    return a->job.urgency == URGENCY_SYNC || a->request.asked.tenant == b->request.asked.tenant;
+    if (a->bundle.urgency != b->bundle.urgency) return false;
+    return a->bundle.urgency == URGENCY_SYNC || a->request.asked.tenant == b->request.asked.tenant;
 }
 
 static void check_turn(struct sim *sim, const struct flight *flight, const struct slice *slice)
 {
-    if (slice->first != flight->taken) sim_fail(sim, "a job's operations are taken out of order");
-    if (flight->job.whole && slice->count != flight->job.count)
-        sim_fail(sim, "a job that must stay whole was cut");
+    if (slice->first != flight->taken)
+        sim_fail(sim, "a bundle's operations are taken out of order");
+    if (flight->bundle.whole && slice->count != flight->bundle.count)
+        sim_fail(sim, "a bundle that must stay whole was cut");
     for (const struct flight *older = sim->flights; older != flight; older = older->next) {
-        if (!older) sim_fail(sim, "a job was taken that had been answered");
-        if (same_line(older, flight) && older->taken < older->job.count)
-            sim_fail(sim, "a job overtook an older one of its urgency and tenant");
+        if (!older) sim_fail(sim, "a bundle was taken that had been answered");
+        if (same_line(older, flight) && older->taken < older->bundle.count)
+            sim_fail(sim, "a bundle overtook an older one of its urgency and tenant");
     }
 }
 
 static bool is_next(const struct sim *sim, const struct flight *flight)
 {
     for (const struct flight *older = sim->flights; older != flight; older = older->next)
-        if (same_line(older, flight) && older->taken < older->job.count) return false;
-    return flight->taken < flight->job.count;
+        if (same_line(older, flight) && older->taken < older->bundle.count) return false;
+    return flight->taken < flight->bundle.count;
 }
 
-/* One by one, and every other turn: an errand that stood among the sync jobs first. */
+/* One by one, and every other turn: an errand that stood among the sync bundles first. */
 static unsigned patience_of(const struct sim *sim, const struct flight *flight)
 {
-    return TURNS_MAX + (flight->job.urgency == URGENCY_SYNC ? 2 * errands_waiting(sim) : 0);
+    return TURNS_MAX + (flight->bundle.urgency == URGENCY_SYNC ? 2 * errands_waiting(sim) : 0);
 }
 
-/* Lanes and tenants take turns: nobody's next job waits for ever, however large. */
+/* Lanes and tenants take turns: nobody's next bundle waits for ever, however large. */
 static void check_patience(struct sim *sim)
 {
     for (struct flight *flight = sim->flights; flight; flight = flight->next) {
         if (!is_next(sim, flight)) continue;
         if (flight->passed_over == 0) flight->patience = patience_of(sim, flight);
         if (++flight->passed_over > flight->patience)
-            sim_fail(sim,
-                     "tenant %u's job of %u operations%s%s was passed over %u times, batches of %u",
-                     flight->request.asked.tenant, flight->job.count,
-                     flight->job.whole ? ", whole," : "",
-                     flight->job.urgency == URGENCY_SYNC ? ", sync," : "", flight->passed_over,
-                     sim->plan.batch_ops_max);
+            sim_fail(
+                sim,
+                "tenant %u's bundle of %u operations%s%s was passed over %u times, batches of %u",
+                flight->request.asked.tenant, flight->bundle.count,
+                flight->bundle.whole ? ", whole," : "",
+                flight->bundle.urgency == URGENCY_SYNC ? ", sync," : "", flight->passed_over,
+                sim->plan.batch_ops_max);
     }
 }
 
 static bool batched_waits(const struct sim *sim)
 {
     for (const struct flight *flight = sim->flights; flight; flight = flight->next)
-        if (flight->job.urgency == URGENCY_BATCHED && flight->taken < flight->job.count)
+        if (flight->bundle.urgency == URGENCY_BATCHED && flight->taken < flight->bundle.count)
             return true;
     return false;
 }
 
-/* What is heavier than a batch goes as the only such one, with no more than its job's objects. */
+/* What is heavier than a batch goes as the only such one, with no more than its bundle's
+ * objects. */
 static void check_weight(struct sim *sim, const struct apply *apply)
 {
     size_t weight = 0, objects = 0;
@@ -516,7 +522,7 @@ static void check_weight(struct sim *sim, const struct apply *apply)
     for (uint32_t s = 0; s < apply->slices_count; s++) {
         const struct slice *slice = &apply->slices[s];
         for (uint32_t i = 0; i < slice->count; i++) {
-            const struct op *op = &slice->job->ops[slice->first + i];
+            const struct op *op = &slice->bundle->ops[slice->first + i];
             weight += op->weight;
             objects += op->kind == OP_OBJECT ? op->weight : 0;
             weighty += op->kind != OP_OBJECT && op->weight > 0;
@@ -528,16 +534,17 @@ static void check_weight(struct sim *sim, const struct apply *apply)
 }
 
 /* New rules, what looks at everything before it, and what no batch has room for. */
-static bool goes_alone(const struct job *job)
+static bool goes_alone(const struct bundle *bundle)
 {
-    return job->rules || job->prepare || job->alone;
+    return bundle->rules || bundle->prepare || bundle->alone;
 }
 
 static void check_alone(struct sim *sim, const struct apply *apply)
 {
-    const struct errand *errand = errand_of(apply->slices[0].job);
-    if (apply->slices_count != 1) sim_fail(sim, "a job that goes alone came with others");
-    if (apply->slices[0].job->retime) return; /* the timekeeper's, which may be nobody's errand */
+    const struct errand *errand = errand_of(apply->slices[0].bundle);
+    if (apply->slices_count != 1) sim_fail(sim, "a bundle that goes alone came with others");
+    if (apply->slices[0].bundle->retime)
+        return; /* the timekeeper's, which may be nobody's errand */
     if (!errand) sim_fail(sim, "a request of a client goes alone");
 }
 
@@ -545,7 +552,7 @@ void traffic_taken(struct sim *sim, const struct apply *apply)
 {
     errands_taken(sim);
     check_weight(sim, apply);
-    if (goes_alone(apply->slices[0].job)) {
+    if (goes_alone(apply->slices[0].bundle)) {
         check_alone(sim, apply);
         return;
     }
@@ -554,10 +561,10 @@ void traffic_taken(struct sim *sim, const struct apply *apply)
     uint32_t most = sim->plan.batch_ops_max;
     for (uint32_t s = 0; s < apply->slices_count; s++) {
         const struct slice *slice = &apply->slices[s];
-        struct flight *flight = traffic_flight(slice->job);
+        struct flight *flight = traffic_flight(slice->bundle);
         ops += slice->count;
-        sync_slices += slice->job->urgency == URGENCY_SYNC;
-        sync_ops += slice->job->urgency == URGENCY_SYNC ? slice->count : 0;
+        sync_slices += slice->bundle->urgency == URGENCY_SYNC;
+        sync_ops += slice->bundle->urgency == URGENCY_SYNC ? slice->count : 0;
         if (!flight) continue;
         check_turn(sim, flight, slice);
         flight->taken += slice->count;
@@ -573,9 +580,9 @@ void traffic_taken(struct sim *sim, const struct apply *apply)
 void traffic_refused(struct sim *sim)
 {
     for (struct flight *flight = sim->flights; flight; flight = flight->next) {
-        if (flight->job.taken == flight->taken) continue;
+        if (flight->bundle.taken == flight->taken) continue;
         flight->failed = true;
-        flight->taken = flight->job.taken;
+        flight->taken = flight->bundle.taken;
         flight->passed_over = 0;
     }
     errands_refused(sim);
@@ -586,8 +593,8 @@ bool traffic_idle(const struct sim *sim)
     return sim->queue_ops == 0 && sim->sync_ops == 0 && sim->tended_ops == 0;
 }
 
-/* What is left of the depth is of those who tend, whose jobs are not ours: they are answered whole,
- * and nobody but them adds any. */
+/* What is left of the depth is of those who tend, whose bundles are not ours: they are answered
+ * whole, and nobody but them adds any. */
 void traffic_check_depth(struct sim *sim)
 {
     uint32_t depth = queue_depth(sim->queue);

@@ -33,25 +33,25 @@ void decider_release(struct decider *decider)
 
 static void begin(struct decider *decider)
 {
-    if (decider->jobs_count > 0 && decider->apply.arena == NULL) return; /* still being filled */
+    if (decider->bundles_count > 0 && decider->apply.arena == NULL) return; /* still being filled */
     must(!decider->decided);
     arena_reset(&decider->arena);
     decider->apply = (struct apply){0};
-    decider->jobs_count = 0;
+    decider->bundles_count = 0;
 }
 
-struct op *decider_job(struct decider *decider, struct job shape, const struct op *ops,
-                       uint32_t count)
+struct op *decider_bundle(struct decider *decider, struct bundle shape, const struct op *ops,
+                          uint32_t count)
 {
     begin(decider);
-    must(decider->jobs_count < DECIDER_JOBS_MAX);
-    struct job *job = &decider->jobs[decider->jobs_count];
-    *job = shape;
-    job->ops = arena_alloc(&decider->arena, count * sizeof *ops);
-    memcpy(job->ops, ops, count * sizeof *ops);
-    job->count = count;
-    decider->slices[decider->jobs_count++] = (struct slice){job, 0, count};
-    return job->ops;
+    must(decider->bundles_count < DECIDER_JOBS_MAX);
+    struct bundle *bundle = &decider->bundles[decider->bundles_count];
+    *bundle = shape;
+    bundle->ops = arena_alloc(&decider->arena, count * sizeof *ops);
+    memcpy(bundle->ops, ops, count * sizeof *ops);
+    bundle->count = count;
+    decider->slices[decider->bundles_count++] = (struct slice){bundle, 0, count};
+    return bundle->ops;
 }
 
 void decider_decide(struct decider *decider)
@@ -61,7 +61,7 @@ void decider_decide(struct decider *decider)
     *apply = (struct apply){.arena = &decider->arena,
                             .limits = &decider->limits,
                             .slices = decider->slices,
-                            .slices_count = decider->jobs_count,
+                            .slices_count = decider->bundles_count,
                             .rules = decider->rules,
                             .secret = &store->secret,
                             .parser = decider->parser,
@@ -97,7 +97,7 @@ void decider_give_up(struct decider *decider)
 
 struct op decider_do(struct decider *decider, struct op op)
 {
-    struct op *done = decider_job(decider, (struct job){0}, &op, 1);
+    struct op *done = decider_bundle(decider, (struct bundle){0}, &op, 1);
     decider_decide(decider);
     decider_keep(decider);
     return *done;

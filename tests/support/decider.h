@@ -1,8 +1,8 @@
 /* decider.h -- the decision by hand: a batch is put together, loaded from a memory store, decided
  * and looked at, then kept or given up.
  *
- *     decider_job(&decider, (struct job){.atomic = true}, ops, 2);
- *     decider_decide(&decider);      decider.apply.writes, decider.jobs[0] ...
+ *     decider_bundle(&decider, (struct bundle){.atomic = true}, ops, 2);
+ *     decider_decide(&decider);      decider.apply.writes, decider.bundles[0] ...
  *     decider_keep(&decider); */
 #ifndef TALLY_TESTS_SUPPORT_DECIDER_H
 #define TALLY_TESTS_SUPPORT_DECIDER_H
@@ -22,19 +22,19 @@ struct decider {
     struct rules *rules;  /* in force for the next batch; a test sets and keeps them; NULL: none */
     struct json_parser *parser;
     struct apply apply;
-    struct job jobs[DECIDER_JOBS_MAX];
+    struct bundle bundles[DECIDER_JOBS_MAX];
     struct slice slices[DECIDER_JOBS_MAX];
-    uint32_t jobs_count;
+    uint32_t bundles_count;
     bool decided; /* and neither kept nor given up */
 };
 
 void decider_init(struct decider *decider);
 void decider_release(struct decider *decider);
 
-/* Adds a job to the batch. Returns its copy of the ops, which holds the outcomes until the next
+/* Adds a bundle to the batch. Returns its copy of the ops, which holds the outcomes until the next
  * batch begins. */
-struct op *decider_job(struct decider *decider, struct job shape, const struct op *ops,
-                       uint32_t count);
+struct op *decider_bundle(struct decider *decider, struct bundle shape, const struct op *ops,
+                          uint32_t count);
 void decider_decide(struct decider *decider);
 void decider_keep(struct decider *decider);
 void decider_give_up(struct decider *decider);

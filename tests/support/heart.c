@@ -191,7 +191,7 @@ void heart_free(struct heart *heart)
     if (heart->sim) disk_release(&heart->disk);
     for (struct sent *sent = heart->sents, *next; sent; sent = next) {
         next = sent->next;
-        free(sent->job.ops);
+        free(sent->bundle.ops);
         free(sent);
     }
     rulebook_free(heart->rulebook);
@@ -216,16 +216,16 @@ static void forget_unanswered(struct heart *heart)
     free(slices);
     for (struct sent *sent = heart->sents; sent; sent = sent->next)
         if (sent->pushed == ERR_OK && !sent->answered) {
-            queue_done(heart->queue, &sent->job);
+            queue_done(heart->queue, &sent->bundle);
             sent->answered = 1;
-            sent->job.err = ERR_STORAGE;
+            sent->bundle.err = ERR_STORAGE;
         }
 }
 
 static bool under_way(const struct heart *heart)
 {
     for (struct sent *sent = heart->sents; sent; sent = sent->next)
-        if (sent->job.taken && !sent->answered) return true;
+        if (sent->bundle.taken && !sent->answered) return true;
     return false;
 }
 
@@ -246,26 +246,27 @@ void heart_crash(struct heart *heart, uint64_t seed)
     must(e == ERR_OK);
 }
 
-static void sent_done(struct job *job)
+static void sent_done(struct bundle *bundle)
 {
-    struct sent *sent = job->owner;
+    struct sent *sent = bundle->owner;
     sent->answered++;
 }
 
-struct sent *heart_send(struct heart *heart, struct job shape, const struct op *ops, uint32_t count)
+struct sent *heart_send(struct heart *heart, struct bundle shape, const struct op *ops,
+                        uint32_t count)
 {
     struct sent *sent = must_calloc(1, sizeof *sent);
-    sent->job = shape;
-    sent->job.ops = must_calloc(count, sizeof *ops);
-    memcpy(sent->job.ops, ops, count * sizeof *ops);
-    sent->job.count = count;
-    sent->job.whole = shape.whole || shape.atomic || shape.keyed;
-    sent->job.tenant = ops[0].tenant.size > 0 ? ops[0].tenant : BYTES(""); /* never a null */
-    sent->job.done = sent_done;
-    sent->job.owner = sent;
+    sent->bundle = shape;
+    sent->bundle.ops = must_calloc(count, sizeof *ops);
+    memcpy(sent->bundle.ops, ops, count * sizeof *ops);
+    sent->bundle.count = count;
+    sent->bundle.whole = shape.whole || shape.atomic || shape.keyed;
+    sent->bundle.tenant = ops[0].tenant.size > 0 ? ops[0].tenant : BYTES(""); /* never a null */
+    sent->bundle.done = sent_done;
+    sent->bundle.owner = sent;
     sent->next = heart->sents;
     heart->sents = sent;
-    sent->pushed = queue_push(heart->queue, &sent->job);
+    sent->pushed = queue_push(heart->queue, &sent->bundle);
     return sent;
 }
 
@@ -280,12 +281,12 @@ void heart_run(struct heart *heart)
 
 struct op heart_do(struct heart *heart, struct op op)
 {
-    struct sent *sent = heart_send(heart, (struct job){0}, &op, 1);
+    struct sent *sent = heart_send(heart, (struct bundle){0}, &op, 1);
     must(sent->pushed == ERR_OK);
     heart_run(heart);
     must(sent->answered == 1);
-    struct op done = sent->job.ops[0];
-    if (sent->job.err != ERR_OK) done.err = sent->job.err;
+    struct op done = sent->bundle.ops[0];
+    if (sent->bundle.err != ERR_OK) done.err = sent->bundle.err;
     return done;
 }
 

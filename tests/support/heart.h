@@ -36,9 +36,9 @@ struct heart_config {
     struct timeline_settings timeline;
 };
 
-/* A job that was sent. Lives until heart_free. */
+/* A bundle that was sent. Lives until heart_free. */
 struct sent {
-    struct job job;
+    struct bundle bundle;
     enum err pushed;   /* what the queue said */
     unsigned answered; /* times */
     struct sent *next;
@@ -83,8 +83,8 @@ enum err heart_open(struct heart *heart);
  * not synced is gone (on the real disk nothing may be under way). */
 void heart_crash(struct heart *heart, uint64_t seed);
 
-/* Puts a job of these ops into the queue. `shape` says what kind: urgency, atomic, keyed, ... */
-struct sent *heart_send(struct heart *heart, struct job shape, const struct op *ops,
+/* Puts a bundle of these ops into the queue. `shape` says what kind: urgency, atomic, keyed, ... */
+struct sent *heart_send(struct heart *heart, struct bundle shape, const struct op *ops,
                         uint32_t count);
 /* Commits and syncs until nothing is left. */
 void heart_run(struct heart *heart);

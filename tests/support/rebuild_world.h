@@ -25,14 +25,14 @@ static struct heart *heart;
 static struct rebuilds *rebuilds;
 static pthread_mutex_t enacting = PTHREAD_MUTEX_INITIALIZER;
 static unsigned conflicts;
-static bool weighed;              /* every job proposed so far says that its ops have weights */
+static bool weighed;              /* every bundle proposed so far says that its ops have weights */
 static size_t batch_weight;       /* as those who rebuild know it */
-static size_t heaviest;           /* of the jobs so far that replay several events */
+static size_t heaviest;           /* of the bundles so far that replay several events */
 static void (*before_swap)(void); /* what comes between the last replay and the swap; once */
 
-static inline void answered(struct job *job)
+static inline void answered(struct bundle *bundle)
 {
-    (void)job;
+    (void)bundle;
 }
 
 static inline void event(const char *id, const char *payload)
@@ -51,36 +51,36 @@ static inline void events(const char *prefix, unsigned count)
     }
 }
 
-static inline void weigh(const struct job *job)
+static inline void weigh(const struct bundle *bundle)
 {
     size_t weight = 0;
     unsigned replays = 0;
-    for (uint32_t i = 0; i < job->count; i++) {
-        weight += job->ops[i].weight;
-        replays += job->ops[i].kind == OP_REPLAY;
+    for (uint32_t i = 0; i < bundle->count; i++) {
+        weight += bundle->ops[i].weight;
+        replays += bundle->ops[i].kind == OP_REPLAY;
     }
     if (replays > 1 && weight > heaviest) heaviest = weight;
 }
 
-static inline enum err propose(void *context, struct job *job)
+static inline enum err propose(void *context, struct bundle *bundle)
 {
     (void)context;
     bool weighs = false;
-    if (job->prepare && before_swap) {
+    if (bundle->prepare && before_swap) {
         void (*happens)(void) = before_swap;
         before_swap = NULL;
         happens();
     }
-    for (uint32_t i = 0; i < job->count; i++)
-        weighs |= job->ops[i].weight > 0;
-    weighed &= job->weighty || !weighs;
-    job->done = answered;
-    job->unbounded = true;
-    assert_int_equal(queue_push(heart->queue, job), ERR_OK);
+    for (uint32_t i = 0; i < bundle->count; i++)
+        weighs |= bundle->ops[i].weight > 0;
+    weighed &= bundle->weighty || !weighs;
+    bundle->done = answered;
+    bundle->unbounded = true;
+    assert_int_equal(queue_push(heart->queue, bundle), ERR_OK);
     heart_run(heart);
-    weigh(job);
-    conflicts += job->err == ERR_CONFLICT;
-    return job->err;
+    weigh(bundle);
+    conflicts += bundle->err == ERR_CONFLICT;
+    return bundle->err;
 }
 
 /* Also after the heart was closed and opened. */
@@ -123,7 +123,7 @@ static inline void enact(const char *text)
     struct rules *rules = rules_of_text(text, 0);
     buf_init(&why, 1000);
     assert_int_equal(enact_plan(&enactment, heart->store, rules, bytes_str(text), &why), ERR_OK);
-    assert_int_equal(propose(NULL, &enactment.job), ERR_OK);
+    assert_int_equal(propose(NULL, &enactment.bundle), ERR_OK);
     enact_release(&enactment);
     rules_release(rules);
     buf_release(&why);

@@ -243,25 +243,25 @@ static struct truth *truth_open(void *context, const struct reconcile *reconcile
 
 static truth_open_fn *opener = truth_open;
 
-static void note_done(struct job *job)
+static void note_done(struct bundle *bundle)
 {
-    *(bool *)job->owner = true;
+    *(bool *)bundle->owner = true;
 }
 
 /* One thread: the wheels are turned here instead of being waited for. */
-static enum err propose_here(void *context, struct job *job)
+static enum err propose_here(void *context, struct bundle *bundle)
 {
     bool done = false;
-    bool is_pass = job->ops[0].kind == OP_MARK && job->ops[0].mark->step == MARK_PASS;
+    bool is_pass = bundle->ops[0].kind == OP_MARK && bundle->ops[0].mark->step == MARK_PASS;
     if (is_pass) step(BEFORE_COMMIT);
     if (dead) return ERR_STORAGE;
-    job->done = note_done;
-    job->owner = &done;
-    assert_int_equal(queue_push(heart->queue, job), ERR_OK);
+    bundle->done = note_done;
+    bundle->owner = &done;
+    assert_int_equal(queue_push(heart->queue, bundle), ERR_OK);
     heart_run(heart);
     assert_true(done);
-    if (is_pass && job->ops[0].mark->unadjusted) step(AFTER_REFUSAL);
-    return job->err;
+    if (is_pass && bundle->ops[0].mark->unadjusted) step(AFTER_REFUSAL);
+    return bundle->err;
 }
 
 /* ---- beginning and end ---- */
@@ -286,9 +286,9 @@ static inline void use(const char *text)
     struct rules *rules = rules_of_text(text, 0);
     buf_init(&why, 1000);
     assert_int_equal(enact_plan(&enactment, heart->store, rules, bytes_str(text), &why), ERR_OK);
-    enactment.job.done = note_done;
-    enactment.job.owner = &done;
-    assert_int_equal(queue_push(heart->queue, &enactment.job), ERR_OK);
+    enactment.bundle.done = note_done;
+    enactment.bundle.owner = &done;
+    assert_int_equal(queue_push(heart->queue, &enactment.bundle), ERR_OK);
     heart_run(heart);
     assert_true(done);
     enact_release(&enactment);

@@ -59,7 +59,7 @@ static inline struct op increment_at(struct heart *heart, const char *name, int3
 /* Decided and submitted, not synced. */
 static inline struct sent *submit(struct heart *heart, struct op op)
 {
-    struct sent *sent = heart_send(heart, (struct job){0}, &op, 1);
+    struct sent *sent = heart_send(heart, (struct bundle){0}, &op, 1);
     assert_int_equal(sent->pushed, ERR_OK);
     assert_true(commit_turn(heart->commit));
     assert_int_equal(sent->answered, 0);

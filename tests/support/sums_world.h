@@ -90,7 +90,7 @@ static inline void fill(unsigned step)
         model.added[at] += at % 7 + 1;
         ops[count++] = make(OP_INCREMENT, at, at % 7 + 1);
         if (count < JOB_OPS && at + step < BUCKETS) continue;
-        assert_int_equal(heart_send(heart, (struct job){0}, ops, count)->pushed, ERR_OK);
+        assert_int_equal(heart_send(heart, (struct bundle){0}, ops, count)->pushed, ERR_OK);
         heart_run(heart);
         count = 0;
     }

@@ -1,5 +1,5 @@
 /* test_apply.c -- single decisions: what SPEC 5 says about each operation, limits and deletes.
- * All-or-nothing jobs and keys are in test_apply_jobs.c. */
+ * All-or-nothing bundles and keys are in test_apply_bundles.c. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -38,10 +38,10 @@ static struct op make_at(enum op_kind kind, const char *name, int64_t amount, in
     return op;
 }
 
-/* One batch of separate jobs, one op each, all of them kept. */
+/* One batch of separate bundles, one op each, all of them kept. */
 static struct op *judge(const struct op *ops, uint32_t count)
 {
-    struct op *first = decider_job(&decider, (struct job){0}, ops, count);
+    struct op *first = decider_bundle(&decider, (struct bundle){0}, ops, count);
     decider_decide(&decider);
     return first;
 }
@@ -173,7 +173,7 @@ static void changes_are_numbered_without_gaps_and_refusals_name_the_last(void **
     assert_int_equal(writes->count, 2);
     assert_ptr_equal(writes->causes[0], &done[1]);
     assert_ptr_equal(writes->causes[1], &done[3]);
-    assert_int_equal(decider.jobs[0].sequence, 3);
+    assert_int_equal(decider.bundles[0].sequence, 3);
 }
 
 static void a_changed_cell_has_the_batch_time(void **state)

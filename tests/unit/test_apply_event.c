@@ -53,7 +53,7 @@ static void S1_17_deliveries_in_one_batch_apply_once(void **state)
     struct op ops[N];
     for (unsigned i = 0; i < N; i++)
         ops[i] = event("E1", "connected", "account=m1");
-    struct op *done = decider_job(&decider, (struct job){0}, ops, N);
+    struct op *done = decider_bundle(&decider, (struct bundle){0}, ops, N);
     decider_decide(&decider);
     assert_int_equal(done[0].event->result, EVENT_APPLIED);
     for (unsigned i = 1; i < N; i++) {
@@ -184,7 +184,7 @@ static void a_refused_event_leaves_its_neighbours_alone(void **state)
         ask_event(&decider.asks, "E2", "connected", "account=m2", NULL),
         ask_event(&decider.asks, "E2", "connected", "account=m2", NULL),
     };
-    struct op *done = decider_job(&decider, (struct job){0}, ops, 4);
+    struct op *done = decider_bundle(&decider, (struct bundle){0}, ops, 4);
     decider_decide(&decider);
     assert_int_equal(done[1].err, ERR_OVERFLOW);
     assert_int_equal(done[2].event->result, EVENT_APPLIED);

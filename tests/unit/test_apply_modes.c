@@ -95,7 +95,7 @@ static void the_same_within_one_batch(void **state)
         event("E6", "deleted", "entry=1 kind=e"), event("E7", "created", "entry=1 kind=f"),
         event("E8", "created", "entry=2 kind=g"), event("E9", "archived", "entry=2"),
     };
-    decider_job(&decider, (struct job){0}, ops, 8);
+    decider_bundle(&decider, (struct bundle){0}, ops, 8);
     decider_decide(&decider);
     decider_keep(&decider);
     assert_int_equal(net("safe", "{\"kind\":\"a\"}"), 0);
@@ -135,7 +135,7 @@ static void a_refused_event_switches_nothing(void **state)
         ask_event(&decider.asks, "E2", "created", "entry=2 kind=b", most),
         event("E3", "deleted", "entry=2 kind=b"),
     };
-    struct op *done = decider_job(&decider, (struct job){0}, ops, 3);
+    struct op *done = decider_bundle(&decider, (struct bundle){0}, ops, 3);
     decider_decide(&decider);
     assert_int_equal(done[1].err, ERR_OVERFLOW);
     assert_int_equal(done[2].event->counters, 0);
@@ -235,7 +235,7 @@ static void S0_26_a_batch_on_an_expired_window_is_counted_whole(void **state)
     sent("E2", "up", "");
     decider.moment.now_ms += 3 * HOUR;
     const struct op ops[] = {event("E3", "up", ""), event("E4", "up", ""), event("E5", "up", "")};
-    decider_job(&decider, (struct job){0}, ops, 3);
+    decider_bundle(&decider, (struct bundle){0}, ops, 3);
     decider_decide(&decider);
     decider_keep(&decider);
     expect_window(3, decider.moment.now_ms);
@@ -369,12 +369,12 @@ static void a_transition_safe_series_goes_by_each_events_own_time(void **state)
         struct op up = event(batches == 1 ? "E1" : "E3", "up", kind);
         decider.asks.occurred_ms = MINUTE;
         struct op down = event(batches == 1 ? "E2" : "E4", "down", kind);
-        decider_job(&decider, (struct job){0}, &up, 1);
+        decider_bundle(&decider, (struct bundle){0}, &up, 1);
         if (batches == 2) {
             decider_decide(&decider);
             decider_keep(&decider);
         }
-        decider_job(&decider, (struct job){0}, &down, 1);
+        decider_bundle(&decider, (struct bundle){0}, &down, 1);
         decider_decide(&decider);
         decider_keep(&decider);
         const char *dimensions = batches == 1 ? "{\"kind\":\"1\"}" : "{\"kind\":\"2\"}";
@@ -396,7 +396,7 @@ static void a_decrement_that_was_not_foreseen_is_sent_again(void **state)
         event("E2", "created", "entry=1 kind=b"),
         event("E3", "deleted", "entry=1"),
     };
-    struct op *done = decider_job(&decider, (struct job){0}, ops, 3);
+    struct op *done = decider_bundle(&decider, (struct bundle){0}, ops, 3);
     decider_decide(&decider);
     assert_int_equal(done[0].err, ERR_OVERFLOW);
     assert_int_equal(done[1].err, ERR_OK);

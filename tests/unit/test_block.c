@@ -124,7 +124,7 @@ static struct op make(enum op_kind kind, const char *name, int64_t amount, int32
 
 static void encode(const struct op *ops, uint32_t count)
 {
-    decider_job(&decider, (struct job){0}, ops, count);
+    decider_bundle(&decider, (struct bundle){0}, ops, count);
     decider_decide(&decider);
     buf_reset(&body);
     block_encode(&body, &decider.apply.writes);

@@ -41,7 +41,7 @@ static struct op increment(int64_t amount)
 
 static struct sent *send_one(struct op op)
 {
-    struct sent *sent = heart_send(heart, (struct job){0}, &op, 1);
+    struct sent *sent = heart_send(heart, (struct bundle){0}, &op, 1);
     assert_int_equal(sent->pushed, ERR_OK);
     return sent;
 }
@@ -51,7 +51,7 @@ static struct sent *send_many(uint32_t count)
     struct op ops[64];
     for (uint32_t i = 0; i < count; i++)
         ops[i] = increment(1);
-    struct sent *sent = heart_send(heart, (struct job){0}, ops, count);
+    struct sent *sent = heart_send(heart, (struct bundle){0}, ops, count);
     assert_int_equal(sent->pushed, ERR_OK);
     return sent;
 }
@@ -64,7 +64,7 @@ static void turn(void)
 static void expect_answer(const struct sent *sent, enum err e)
 {
     assert_int_equal(sent->answered, 1);
-    assert_int_equal(sent->job.err, e);
+    assert_int_equal(sent->bundle.err, e);
 }
 
 /* ---- (1) a reply leaves only when its batch is durable ---- */
@@ -99,10 +99,10 @@ static void a_refusal_waits_for_durability_too(void **state)
     assert_int_equal(refused->answered, 0);
     assert_true(commit_sync_now(heart->commit));
     expect_answer(refused, ERR_OK);
-    assert_int_equal(refused->job.ops[0].err, ERR_NEGATIVE);
+    assert_int_equal(refused->bundle.ops[0].err, ERR_NEGATIVE);
 }
 
-static void a_job_cut_over_batches_is_answered_once_with_its_last(void **state)
+static void a_bundle_cut_over_batches_is_answered_once_with_its_last(void **state)
 {
     struct sent *sent = send_many(10); /* 4 + 4 + 2 */
     for (unsigned batch = 0; batch < 3; batch++) {
@@ -111,9 +111,9 @@ static void a_job_cut_over_batches_is_answered_once_with_its_last(void **state)
         assert_true(commit_sync_now(heart->commit));
     }
     expect_answer(sent, ERR_OK);
-    assert_int_equal(sent->job.sequence, 10);
+    assert_int_equal(sent->bundle.sequence, 10);
     for (unsigned i = 0; i < 10; i++)
-        assert_int_equal(sent->job.ops[i].after.net, i + 1);
+        assert_int_equal(sent->bundle.ops[i].after.net, i + 1);
     assert_false(commit_turn(heart->commit));
 }
 
@@ -176,7 +176,7 @@ static void a_failed_load_leaves_the_batch_before_it_alone(void **state)
     assert_int_equal(heart_do(heart, increment(4)).after.net, 5);
 }
 
-static void a_cut_job_with_one_part_not_loaded_is_answered_once(void **state)
+static void a_cut_bundle_with_one_part_not_loaded_is_answered_once(void **state)
 {
     for (unsigned nth = 1; nth <= 3; nth++) {
         fault_fail(heart->store, FAULT_LOAD, nth);
@@ -286,14 +286,14 @@ static void whoever_pushed_leaves_much_or_what_others_are_at_to_the_commit_threa
 #define PUSHES 200
 
 struct pusher {
-    struct job jobs[PUSHES];
+    struct bundle bundles[PUSHES];
     struct op ops[PUSHES][3];
     atomic_uint answers;
 };
 
-static void pusher_done(struct job *job)
+static void pusher_done(struct bundle *bundle)
 {
-    struct pusher *pusher = job->owner;
+    struct pusher *pusher = bundle->owner;
     pusher->answers++;
 }
 
@@ -301,16 +301,16 @@ static void *push_main(void *context)
 {
     struct pusher *pusher = context;
     for (unsigned i = 0; i < PUSHES; i++) {
-        pusher->jobs[i] = (struct job){.ops = pusher->ops[i],
-                                       .count = 1 + i % 3,
-                                       .urgency = i % 7 ? URGENCY_BATCHED : URGENCY_SYNC,
-                                       .whole = i % 5 == 0,
-                                       .tenant = pusher->ops[i][0].tenant,
-                                       .done = pusher_done,
-                                       .owner = pusher};
-        struct job *refused;
-        for (queue_push_all(heart->queue, &pusher->jobs[i], &refused); refused;
-             queue_push_all(heart->queue, &pusher->jobs[i], &refused))
+        pusher->bundles[i] = (struct bundle){.ops = pusher->ops[i],
+                                             .count = 1 + i % 3,
+                                             .urgency = i % 7 ? URGENCY_BATCHED : URGENCY_SYNC,
+                                             .whole = i % 5 == 0,
+                                             .tenant = pusher->ops[i][0].tenant,
+                                             .done = pusher_done,
+                                             .owner = pusher};
+        struct bundle *refused;
+        for (queue_push_all(heart->queue, &pusher->bundles[i], &refused); refused;
+             queue_push_all(heart->queue, &pusher->bundles[i], &refused))
             sched_yield();
         commit_help(heart->commit);
     }
@@ -337,7 +337,7 @@ static unsigned run_threads(struct pusher *pushers)
     for (unsigned p = 0; p < PUSHERS; p++) {
         assert_int_equal(pushers[p].answers, PUSHES);
         for (unsigned i = 0; i < PUSHES; i++)
-            ops += pushers[p].jobs[i].err == ERR_OK ? pushers[p].jobs[i].count : 0;
+            ops += pushers[p].bundles[i].err == ERR_OK ? pushers[p].bundles[i].count : 0;
     }
     return ops;
 }
@@ -389,7 +389,7 @@ static void SPEC_10_the_lag_grows_while_nothing_is_answered(void **state)
     struct op op = increment(1);
     assert_int_equal(commit_lag_ns(heart->commit), 0);
     heart->time->mono_ns = 5000000000;
-    heart_send(heart, (struct job){.queued_ns = 5000000000}, &op, 1);
+    heart_send(heart, (struct bundle){.queued_ns = 5000000000}, &op, 1);
     heart->time->mono_ns = 12000000000;
     assert_int_equal(commit_lag_ns(heart->commit), 7000000000);
     turn();
@@ -398,7 +398,7 @@ static void SPEC_10_the_lag_grows_while_nothing_is_answered(void **state)
     assert_true(commit_sync_now(heart->commit));
     assert_int_equal(commit_lag_ns(heart->commit), 0);
     heart->time->mono_ns = 90000000000;
-    heart_send(heart, (struct job){.queued_ns = 90000000000}, &op, 1);
+    heart_send(heart, (struct bundle){.queued_ns = 90000000000}, &op, 1);
     heart->time->mono_ns = 99000000000;
     assert_int_equal(commit_lag_ns(heart->commit), 9000000000);
     turn();
@@ -462,12 +462,12 @@ int main(void)
         LAW(SPEC_10_the_lag_grows_while_nothing_is_answered),
         LAW(a_change_is_answered_by_the_sync_not_by_the_decision),
         LAW(a_refusal_waits_for_durability_too),
-        LAW(a_job_cut_over_batches_is_answered_once_with_its_last),
+        LAW(a_bundle_cut_over_batches_is_answered_once_with_its_last),
         LAW(a_round_of_answers_is_one_wake_up),
         LAW(a_failed_sync_answers_storage_to_everyone_under_way),
         LAW(a_failed_load_answers_storage_at_once_and_gives_everything_back),
         LAW(a_failed_load_leaves_the_batch_before_it_alone),
-        LAW(a_cut_job_with_one_part_not_loaded_is_answered_once),
+        LAW(a_cut_bundle_with_one_part_not_loaded_is_answered_once),
         LAW(sequences_have_no_gap_over_failures),
         LAW(batch_time_never_runs_back),
         LAW(limits_reach_the_decision),

@@ -343,15 +343,15 @@ static void a_damaged_row_refuses_its_batch_and_no_other(void **state)
     with_state(spoil_rows);
     assert_int_equal(heart_open(heart), ERR_OK);
     struct op op = increment("a", 0, 0, 10);
-    heart_send(heart, (struct job){0}, &op, 1);
+    heart_send(heart, (struct bundle){0}, &op, 1);
     assert_true(commit_turn(heart->commit));               /* staged, while the others fail */
     static const char *const bad[] = {"b", "c", "b", "c"}; /* again: it must not be kept */
     for (unsigned i = 0; i < 4; i++) {
         const struct op both[] = {increment("a", 0, 0, 100), increment(bad[i], 0, 0, 1)};
-        struct sent *sent = heart_send(heart, (struct job){0}, both, 2);
+        struct sent *sent = heart_send(heart, (struct bundle){0}, both, 2);
         assert_true(commit_turn(heart->commit));
         assert_int_equal(sent->answered, 1);
-        assert_int_equal(sent->job.err, ERR_STORAGE);
+        assert_int_equal(sent->bundle.err, ERR_STORAGE);
     }
     heart->asks.tenant = "bad";
     assert_true(commit_sync_now(heart->commit));
@@ -404,9 +404,9 @@ static void a_checkpoint_writes_nothing_that_is_only_staged(void **state)
 {
     do_ok(increment("n", 0, 0, 1));
     struct op op = increment("n", 0, 0, 10);
-    heart_send(heart, (struct job){0}, &op, 1);
+    heart_send(heart, (struct bundle){0}, &op, 1);
     struct op other = ask_keyed(&heart->asks, increment("m", 0, 0, 10), "k", 1);
-    heart_send(heart, (struct job){0}, &other, 1);
+    heart_send(heart, (struct bundle){0}, &other, 1);
     assert_true(commit_turn(heart->commit));
     assert_true(heart_checkpoint(heart));
     assert_int_equal(stats().applied_sequence, 1);
@@ -432,7 +432,7 @@ static void make_many(const char *name, int64_t expires_ms)
         ops[i] = increment(name, 60, 60 * i, 1);
         ops[i].expires_ms = expires_ms;
     }
-    heart_send(heart, (struct job){0}, ops, CELLS_MANY);
+    heart_send(heart, (struct bundle){0}, ops, CELLS_MANY);
     heart_run(heart);
 }
 
@@ -590,7 +590,7 @@ static void traffic_checkpoints_and_reads_go_on_together(void **state)
     for (unsigned i = 0; i < ROUNDS; i++) {
         const struct op ops[] = {increment("n", 0, 0, 1), increment("n", 60, 60 * (i % 50), 1),
                                  increment("m", 60, 60 * i, 1)};
-        struct job shape = {.urgency = i % 2 ? URGENCY_SYNC : URGENCY_BATCHED};
+        struct bundle shape = {.urgency = i % 2 ? URGENCY_SYNC : URGENCY_BATCHED};
         heart_send(heart, shape, ops, 3);
         if (i % 16 == 15) sched_yield();
     }
@@ -635,7 +635,7 @@ static void a_sweep_in_the_midst_of_new_series_forgets_none(void **state)
         snprintf(name, sizeof name, "due%u", i);
         struct op op = increment(name, 60, 0, 1);
         op.expires_ms = 1;
-        heart_send(heart, (struct job){.urgency = URGENCY_SYNC}, &op, 1);
+        heart_send(heart, (struct bundle){.urgency = URGENCY_SYNC}, &op, 1);
         if (i % 8 == 7) usleep(500);
     }
     queue_stop(heart->queue);
@@ -661,7 +661,7 @@ static void read_around_a_batch(void *context, struct view *moment)
     instant->first = heart_net(heart, "first");
     if (++instant->runs == 1) {
         const struct op ops[] = {increment("first", 0, 0, 1), increment("second", 0, 0, 1)};
-        heart_send(heart, (struct job){.atomic = true, .whole = true}, ops, 2);
+        heart_send(heart, (struct bundle){.atomic = true, .whole = true}, ops, 2);
         heart_run(heart);
     }
     instant->second = heart_net(heart, "second");

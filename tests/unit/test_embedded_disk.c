@@ -109,7 +109,7 @@ static void batches_that_a_new_segment_made_safe_are_answered_as_durable(void **
     struct sent *sents[7];
     for (unsigned i = 0; i < 7; i++) { /* a segment has a header and seven blocks of one page */
         struct op op = increment("n", 1);
-        sents[i] = heart_send(heart, (struct job){0}, &op, 1);
+        sents[i] = heart_send(heart, (struct bundle){0}, &op, 1);
         assert_true(commit_turn(heart->commit));
     }
     io_sim_fail_sync(heart->sim, 3, IO_SIM_LOST); /* of the old one, of the new one's header, */
@@ -117,8 +117,8 @@ static void batches_that_a_new_segment_made_safe_are_answered_as_durable(void **
     int64_t acked = 1;
     for (unsigned i = 0; i < 7; i++) {
         assert_int_equal(sents[i]->answered, 1);
-        acked += sents[i]->job.err == ERR_OK;
-        if (i) assert_true(sents[i]->job.err != ERR_OK || sents[i - 1]->job.err == ERR_OK);
+        acked += sents[i]->bundle.err == ERR_OK;
+        if (i) assert_true(sents[i]->bundle.err != ERR_OK || sents[i - 1]->bundle.err == ERR_OK);
     }
     assert_int_equal(heart_net(heart, "n"), acked);
     heart_tend(heart);

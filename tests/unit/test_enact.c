@@ -37,9 +37,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static void count_done(struct job *job)
+static void count_done(struct bundle *bundle)
 {
-    (void)job;
+    (void)bundle;
     done++;
 }
 
@@ -55,7 +55,7 @@ static enum err plan(const char *text)
     buf_reset(&why);
     enum err e = enact_plan(&enactment, heart->store, planned, bytes_str(text), &why);
     buf_add_char(&why, 0);
-    enactment.job.done = count_done;
+    enactment.bundle.done = count_done;
     done = 0;
     return e;
 }
@@ -70,7 +70,7 @@ static void give_up(void)
 static void push(const char *text)
 {
     assert_int_equal(plan(text), ERR_OK);
-    assert_int_equal(queue_push(heart->queue, &enactment.job), ERR_OK);
+    assert_int_equal(queue_push(heart->queue, &enactment.bundle), ERR_OK);
 }
 
 static void enact(const char *text)
@@ -78,7 +78,7 @@ static void enact(const char *text)
     push(text);
     heart_run(heart);
     assert_int_equal(done, 1);
-    assert_int_equal(enactment.job.err, ERR_OK);
+    assert_int_equal(enactment.bundle.err, ERR_OK);
     give_up();
 }
 
@@ -214,11 +214,11 @@ static void rules_come_into_force_between_two_batches(void **state)
     enact("counters:\n" COUNTER("a", ""));
     struct op first = up("E1");
     struct op second = up("E2");
-    heart_send(heart, (struct job){0}, &first, 1);
+    heart_send(heart, (struct bundle){0}, &first, 1);
     assert_true(commit_turn(heart->commit));
     push("counters:\n" COUNTER("b", ""));
     assert_true(commit_turn(heart->commit)); /* the rules, alone */
-    heart_send(heart, (struct job){0}, &second, 1);
+    heart_send(heart, (struct bundle){0}, &second, 1);
     assert_true(commit_turn(heart->commit)); /* the next batch goes by them already */
     assert_int_equal(generation("b"), 0);    /* readers do not, as it is not durable */
     heart_run(heart);
@@ -243,13 +243,13 @@ static void a_failed_sync_leaves_the_old_rules_in_force(void **state)
     push("counters:\n" COUNTER("b", ""));
     assert_true(commit_turn(heart->commit));
     struct op event = up("E1");
-    struct sent *sent = heart_send(heart, (struct job){0}, &event, 1);
+    struct sent *sent = heart_send(heart, (struct bundle){0}, &event, 1);
     assert_true(commit_turn(heart->commit)); /* decided by rules that never came to be */
     break_sync();
     assert_true(commit_sync_now(heart->commit));
     assert_int_equal(done, 1);
-    assert_int_equal(enactment.job.err, ERR_STORAGE);
-    assert_int_equal(sent->job.err, ERR_STORAGE);
+    assert_int_equal(enactment.bundle.err, ERR_STORAGE);
+    assert_int_equal(sent->bundle.err, ERR_STORAGE);
     heart_tend(heart);
     give_up();
     assert_int_equal(generation("b"), 0);
@@ -279,13 +279,13 @@ static void events_that_new_rules_make_heavy_are_refused_not_written(void **stat
         ops[i] = ask_event(&heart->asks, id, "up", dimensions, NULL);
         ops[i].weight = 100;
     }
-    struct sent *sent = heart_send(heart, (struct job){.weighty = true}, ops, EVENTS);
+    struct sent *sent = heart_send(heart, (struct bundle){.weighty = true}, ops, EVENTS);
     push("counters:\n" COUNTER("a", "  dimensions: [k]\n  rollups: [[]]\n"));
     heart_run(heart);
-    assert_int_equal(sent->job.err, ERR_OK);
+    assert_int_equal(sent->bundle.err, ERR_OK);
     unsigned applied = 0;
     for (unsigned i = 0; i < EVENTS; i++) {
-        enum err e = sent->job.ops[i].err;
+        enum err e = sent->bundle.ops[i].err;
         assert_true(e == ERR_OK || e == ERR_BUSY);
         applied += e == ERR_OK;
     }
@@ -314,15 +314,15 @@ static void direct_operations_are_judged_by_the_rules_of_their_batch(void **stat
     const struct op both[] = {ask(asks, OP_INCREMENT, "b", 1), ask(asks, OP_INCREMENT, "a", 1)};
     static const enum err expected[] = {ERR_MANAGED, ERR_MANAGED, ERR_MANAGED, ERR_MANAGED,
                                         ERR_OK,      ERR_MANAGED, ERR_OK};
-    struct sent *each = heart_send(heart, (struct job){0}, ops, ARRAY_COUNT(ops));
+    struct sent *each = heart_send(heart, (struct bundle){0}, ops, ARRAY_COUNT(ops));
     struct sent *atomic =
-        heart_send(heart, (struct job){.atomic = true, .whole = true}, both, ARRAY_COUNT(both));
+        heart_send(heart, (struct bundle){.atomic = true, .whole = true}, both, ARRAY_COUNT(both));
     enact("counters:\n" COUNTER("a", ""));
     for (size_t i = 0; i < ARRAY_COUNT(ops); i++)
-        assert_int_equal(each->job.ops[i].err, expected[i]);
-    assert_true(each->job.ops[4].replayed); /* the answer of the time before */
-    assert_int_equal(atomic->job.err, ERR_MANAGED);
-    assert_int_equal(atomic->job.failed_index, 1);
+        assert_int_equal(each->bundle.ops[i].err, expected[i]);
+    assert_true(each->bundle.ops[4].replayed); /* the answer of the time before */
+    assert_int_equal(atomic->bundle.err, ERR_MANAGED);
+    assert_int_equal(atomic->bundle.failed_index, 1);
     assert_int_equal(heart_net(heart, "a"), 7);
     assert_int_equal(heart_net(heart, "b"), 1);
     enact("counters: []\n"); /* it is frozen, and still not a direct one */
@@ -337,10 +337,10 @@ static void a_plan_that_was_overtaken_is_refused_whole(void **state)
     enact("counters:\n" COUNTER("a", ""));
     assert_int_equal(enact_plan(&other, heart->store, others, BYTES("x"), &why), ERR_OK);
     enact("counters:\n" COUNTER("a", "  dimensions: [other]\n"));
-    other.job.done = count_done;
-    assert_int_equal(queue_push(heart->queue, &other.job), ERR_OK);
+    other.bundle.done = count_done;
+    assert_int_equal(queue_push(heart->queue, &other.bundle), ERR_OK);
     heart_run(heart);
-    assert_int_equal(other.job.err, ERR_CONFLICT);
+    assert_int_equal(other.bundle.err, ERR_CONFLICT);
     struct rules *now = rulebook_hold(heart->rulebook);
     assert_ptr_not_equal(now, others);
     rules_release(now);
@@ -356,10 +356,10 @@ static void two_plans_never_give_one_generation_to_two_counters(void **state)
     struct rules *others = rules_of_text("counters:\n" COUNTER("b", ""), 0);
     assert_int_equal(enact_plan(&other, heart->store, others, BYTES("x"), &why), ERR_OK);
     enact("counters:\n" COUNTER("a", ""));
-    other.job.done = count_done;
-    assert_int_equal(queue_push(heart->queue, &other.job), ERR_OK);
+    other.bundle.done = count_done;
+    assert_int_equal(queue_push(heart->queue, &other.bundle), ERR_OK);
     heart_run(heart);
-    assert_int_equal(other.job.err, ERR_CONFLICT);
+    assert_int_equal(other.bundle.err, ERR_CONFLICT);
     assert_int_equal(generation("a"), 1);
     assert_int_equal(generation("b"), 0);
     enact_release(&other);

@@ -21,8 +21,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Everything an op or a job can end with, whether it is remembered by itself or only as part of a
- * batch under one key. */
+/* Everything an op or a bundle can end with, whether it is remembered by itself or only as part of
+ * a batch under one key. */
 static const enum err outcomes[] = {
     ERR_OK,         ERR_NEGATIVE, ERR_LIMIT,     ERR_OVERFLOW,     ERR_INVALID,
     ERR_CELL_LIMIT, ERR_MANAGED,  ERR_NOT_FOUND, ERR_KEY_CONFLICT, ERR_GRANULARITY_LIMIT,
@@ -64,24 +64,24 @@ static void the_numbers_of_errors_never_change(void **state)
     }
 }
 
-static struct job job_of(struct op *ops, uint32_t count)
+static struct bundle bundle_of(struct op *ops, uint32_t count)
 {
-    return (struct job){.ops = ops, .count = count};
+    return (struct bundle){.ops = ops, .count = count};
 }
 
-static void a_job_comes_back_as_it_was(void **state)
+static void a_bundle_comes_back_as_it_was(void **state)
 {
     struct op ops[] = {{.err = ERR_OK, .after = {4, 10, 6}},
                        {.err = ERR_NEGATIVE},
                        {.err = ERR_LIMIT, .after = {1, 2, 1}},
                        {.err = ERR_INVALID}};
     struct op back[4] = {0};
-    struct job first = job_of(ops, 4);
-    struct job second = job_of(back, 4);
+    struct bundle first = bundle_of(ops, 4);
+    struct bundle second = bundle_of(back, 4);
     first.err = ERR_OVERFLOW;
     first.failed_index = 3;
-    outcome_encode_job(&bytes, &first);
-    assert_true(outcome_decode_job(buf_bytes(&bytes), &second));
+    outcome_encode_bundle(&bytes, &first);
+    assert_true(outcome_decode_bundle(buf_bytes(&bytes), &second));
     assert_int_equal(second.err, ERR_OVERFLOW);
     assert_int_equal(second.failed_index, 3);
     for (unsigned i = 0; i < 4; i++) {
@@ -90,39 +90,39 @@ static void a_job_comes_back_as_it_was(void **state)
     }
 }
 
-static void a_job_of_another_size_is_not_this_one(void **state)
+static void a_bundle_of_another_size_is_not_this_one(void **state)
 {
     struct op ops[3] = {0};
-    struct job job = job_of(ops, 2);
-    outcome_encode_job(&bytes, &job);
-    job.count = 3;
-    assert_false(outcome_decode_job(buf_bytes(&bytes), &job));
-    job.count = 1;
-    assert_false(outcome_decode_job(buf_bytes(&bytes), &job));
-    job.count = 2;
-    assert_true(outcome_decode_job(buf_bytes(&bytes), &job));
+    struct bundle bundle = bundle_of(ops, 2);
+    outcome_encode_bundle(&bytes, &bundle);
+    bundle.count = 3;
+    assert_false(outcome_decode_bundle(buf_bytes(&bytes), &bundle));
+    bundle.count = 1;
+    assert_false(outcome_decode_bundle(buf_bytes(&bytes), &bundle));
+    bundle.count = 2;
+    assert_true(outcome_decode_bundle(buf_bytes(&bytes), &bundle));
 }
 
-static void an_op_and_a_job_of_one_are_not_mistaken_for_each_other(void **state)
+static void an_op_and_a_bundle_of_one_are_not_mistaken_for_each_other(void **state)
 {
     struct op op = {.err = ERR_OK, .after = {1, 1, 0}};
-    struct job job = job_of(&op, 1);
-    outcome_encode_job(&bytes, &job);
+    struct bundle bundle = bundle_of(&op, 1);
+    outcome_encode_bundle(&bytes, &bundle);
     assert_false(outcome_decode_op(buf_bytes(&bytes), &op));
     buf_reset(&bytes);
     outcome_encode_op(&bytes, &(struct op){.err = ERR_OK, .after = {1, 1, 0}});
-    assert_false(outcome_decode_job(buf_bytes(&bytes), &job));
+    assert_false(outcome_decode_bundle(buf_bytes(&bytes), &bundle));
 }
 
 static void bytes_cut_short_or_too_long_are_refused(void **state)
 {
     struct op ops[2] = {{.err = ERR_OK, .after = {4, 1000, 996}}, {.err = ERR_LIMIT}};
-    struct job job = job_of(ops, 2);
-    outcome_encode_job(&bytes, &job);
+    struct bundle bundle = bundle_of(ops, 2);
+    outcome_encode_bundle(&bytes, &bundle);
     for (size_t size = 0; size < bytes.size; size++)
-        assert_false(outcome_decode_job(bytes_of(bytes.data, size), &job));
+        assert_false(outcome_decode_bundle(bytes_of(bytes.data, size), &bundle));
     buf_add_char(&bytes, 0);
-    assert_false(outcome_decode_job(buf_bytes(&bytes), &job));
+    assert_false(outcome_decode_bundle(buf_bytes(&bytes), &bundle));
 
     buf_reset(&bytes);
     outcome_encode_op(&bytes, &(struct op){.err = ERR_OK, .after = {4, 1000, 996}});
@@ -152,9 +152,9 @@ int main(void)
         RECORD(only_decided_outcomes_are_final),
         RECORD(an_op_comes_back_as_it_was),
         RECORD(the_numbers_of_errors_never_change),
-        RECORD(a_job_comes_back_as_it_was),
-        RECORD(a_job_of_another_size_is_not_this_one),
-        RECORD(an_op_and_a_job_of_one_are_not_mistaken_for_each_other),
+        RECORD(a_bundle_comes_back_as_it_was),
+        RECORD(a_bundle_of_another_size_is_not_this_one),
+        RECORD(an_op_and_a_bundle_of_one_are_not_mistaken_for_each_other),
         RECORD(bytes_cut_short_or_too_long_are_refused),
         RECORD(a_triple_that_does_not_add_up_is_refused),
     };

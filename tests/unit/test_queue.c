@@ -1,6 +1,6 @@
 /* test_queue.c -- bounded and fair: who gets into a batch, in what order, and who is refused.
  *
- * What a batch takes is written as text: "a2+1" is one op of job a from its third on. */
+ * What a batch takes is written as text: "a2+1" is one op of bundle a from its third on. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -20,8 +20,8 @@
 #define OPS_MAX 1000
 
 static struct queue *queue;
-static struct job jobs[JOBS_MAX];
-static unsigned jobs_count;
+static struct bundle bundles[JOBS_MAX];
+static unsigned bundles_count;
 
 /* What every queue here has, and the limits that a test is about. */
 static void start(struct queue_limits limits)
@@ -42,44 +42,44 @@ static void start_again(struct queue_limits limits)
 static int setup(void **state)
 {
     start((struct queue_limits){0});
-    jobs_count = 0;
+    bundles_count = 0;
     return 0;
 }
 
-static struct job *job_new(const char *tenant, char name, uint32_t count)
+static struct bundle *bundle_new(const char *tenant, char name, uint32_t count)
 {
-    struct job *job = &jobs[jobs_count++];
-    must(jobs_count <= JOBS_MAX);
-    *job =
-        (struct job){.count = count, .tenant = bytes_str(tenant), .failed_index = (uint32_t)name};
-    return job;
+    struct bundle *bundle = &bundles[bundles_count++];
+    must(bundles_count <= JOBS_MAX);
+    *bundle = (struct bundle){
+        .count = count, .tenant = bytes_str(tenant), .failed_index = (uint32_t)name};
+    return bundle;
 }
 
-static struct job *push(const char *tenant, char name, uint32_t count)
+static struct bundle *push(const char *tenant, char name, uint32_t count)
 {
-    struct job *job = job_new(tenant, name, count);
-    assert_int_equal(queue_push(queue, job), ERR_OK);
-    return job;
+    struct bundle *bundle = bundle_new(tenant, name, count);
+    assert_int_equal(queue_push(queue, bundle), ERR_OK);
+    return bundle;
 }
 
-static struct job *push_whole(const char *tenant, char name, uint32_t count)
+static struct bundle *push_whole(const char *tenant, char name, uint32_t count)
 {
-    struct job *job = job_new(tenant, name, count);
-    job->whole = true;
-    assert_int_equal(queue_push(queue, job), ERR_OK);
-    return job;
+    struct bundle *bundle = bundle_new(tenant, name, count);
+    bundle->whole = true;
+    assert_int_equal(queue_push(queue, bundle), ERR_OK);
+    return bundle;
 }
 
-static struct job *push_sync(char name, uint32_t count, bool whole)
+static struct bundle *push_sync(char name, uint32_t count, bool whole)
 {
-    struct job *job = job_new("s", name, count);
-    job->urgency = URGENCY_SYNC;
-    job->whole = whole;
-    assert_int_equal(queue_push(queue, job), ERR_OK);
-    return job;
+    struct bundle *bundle = bundle_new("s", name, count);
+    bundle->urgency = URGENCY_SYNC;
+    bundle->whole = whole;
+    assert_int_equal(queue_push(queue, bundle), ERR_OK);
+    return bundle;
 }
 
-/* Takes a batch and answers every job of which it was the last part. */
+/* Takes a batch and answers every bundle of which it was the last part. */
 static const char *take(uint32_t ops_max)
 {
     static char text[4000];
@@ -88,11 +88,11 @@ static const char *take(uint32_t ops_max)
     text[0] = 0;
     for (uint32_t i = 0; i < count; i++) {
         size_t used = strlen(text);
-        struct job *job = slices[i].job;
-        snprintf(text + used, sizeof text - used, "%s%c%u+%u", i ? " " : "", (int)job->failed_index,
-                 slices[i].first, slices[i].count);
-        job->answered += slices[i].count;
-        if (job->answered == job->count) queue_done(queue, job);
+        struct bundle *bundle = slices[i].bundle;
+        snprintf(text + used, sizeof text - used, "%s%c%u+%u", i ? " " : "",
+                 (int)bundle->failed_index, slices[i].first, slices[i].count);
+        bundle->answered += slices[i].count;
+        if (bundle->answered == bundle->count) queue_done(queue, bundle);
     }
     return text;
 }
@@ -117,7 +117,7 @@ static void nothing_joins_a_batch_that_has_enough(void **state)
     assert_string_equal(take(100), "c0+1");
 }
 
-static void a_whole_job_may_be_larger_than_enough(void **state)
+static void a_whole_bundle_may_be_larger_than_enough(void **state)
 {
     start_again((struct queue_limits){.batch_ops = 10});
     push("t", 'a', 5);
@@ -129,7 +129,7 @@ static void a_whole_job_may_be_larger_than_enough(void **state)
     assert_string_equal(take(100), "s0+60");
 }
 
-static void sync_jobs_leave_others_half_of_enough(void **state)
+static void sync_bundles_leave_others_half_of_enough(void **state)
 {
     start_again((struct queue_limits){.batch_ops = 10});
     push("t", 'a', 20);
@@ -151,18 +151,18 @@ static void where_one_is_enough_the_lanes_take_turns(void **state)
 
 /* ---- weights ---- */
 
-static struct job *push_heavy(const char *tenant, char name, uint32_t count, size_t weight)
+static struct bundle *push_heavy(const char *tenant, char name, uint32_t count, size_t weight)
 {
     static struct op ops[16][16];
-    struct op *own = ops[jobs_count % ARRAY_COUNT(ops)];
-    struct job *job = job_new(tenant, name, count);
+    struct op *own = ops[bundles_count % ARRAY_COUNT(ops)];
+    struct bundle *bundle = bundle_new(tenant, name, count);
     must(count <= ARRAY_COUNT(ops[0]));
     for (uint32_t i = 0; i < count; i++)
         own[i] = (struct op){.kind = OP_EVENT, .weight = weight};
-    job->ops = own;
-    job->weighty = true;
-    assert_int_equal(queue_push(queue, job), ERR_OK);
-    return job;
+    bundle->ops = own;
+    bundle->weighty = true;
+    assert_int_equal(queue_push(queue, bundle), ERR_OK);
+    return bundle;
 }
 
 static void a_batch_holds_so_much_weight(void **state)
@@ -185,7 +185,7 @@ static void what_is_heavier_than_a_batch_goes_first_in_one(void **state)
     assert_string_equal(take(100), "b2+1");
 }
 
-static void a_whole_job_is_weighed_whole(void **state)
+static void a_whole_bundle_is_weighed_whole(void **state)
 {
     start_again((struct queue_limits){.batch_weight_max = 100});
     push_heavy("t", 'a', 2, 30);
@@ -196,18 +196,18 @@ static void a_whole_job_is_weighed_whole(void **state)
     assert_string_equal(take(100), "c0+4");
 }
 
-/* ---- jobs that go alone ---- */
+/* ---- bundles that go alone ---- */
 
-static void prepare_nothing(struct job *job, int64_t time_ms)
+static void prepare_nothing(struct bundle *bundle, int64_t time_ms)
 {
-    (void)job, (void)time_ms;
+    (void)bundle, (void)time_ms;
 }
 
 static void new_rules_go_alone(void **state)
 {
     push("t", 'a', 3);
     push_sync('b', 1, false);
-    struct job *rules = job_new("", 'r', 5);
+    struct bundle *rules = bundle_new("", 'r', 5);
     static struct op ops[5];
     rules->ops = ops;
     rules->urgency = URGENCY_SYNC;
@@ -220,20 +220,20 @@ static void new_rules_go_alone(void **state)
     assert_string_equal(take(4), "c0+1 a0+3");
 }
 
-static void a_job_that_is_prepared_goes_alone(void **state)
+static void a_bundle_that_is_prepared_goes_alone(void **state)
 {
     push("t", 'a', 3);
-    struct job *job = job_new("", 'p', 1);
+    struct bundle *bundle = bundle_new("", 'p', 1);
     static struct op ops[7];
-    job->ops = ops;
-    job->urgency = URGENCY_SYNC;
-    job->prepare = prepare_nothing;
-    assert_int_equal(queue_push(queue, job), ERR_OK);
+    bundle->ops = ops;
+    bundle->urgency = URGENCY_SYNC;
+    bundle->prepare = prepare_nothing;
+    assert_int_equal(queue_push(queue, bundle), ERR_OK);
     struct slice slices[8];
     assert_int_equal(queue_take(queue, slices, 8), 1);
-    assert_ptr_equal(slices[0].job, job);
-    job->count = 7; /* as the commit thread has it made */
-    queue_done(queue, job);
+    assert_ptr_equal(slices[0].bundle, bundle);
+    bundle->count = 7; /* as the commit thread has it made */
+    queue_done(queue, bundle);
     assert_int_equal(queue_depth(queue), 3);
     assert_string_equal(take(8), "a0+3");
     assert_int_equal(queue_depth(queue), 0);
@@ -241,7 +241,7 @@ static void a_job_that_is_prepared_goes_alone(void **state)
 
 /* ---- order and fairness ---- */
 
-static void one_tenants_jobs_keep_their_order(void **state)
+static void one_tenants_bundles_keep_their_order(void **state)
 {
     push("t", 'a', 2);
     push("t", 'b', 1);
@@ -250,16 +250,16 @@ static void one_tenants_jobs_keep_their_order(void **state)
     assert_string_equal(take(100), "");
 }
 
-static void a_job_is_cut_over_batches_in_order(void **state)
+static void a_bundle_is_cut_over_batches_in_order(void **state)
 {
-    struct job *job = push("t", 'a', 5);
+    struct bundle *bundle = push("t", 'a', 5);
     push("t", 'b', 1);
     assert_string_equal(take(2), "a0+2");
     assert_string_equal(take(2), "a2+2");
     assert_int_equal(queue_waiting(queue), 2);
     assert_int_equal(queue_depth(queue), 6); /* not answered, though mostly taken */
     assert_string_equal(take(2), "a4+1 b0+1");
-    assert_int_equal(job->taken, 5);
+    assert_int_equal(bundle->taken, 5);
     assert_int_equal(queue_depth(queue), 0);
 }
 
@@ -288,10 +288,10 @@ static void a_tenant_that_came_late_does_not_wait_for_one_that_came_early(void *
 
 static enum err try_sync(const char *tenant, uint32_t count)
 {
-    struct job *job = job_new(tenant, 'x', count);
-    job->urgency = URGENCY_SYNC;
-    enum err e = queue_push(queue, job);
-    if (e != ERR_OK) jobs_count--;
+    struct bundle *bundle = bundle_new(tenant, 'x', count);
+    bundle->urgency = URGENCY_SYNC;
+    enum err e = queue_push(queue, bundle);
+    if (e != ERR_OK) bundles_count--;
     return e;
 }
 
@@ -309,7 +309,7 @@ static void one_tenant_cannot_hold_all_of_the_sync_lane(void **state)
     take(1000);
 }
 
-static void sync_jobs_go_first(void **state)
+static void sync_bundles_go_first(void **state)
 {
     push("t", 'a', 1);
     push_sync('s', 2, false);
@@ -317,7 +317,7 @@ static void sync_jobs_go_first(void **state)
     assert_string_equal(take(100), "s0+2 t0+1 a0+1");
 }
 
-static void sync_jobs_take_at_most_half_while_others_wait(void **state)
+static void sync_bundles_take_at_most_half_while_others_wait(void **state)
 {
     push("t", 'a', 50);
     push_sync('s', 60, false);
@@ -326,7 +326,7 @@ static void sync_jobs_take_at_most_half_while_others_wait(void **state)
     assert_string_equal(take(60), "s40+20 a40+10");
 }
 
-static void alone_sync_jobs_take_it_all(void **state)
+static void alone_sync_bundles_take_it_all(void **state)
 {
     push_sync('s', 60, false);
     assert_string_equal(take(20), "s0+20");
@@ -335,9 +335,9 @@ static void alone_sync_jobs_take_it_all(void **state)
     assert_string_equal(take(100), "s21+39 a0+1");
 }
 
-/* ---- whole jobs ---- */
+/* ---- whole bundles ---- */
 
-static void a_whole_job_comes_in_one_piece(void **state)
+static void a_whole_bundle_comes_in_one_piece(void **state)
 {
     push("t", 'a', 6);
     push_whole("t", 'b', 5);
@@ -346,14 +346,14 @@ static void a_whole_job_comes_in_one_piece(void **state)
     assert_string_equal(take(10), "b0+5 c0+1");
 }
 
-static void a_whole_job_may_be_larger_than_a_turn(void **state)
+static void a_whole_bundle_may_be_larger_than_a_turn(void **state)
 {
     push_whole("t", 'a', 200);
     push("u", 'b', 1);
     assert_string_equal(take(300), "a0+200 b0+1");
 }
 
-static void a_whole_sync_job_may_be_larger_than_its_half(void **state)
+static void a_whole_sync_bundle_may_be_larger_than_its_half(void **state)
 {
     push("t", 'a', 5);
     push_sync('s', 10, true);
@@ -380,7 +380,7 @@ static void refill_nothing(void)
 }
 
 /* Two others fill each batch exactly, so that the turn would never come to an empty one. */
-static void a_whole_job_as_large_as_a_batch_is_not_starved_by_other_tenants(void **state)
+static void a_whole_bundle_as_large_as_a_batch_is_not_starved_by_other_tenants(void **state)
 {
     push("u", 'u', 400);
     push_whole("t", 'a', 128);
@@ -393,7 +393,7 @@ static void refill_sync(void)
     push_sync('s', 1, false);
 }
 
-static void a_whole_job_as_large_as_a_batch_is_not_starved_by_the_sync_lane(void **state)
+static void a_whole_bundle_as_large_as_a_batch_is_not_starved_by_the_sync_lane(void **state)
 {
     push_sync('s', 1, false);
     push_whole("t", 'a', 128);
@@ -405,7 +405,7 @@ static void refill_sync_whole(void)
     push_sync('s', 10, true);
 }
 
-static void whole_jobs_of_both_lanes_take_turns(void **state)
+static void whole_bundles_of_both_lanes_take_turns(void **state)
 {
     push_sync('s', 10, true);
     push_whole("t", 'a', 10);
@@ -440,10 +440,10 @@ static void two_stuck_tenants_do_not_stop_the_others(void **state)
 
 static enum err try_push(const char *tenant, uint32_t count, size_t bytes)
 {
-    struct job *job = job_new(tenant, 'x', count);
-    job->bytes = bytes;
-    enum err e = queue_push(queue, job);
-    if (e != ERR_OK) jobs_count--;
+    struct bundle *bundle = bundle_new(tenant, 'x', count);
+    bundle->bytes = bytes;
+    enum err e = queue_push(queue, bundle);
+    if (e != ERR_OK) bundles_count--;
     return e;
 }
 
@@ -465,7 +465,7 @@ static void one_tenant_holds_its_share_at_most(void **state)
     assert_int_equal(try_push("u", 200, 0), ERR_OK);
 }
 
-static void a_refused_job_takes_no_place(void **state)
+static void a_refused_bundle_takes_no_place(void **state)
 {
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(try_push("t", 801, 0), ERR_QUEUE_FULL);
@@ -474,13 +474,13 @@ static void a_refused_job_takes_no_place(void **state)
     push("t", 'a', 800);
 }
 
-static void places_are_free_when_the_job_is_answered_not_when_it_is_taken(void **state)
+static void places_are_free_when_the_bundle_is_answered_not_when_it_is_taken(void **state)
 {
     struct slice slices[OPS_MAX];
-    struct job *job = push_whole("t", 'a', 800);
+    struct bundle *bundle = push_whole("t", 'a', 800);
     assert_int_equal(queue_take(queue, slices, OPS_MAX), 1);
     assert_int_equal(try_push("t", 1, 0), ERR_QUEUE_FULL);
-    queue_done(queue, job);
+    queue_done(queue, bundle);
     assert_int_equal(try_push("t", 1, 0), ERR_OK);
 }
 
@@ -517,24 +517,24 @@ static void a_full_batched_lane_does_not_refuse_sync_jobs_S3_49(void **state)
 static void the_sync_lane_has_a_bound_of_its_own(void **state)
 {
     push_sync('s', 99, false);
-    struct job *job = job_new("s", 'x', 2);
-    job->urgency = URGENCY_SYNC;
-    assert_int_equal(queue_push(queue, job), ERR_BUSY);
+    struct bundle *bundle = bundle_new("s", 'x', 2);
+    bundle->urgency = URGENCY_SYNC;
+    assert_int_equal(queue_push(queue, bundle), ERR_BUSY);
     push_sync('t', 1, false);
     take(200);
     push_sync('u', 150, false); /* larger than the bound, but there is no other */
 }
 
-static void a_list_of_jobs_is_pushed_and_the_refused_come_back_in_order(void **state)
+static void a_list_of_bundles_is_pushed_and_the_refused_come_back_in_order(void **state)
 {
     static const uint32_t counts[] = {500, 400, 300, 500, 1};
-    struct job *first = NULL;
-    struct job **end = &first;
+    struct bundle *first = NULL;
+    struct bundle **end = &first;
     for (unsigned i = 0; i < 5; i++) {
-        *end = job_new("t", (char)('a' + i), counts[i]);
+        *end = bundle_new("t", (char)('a' + i), counts[i]);
         end = &(*end)->next;
     }
-    struct job *refused;
+    struct bundle *refused;
     queue_push_all(queue, first, &refused);
     assert_int_equal(refused->failed_index, 'b');
     assert_int_equal(refused->err, ERR_QUEUE_FULL);
@@ -566,7 +566,7 @@ static void eventually(unsigned count)
     assert_int_equal(woken, count);
 }
 
-static void a_waiter_wakes_up_for_a_job_and_for_the_end(void **state)
+static void a_waiter_wakes_up_for_a_bundle_and_for_the_end(void **state)
 {
     pthread_t thread;
     woken = 0;
@@ -625,7 +625,7 @@ static void lose_the_ring(void)
     queue_depth(queue);
 }
 
-static void forget_a_sync_job(void)
+static void forget_a_sync_bundle(void)
 {
     queue->sync = (struct fifo){0};
     queue_depth(queue);
@@ -634,22 +634,22 @@ static void forget_a_sync_job(void)
 static void keep_bytes_of_nobody(void)
 {
     must(queue_take(queue, (struct slice[8]){0}, 100) == 2);
-    queue_done(queue, &jobs[0]);
-    queue_done(queue, &jobs[1]);
+    queue_done(queue, &bundles[0]);
+    queue_done(queue, &bundles[1]);
     queue->bytes = 1;
     queue_depth(queue);
 }
 
 static void answer_what_waits(void)
 {
-    queue_done(queue, &jobs[0]);
+    queue_done(queue, &bundles[0]);
 }
 
 static void push_rules_among_others(void)
 {
-    struct job *job = job_new("t", 'r', 1);
-    job->alone = true;
-    must(queue_push(queue, job) == ERR_OK);
+    struct bundle *bundle = bundle_new("t", 'r', 1);
+    bundle->alone = true;
+    must(queue_push(queue, bundle) == ERR_OK);
 }
 
 static void a_count_that_is_wrong_ends_the_process(void **state)
@@ -658,10 +658,11 @@ static void a_count_that_is_wrong_ends_the_process(void **state)
     push_sync('s', 2, true);
     expect_panic(count_one_too_many, "queue->waiting_ops <= queue->ops");
     expect_panic(lose_the_ring, "(queue->ring_first != NULL) == (queue->waiting_ops > 0)");
-    expect_panic(forget_a_sync_job, "(queue->sync.first != NULL) == (queue->waiting_sync_ops > 0)");
+    expect_panic(forget_a_sync_bundle,
+                 "(queue->sync.first != NULL) == (queue->waiting_sync_ops > 0)");
     expect_panic(keep_bytes_of_nobody, "queue->bytes == 0 ||");
-    expect_panic(answer_what_waits, "job->taken > 0");
-    expect_panic(push_rules_among_others, "!goes_alone(job)");
+    expect_panic(answer_what_waits, "bundle->taken > 0");
+    expect_panic(push_rules_among_others, "!goes_alone(bundle)");
     assert_string_equal(take(100), "s0+2 a0+3");
 }
 
@@ -679,7 +680,7 @@ static void leave_the_ring_unmarked(void)
 
 static void take_from_the_middle(void)
 {
-    jobs[1].taken = 1;
+    bundles[1].taken = 1;
     queue_depth(queue);
 }
 
@@ -689,22 +690,22 @@ static void misplace_a_tenant(void)
     queue_depth(queue);
 }
 
-static void forget_the_last_job(void)
+static void forget_the_last_bundle(void)
 {
-    jobs[0].next = NULL;
+    bundles[0].next = NULL;
     queue_depth(queue);
 }
 
-static void slow_builds_count_tenants_and_jobs_anew(void **state)
+static void slow_builds_count_tenants_and_bundles_anew(void **state)
 {
     push("t", 'a', 3);
     push("t", 'b', 3);
     if (SLOW_CHECKS) {
         expect_panic(charge_a_tenant_too_little, "waiting <= tenant->ops");
         expect_panic(leave_the_ring_unmarked, "tenant->in_ring == (tenant->waiting.first != NULL)");
-        expect_panic(take_from_the_middle, "job->taken == 0 || job == fifo->first");
+        expect_panic(take_from_the_middle, "bundle->taken == 0 || bundle == fifo->first");
         expect_panic(misplace_a_tenant, "== bucket");
-        expect_panic(forget_the_last_job, "job->next || job == fifo->last");
+        expect_panic(forget_the_last_bundle, "bundle->next || bundle == fifo->last");
     }
     assert_string_equal(take(100), "a0+3 b0+3");
 }
@@ -713,44 +714,44 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FAIR(nothing_joins_a_batch_that_has_enough),
-        FAIR(a_whole_job_may_be_larger_than_enough),
-        FAIR(sync_jobs_leave_others_half_of_enough),
+        FAIR(a_whole_bundle_may_be_larger_than_enough),
+        FAIR(sync_bundles_leave_others_half_of_enough),
         FAIR(where_one_is_enough_the_lanes_take_turns),
         FAIR(a_batch_holds_so_much_weight),
         FAIR(what_is_heavier_than_a_batch_goes_first_in_one),
-        FAIR(a_whole_job_is_weighed_whole),
+        FAIR(a_whole_bundle_is_weighed_whole),
         FAIR(new_rules_go_alone),
-        FAIR(a_job_that_is_prepared_goes_alone),
-        FAIR(one_tenants_jobs_keep_their_order),
-        FAIR(a_job_is_cut_over_batches_in_order),
+        FAIR(a_bundle_that_is_prepared_goes_alone),
+        FAIR(one_tenants_bundles_keep_their_order),
+        FAIR(a_bundle_is_cut_over_batches_in_order),
         FAIR(tenants_take_turns_a_few_ops_at_a_time),
         FAIR(a_tenant_that_came_late_does_not_wait_for_one_that_came_early),
         FAIR(one_tenant_cannot_hold_all_of_the_sync_lane),
-        FAIR(sync_jobs_go_first),
-        FAIR(sync_jobs_take_at_most_half_while_others_wait),
-        FAIR(alone_sync_jobs_take_it_all),
-        FAIR(a_whole_job_comes_in_one_piece),
-        FAIR(a_whole_job_may_be_larger_than_a_turn),
-        FAIR(a_whole_sync_job_may_be_larger_than_its_half),
-        FAIR(a_whole_job_as_large_as_a_batch_is_not_starved_by_other_tenants),
-        FAIR(a_whole_job_as_large_as_a_batch_is_not_starved_by_the_sync_lane),
-        FAIR(whole_jobs_of_both_lanes_take_turns),
+        FAIR(sync_bundles_go_first),
+        FAIR(sync_bundles_take_at_most_half_while_others_wait),
+        FAIR(alone_sync_bundles_take_it_all),
+        FAIR(a_whole_bundle_comes_in_one_piece),
+        FAIR(a_whole_bundle_may_be_larger_than_a_turn),
+        FAIR(a_whole_sync_bundle_may_be_larger_than_its_half),
+        FAIR(a_whole_bundle_as_large_as_a_batch_is_not_starved_by_other_tenants),
+        FAIR(a_whole_bundle_as_large_as_a_batch_is_not_starved_by_the_sync_lane),
+        FAIR(whole_bundles_of_both_lanes_take_turns),
         FAIR(in_batches_of_one_the_lanes_take_turns),
         FAIR(two_stuck_tenants_do_not_stop_the_others),
         FAIR(all_tenants_together_hold_so_many_ops),
         FAIR(one_tenant_holds_its_share_at_most),
-        FAIR(a_refused_job_takes_no_place),
-        FAIR(places_are_free_when_the_job_is_answered_not_when_it_is_taken),
+        FAIR(a_refused_bundle_takes_no_place),
+        FAIR(places_are_free_when_the_bundle_is_answered_not_when_it_is_taken),
         FAIR(bytes_are_bounded_too),
         FAIR(one_tenant_cannot_hold_all_the_bytes),
         FAIR(a_full_batched_lane_does_not_refuse_sync_jobs_S3_49),
         FAIR(the_sync_lane_has_a_bound_of_its_own),
-        FAIR(a_list_of_jobs_is_pushed_and_the_refused_come_back_in_order),
-        FAIR(a_waiter_wakes_up_for_a_job_and_for_the_end),
+        FAIR(a_list_of_bundles_is_pushed_and_the_refused_come_back_in_order),
+        FAIR(a_waiter_wakes_up_for_a_bundle_and_for_the_end),
         FAIR(what_is_queued_is_still_taken_after_the_stop),
         FAIR(gathering_ends_when_enough_came_or_in_time),
         FAIR(a_count_that_is_wrong_ends_the_process),
-        FAIR(slow_builds_count_tenants_and_jobs_anew),
+        FAIR(slow_builds_count_tenants_and_bundles_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static bool job_says(const char *id, const char *what)
     return found;
 }
 
-/* What the retention job does, without waiting for years. */
+/* What retention does, without waiting for years. */
 static void let_go_before(int64_t before_ms)
 {
     struct arena arena;
@@ -372,9 +372,9 @@ static void what_waits_while_its_counter_is_forgotten_counts_directly(void **sta
     enact("counters: []\n");
     struct op op = ask(&heart->asks, OP_INCREMENT, "a", 3);
     assert_int_equal(heart_do(heart, op).err, ERR_MANAGED);
-    struct sent *sent = heart_send(heart, (struct job){0}, &op, 1);
+    struct sent *sent = heart_send(heart, (struct bundle){0}, &op, 1);
     assert_int_equal(rebuild_forget(rebuilds, BYTES("a")), ERR_OK);
-    assert_int_equal(sent->job.ops[0].err, ERR_OK);
+    assert_int_equal(sent->bundle.ops[0].err, ERR_OK);
     assert_int_equal(heart_net(heart, "a"), 3);
 }
 

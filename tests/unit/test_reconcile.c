@@ -626,9 +626,9 @@ static void an_adjustment_only_grows_added_and_subbed(void **state)
 static void a_request_that_a_reload_overtook_is_not_found(void **state)
 {
     struct op op = request_op("c1");
-    struct sent *sent = heart_send(heart, (struct job){.weighty = true}, &op, 1);
+    struct sent *sent = heart_send(heart, (struct bundle){.weighty = true}, &op, 1);
     use(COUNTERS);
-    assert_int_equal(sent->job.ops[0].err, ERR_NOT_FOUND);
+    assert_int_equal(sent->bundle.ops[0].err, ERR_NOT_FOUND);
     assert_int_equal(row("c1").version, 0);
 }
 

@@ -41,7 +41,7 @@ static pthread_t hold_up_a_batch(struct heart *heart, struct embedded *embedded)
     pthread_t thread;
     struct op op = increment(heart);
     uint64_t before = journal_durable_sequence(embedded->journal);
-    heart_send(heart, (struct job){0}, &op, 1);
+    heart_send(heart, (struct bundle){0}, &op, 1);
     commit_turn(heart->commit);
     pthread_rwlock_rdlock(&embedded->visible);
     assert_int_equal(pthread_create(&thread, NULL, sync_main, heart), 0);

@@ -15,7 +15,7 @@ static void load_sees_what_is_submitted_and_not_yet_durable(void **state)
     submit(heart, increment(heart, "views", 6));
     struct sent *last = submit(heart, increment(heart, "views", 7));
     assert_true(commit_sync_now(heart->commit));
-    assert_int_equal(last->job.ops[0].after.net, 18);
+    assert_int_equal(last->bundle.ops[0].after.net, 18);
     assert_int_equal(heart_net(heart, "views"), 18);
     assert_int_equal(heart_tenant_cells(heart), 1);
 }
@@ -28,8 +28,8 @@ static void load_sees_a_delete_that_is_not_yet_durable(void **state)
     struct sent *refused = submit(heart, ask(&heart->asks, OP_DECREMENT, "views", 1));
     struct sent *anew = submit(heart, increment(heart, "views", 2));
     heart_run(heart);
-    assert_int_equal(refused->job.ops[0].err, ERR_NEGATIVE);
-    assert_int_equal(anew->job.ops[0].after.added, 2);
+    assert_int_equal(refused->bundle.ops[0].err, ERR_NEGATIVE);
+    assert_int_equal(anew->bundle.ops[0].after.added, 2);
     assert_int_equal(heart_net(heart, "views"), 2);
 }
 
@@ -40,7 +40,7 @@ static void load_sees_a_key_that_is_not_yet_durable(void **state)
     submit(heart, op);
     struct sent *again = submit(heart, op);
     heart_run(heart);
-    assert_true(again->job.ops[0].replayed);
+    assert_true(again->bundle.ops[0].replayed);
     assert_int_equal(heart_net(heart, "views"), 5);
 }
 
@@ -52,8 +52,8 @@ static void an_abandoned_turn_leaves_what_others_submitted(void **state)
     submit(heart, increment(heart, "views", 10));
 
     struct op op = increment(heart, "views", 100);
-    struct job job = {.ops = &op, .count = 1};
-    struct slice slice = {&job, 0, 1};
+    struct bundle bundle = {.ops = &op, .count = 1};
+    struct slice slice = {&bundle, 0, 1};
     struct arena arena;
     arena_init(&arena, 4096);
     struct apply apply = {
@@ -69,8 +69,8 @@ static void an_abandoned_turn_leaves_what_others_submitted(void **state)
     struct sent *after = submit(heart, increment(heart, "views", 1000));
     struct sent *new_cell = submit(heart, increment_at(heart, "views", 60, 0, 1));
     heart_run(heart);
-    assert_int_equal(after->job.ops[0].after.net, 1011);
-    assert_int_equal(new_cell->job.ops[0].err, ERR_OK);
+    assert_int_equal(after->bundle.ops[0].after.net, 1011);
+    assert_int_equal(new_cell->bundle.ops[0].err, ERR_OK);
     assert_int_equal(heart_net(heart, "views"), 1011);
     expect_whole(heart);
 }
@@ -113,18 +113,18 @@ static void readers_see_the_old_value_before_the_sync(void **state)
 static struct heart *looking; /* done callbacks have no other way to find it */
 static int64_t seen_net;
 
-static void look(struct job *job)
+static void look(struct bundle *bundle)
 {
     seen_net = heart_net(looking, "views");
-    ((struct sent *)job->owner)->answered++;
+    ((struct sent *)bundle->owner)->answered++;
 }
 
 static void a_batch_is_visible_when_its_durable_runs(void **state)
 {
     looking = *state;
     struct op op = increment(looking, "views", 5);
-    struct sent *sent = heart_send(looking, (struct job){0}, &op, 1);
-    sent->job.done = look;
+    struct sent *sent = heart_send(looking, (struct bundle){0}, &op, 1);
+    sent->bundle.done = look;
     seen_net = 0;
     heart_run(looking);
     assert_int_equal(seen_net, 5);
@@ -149,7 +149,7 @@ static void after_a_crash_the_unsynced_is_there_whole_or_not_at_all(void **state
     for (uint64_t seed = 1; seed <= 5; seed++) {
         int64_t before = heart_net(heart, "views") < 0 ? 0 : heart_net(heart, "views");
         struct op ops[] = {increment(heart, "views", 1), increment(heart, "likes", 1)};
-        heart_send(heart, (struct job){0}, ops, 2);
+        heart_send(heart, (struct bundle){0}, ops, 2);
         commit_turn(heart->commit);
         heart_crash(heart, seed);
         int64_t after = heart_net(heart, "views") < 0 ? 0 : heart_net(heart, "views");
@@ -199,11 +199,11 @@ static void recover(struct heart *heart)
 static unsigned answer_order[4];
 static unsigned answer_count;
 
-static void note_answer(struct job *job)
+static void note_answer(struct bundle *bundle)
 {
-    assert_int_equal(job->err, ERR_STORAGE);
-    answer_order[answer_count++] = (unsigned)job->ops[0].amount;
-    ((struct sent *)job->owner)->answered++;
+    assert_int_equal(bundle->err, ERR_STORAGE);
+    answer_order[answer_count++] = (unsigned)bundle->ops[0].amount;
+    ((struct sent *)bundle->owner)->answered++;
 }
 
 static void a_failed_sync_fails_every_submitted_batch_in_order(void **state)
@@ -212,7 +212,7 @@ static void a_failed_sync_fails_every_submitted_batch_in_order(void **state)
     done_ok(heart, increment(heart, "views", 1));
     answer_count = 0;
     for (int64_t amount = 1; amount <= 3; amount++)
-        submit(heart, increment(heart, "views", amount))->job.done = note_answer;
+        submit(heart, increment(heart, "views", amount))->bundle.done = note_answer;
     break_next_sync(heart);
     assert_true(commit_sync_now(heart->commit));
     assert_int_equal(answer_count, 3);

@@ -43,8 +43,8 @@ static int teardown(void **state)
 static enum err commit_increment(struct arena *arena, int64_t amount)
 {
     struct op op = ask(&asks, OP_INCREMENT, "views", amount);
-    struct job job = {.ops = &op, .count = 1};
-    struct slice slice = {&job, 0, 1};
+    struct bundle bundle = {.ops = &op, .count = 1};
+    struct slice slice = {&bundle, 0, 1};
     struct apply apply = {.arena = arena,
                           .limits = &limits,
                           .slices = &slice,

@@ -102,8 +102,8 @@ static void load_sees_an_object_that_is_not_yet_durable(void **state)
     struct sent *taken = submit(heart, second);
     struct sent *refused = submit(heart, wrong);
     heart_run(heart);
-    assert_int_equal(taken->job.ops[0].err, ERR_OK);
-    assert_int_equal(refused->job.ops[0].err, ERR_CONFLICT);
+    assert_int_equal(taken->bundle.ops[0].err, ERR_OK);
+    assert_int_equal(refused->bundle.ops[0].err, ERR_CONFLICT);
     assert_string_equal(get(heart, "u1"), "two");
 }
 
@@ -163,7 +163,7 @@ static void an_instant_reads_cells_and_objects(void **state)
     struct heart *heart = *state;
     struct instant instant = {.heart = heart};
     const struct op ops[] = {increment(heart, "views", 5), ask_object(&heart->asks, "u1", "one")};
-    heart_send(heart, (struct job){0}, ops, 2);
+    heart_send(heart, (struct bundle){0}, ops, 2);
     commit_turn(heart->commit);
     view_instant(&heart->store->view, read_instant, &instant);
     assert_true(instant.runs >= 1);
@@ -376,11 +376,11 @@ static void many_ids_stay_distinct_wherever_they_lie(void **state)
         snprintf(id, sizeof id, "%u", n % IDS);
         ops[n % IN_A_JOB] = event(heart, id);
         if (n % IN_A_JOB < IN_A_JOB - 1) continue;
-        struct sent *sent = heart_send(heart, (struct job){0}, ops, IN_A_JOB);
+        struct sent *sent = heart_send(heart, (struct bundle){0}, ops, IN_A_JOB);
         heart_run(heart);
         for (unsigned i = 0; i < IN_A_JOB; i++) {
             uint64_t *sequence = &sequences[(n - (IN_A_JOB - 1) + i) % IDS];
-            const struct event *done = sent->job.ops[i].event;
+            const struct event *done = sent->bundle.ops[i].event;
             assert_int_equal(done->result, n < IDS ? EVENT_APPLIED : EVENT_DUPLICATE);
             if (n < IDS) *sequence = done->first_sequence;
             assert_int_equal(done->first_sequence, *sequence);

@@ -159,7 +159,7 @@ static void fill_many(void)
         ops[count] = make(OP_INCREMENT, 0, 1);
         ops[count++].bucket = (int64_t)i * DURATION;
         if (count < JOB_OPS && i + 1 < STEPS_CELLS) continue;
-        heart_send(heart, (struct job){0}, ops, count);
+        heart_send(heart, (struct bundle){0}, ops, count);
         heart_run(heart);
         count = 0;
     }

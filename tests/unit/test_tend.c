@@ -91,7 +91,7 @@ static void an_expiry_in_the_past_is_swept_next(void **state)
     assert_int_equal(left(), 0);
 }
 
-static void what_is_more_than_one_job_follows_at_once(void **state)
+static void what_is_more_than_one_step_follows_at_once(void **state)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g"};
     for (unsigned i = 0; i < 7; i++)
@@ -129,7 +129,7 @@ static void a_cell_extended_since_the_proposal_stays(void **state)
     add("a", 1);
     struct op extend = ask(&heart->asks, OP_SET, "a", 5);
     extend.expires_ms = HEART_START_MS + 99999;
-    heart_send(heart, (struct job){.urgency = URGENCY_SYNC}, &extend, 1);
+    heart_send(heart, (struct bundle){.urgency = URGENCY_SYNC}, &extend, 1);
     heart_wait_ms(heart, SWEEP_MS);
     tend_round(tend);
     assert_int_equal(queue_depth(heart->queue), 2);
@@ -143,7 +143,7 @@ static void a_cell_made_anew_since_the_proposal_stays(void **state)
     add("a", 1);
     const struct op ops[] = {ask(&heart->asks, OP_DELETE, "a", 0),
                              ask(&heart->asks, OP_INCREMENT, "a", 7)};
-    heart_send(heart, (struct job){.urgency = URGENCY_SYNC}, ops, 2);
+    heart_send(heart, (struct bundle){.urgency = URGENCY_SYNC}, ops, 2);
     heart_wait_ms(heart, SWEEP_MS);
     tend_round(tend);
     assert_int_equal(queue_depth(heart->queue), 3);
@@ -184,7 +184,7 @@ static void a_full_queue_is_tried_again(void **state)
     tend = tend_one();
     add("a", 1);
     struct op op = ask(&heart->asks, OP_SET, "other", 1);
-    heart_send(heart, (struct job){.urgency = URGENCY_SYNC}, &op, 1);
+    heart_send(heart, (struct bundle){.urgency = URGENCY_SYNC}, &op, 1);
     heart_wait_ms(heart, SWEEP_MS);
     tend_round(tend);
     assert_int_equal(queue_depth(heart->queue), 1); /* no place */
@@ -320,9 +320,9 @@ static void answer_one(struct queue *queue)
     struct slice slice;
     assert_int_equal(queue_take(queue, &slice, 10), 1);
     assert_int_equal(slice.count, 1);
-    slice.job->err = ERR_STORAGE;
-    queue_done(queue, slice.job);
-    slice.job->done(slice.job);
+    slice.bundle->err = ERR_STORAGE;
+    queue_done(queue, slice.bundle);
+    slice.bundle->done(slice.bundle);
 }
 
 static void each_lane_is_swept_by_its_own_commits_whatever_another_one_says(void **state)
@@ -342,7 +342,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CARE(a_cell_stays_until_the_sweep_after_its_time_S3_77),
         CARE(an_expiry_in_the_past_is_swept_next),
-        CARE(what_is_more_than_one_job_follows_at_once),
+        CARE(what_is_more_than_one_step_follows_at_once),
         CARE(one_proposal_is_under_way_at_a_time),
         CARE(a_cell_extended_since_the_proposal_stays),
         CARE(a_cell_made_anew_since_the_proposal_stays),

@@ -184,21 +184,21 @@ static void a_clock_that_was_wrong_at_the_start_is_set_back_and_that_survives(vo
 static struct timekeeper_note note;
 static unsigned notes_answered;
 
-static void note_answered(struct job *job)
+static void note_answered(struct bundle *bundle)
 {
     notes_answered++;
-    timekeeper_noted(CONTAINER_OF(job, struct timekeeper_note, job));
+    timekeeper_noted(CONTAINER_OF(bundle, struct timekeeper_note, bundle));
 }
 
 static enum err set_back(void)
 {
     timekeeper_note(heart->keeper, &note, true);
-    note.job.done = note_answered;
+    note.bundle.done = note_answered;
     unsigned before = notes_answered;
-    assert_int_equal(queue_push(heart->queue, &note.job), ERR_OK);
+    assert_int_equal(queue_push(heart->queue, &note.bundle), ERR_OK);
     heart_run(heart);
     assert_int_equal(notes_answered, before + 1);
-    return note.job.err;
+    return note.bundle.err;
 }
 
 static void lead(const char *store)

@@ -60,7 +60,7 @@ static enum err read_entity(struct call *call, const struct reconcile *reconcile
 static void finish_request(struct call *call)
 {
     struct exchange *exchange = call->exchange;
-    enum err e = call->job.err != ERR_OK ? call->job.err : call->op.err;
+    enum err e = call->bundle.err != ERR_OK ? call->bundle.err : call->op.err;
     if (e != ERR_OK) {
         exchange_error(exchange, e, NULL);
         return;
@@ -86,8 +86,8 @@ enum request_verdict reconcile_post_request(struct call *call)
                                   entity_json);
     call->op = (struct op){
         .kind = OP_MARK, .tenant = call->tenant, .mark = change, .weight = mark_weight(change)};
-    call->job =
-        (struct job){.ops = &call->op, .count = 1, .urgency = URGENCY_BATCHED, .weighty = true};
+    call->bundle =
+        (struct bundle){.ops = &call->op, .count = 1, .urgency = URGENCY_BATCHED, .weighty = true};
     return call_change(call, finish_request);
 }
 

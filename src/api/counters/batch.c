@@ -1,8 +1,8 @@
 /* batch.c -- many operations in one request: {"ops":[...]} or one JSON object a line.
  *
  * Each op is read into its place in one array, impossible ones with their error already set, so the
- * results are in order by construction. The whole array travels as one job; the queue cuts it into
- * batches unless it is atomic or has a key of its own. */
+ * results are in order by construction. The whole array travels as one bundle; the queue cuts it
+ * into batches unless it is atomic or has a key of its own. */
 #include "api/counters/batch.h"
 
 #include "api/call.h"
@@ -116,23 +116,23 @@ void batch_plan_refuse(struct batch_plan *plan, uint32_t index, struct arena *ar
 static bool add_op(struct reading *reading, const struct json_value *object)
 {
     struct call *call = reading->call;
-    struct job *job = &call->job;
+    struct bundle *bundle = &call->bundle;
     struct arena *arena = &call->exchange->arena;
     struct reason why;
-    if (job->count >= reading->count_max) return false;
-    if (job->count == reading->capacity) {
+    if (bundle->count >= reading->count_max) return false;
+    if (bundle->count == reading->capacity) {
         uint32_t capacity = reading->capacity * 2;
         struct op *more = arena_alloc(arena, capacity * sizeof *more);
-        memcpy(more, job->ops, job->count * sizeof *more);
-        job->ops = more;
+        memcpy(more, bundle->ops, bundle->count * sizeof *more);
+        bundle->ops = more;
         reading->capacity = capacity;
     }
-    struct op *op = &job->ops[job->count];
+    struct op *op = &bundle->ops[bundle->count];
     memset(op, 0, sizeof *op);
     op->err = object ? read_op(call, object, op, &why)
                      : reason_err(&why, ERR_INVALID, "The line is not JSON.");
-    if (op->err != ERR_OK) batch_plan_refuse(reading->plan, job->count, arena, &why);
-    job->count++;
+    if (op->err != ERR_OK) batch_plan_refuse(reading->plan, bundle->count, arena, &why);
+    bundle->count++;
     return true;
 }
 
@@ -163,40 +163,40 @@ static void finish_atomic(struct call *call)
 {
     struct exchange *exchange = call->exchange;
     struct reply *reply = &exchange->reply;
-    if (call->job.err == ERR_STORAGE || call->job.err == ERR_KEY_CONFLICT) {
-        exchange_error(exchange, call->job.err, NULL);
+    if (call->bundle.err == ERR_STORAGE || call->bundle.err == ERR_KEY_CONFLICT) {
+        exchange_error(exchange, call->bundle.err, NULL);
         return;
     }
-    reply->status = err_status(call->job.err);
-    if (call->job.err == ERR_OK) {
+    reply->status = err_status(call->bundle.err);
+    if (call->bundle.err == ERR_OK) {
         batch_results(call);
     } else {
         buf_add_char(&reply->body, '{');
-        reply_error_fields(&reply->body, call->job.err);
-        buf_addf(&reply->body, ",\"index\":%u}", call->job.failed_index);
+        reply_error_fields(&reply->body, call->bundle.err);
+        buf_addf(&reply->body, ",\"index\":%u}", call->bundle.failed_index);
     }
-    reply_sequence(reply, call->job.sequence);
-    if (call->job.replayed) reply_replayed(reply);
+    reply_sequence(reply, call->bundle.sequence);
+    if (call->bundle.replayed) reply_replayed(reply);
 }
 
 static void finish_each(struct call *call)
 {
     struct reply *reply = &call->exchange->reply;
-    if (call->job.err != ERR_OK) {
-        exchange_error(call->exchange, call->job.err, NULL);
+    if (call->bundle.err != ERR_OK) {
+        exchange_error(call->exchange, call->bundle.err, NULL);
         return;
     }
     reply->status = 200;
     batch_results(call);
-    reply_sequence(reply, call->job.sequence);
-    if (call->job.replayed) reply_replayed(reply);
+    reply_sequence(reply, call->bundle.sequence);
+    if (call->bundle.replayed) reply_replayed(reply);
 }
 
 /* An atomic batch with an op that cannot be is refused before anything is queued. */
 static enum request_verdict refuse_bad_op(struct call *call, const struct bad_op *bad)
 {
     struct reply *reply = &call->exchange->reply;
-    enum err e = call->job.ops[bad->index].err;
+    enum err e = call->bundle.ops[bad->index].err;
     reply->status = err_status(e);
     buf_add(&reply->body, BYTES("{\"error\":"));
     buf_add_json(&reply->body, bytes_str(bad->why));
@@ -235,7 +235,7 @@ static enum request_verdict read_json(struct reading *reading, bool *fits_out, b
     if (field_from_json(&values[1], &atomic_field, &atomic, &why) != ERR_OK)
         return call_refuse(call, ERR_INVALID, why.text);
     *refused_out = false;
-    call->job.atomic = atomic.integer != 0;
+    call->bundle.atomic = atomic.integer != 0;
     *fits_out = read_array(reading, &values[0]);
     return REQUEST_ANSWERED;
 }
@@ -243,21 +243,21 @@ static enum request_verdict read_json(struct reading *reading, bool *fits_out, b
 static enum request_verdict send_batch(struct call *call, const struct batch_plan *plan)
 {
     const struct config *config = call->api->config.config;
-    struct job *job = &call->job;
-    job->urgency = URGENCY_BATCHED;
-    job->whole = job->atomic || job->keyed;
-    if (job->atomic && job->count > (uint32_t)config->limits_atomic_ops)
+    struct bundle *bundle = &call->bundle;
+    bundle->urgency = URGENCY_BATCHED;
+    bundle->whole = bundle->atomic || bundle->keyed;
+    if (bundle->atomic && bundle->count > (uint32_t)config->limits_atomic_ops)
         return call_refuse(call, ERR_TOO_MANY_OPS, NULL);
-    if (job->keyed && job->count > (uint32_t)config->limits_batch_ops)
+    if (bundle->keyed && bundle->count > (uint32_t)config->limits_batch_ops)
         return call_refuse(call, ERR_TOO_MANY_OPS, NULL);
-    if (job->atomic && plan->bad) return refuse_bad_op(call, plan->bad);
-    if (job->count == 0) {
-        job->sequence = call_sequence(call);
+    if (bundle->atomic && plan->bad) return refuse_bad_op(call, plan->bad);
+    if (bundle->count == 0) {
+        bundle->sequence = call_sequence(call);
         finish_each(call);
         return REQUEST_ANSWERED;
     }
-    call->reply_bytes = batch_reply_bytes(plan, job->count);
-    return call_change(call, job->atomic ? finish_atomic : finish_each);
+    call->reply_bytes = batch_reply_bytes(plan, bundle->count);
+    return call_change(call, bundle->atomic ? finish_atomic : finish_each);
 }
 
 bool batch_options(struct call *call, enum request_verdict *verdict_out)
@@ -277,11 +277,11 @@ bool batch_options(struct call *call, enum request_verdict *verdict_out)
 enum request_verdict batch_post(struct call *call)
 {
     enum request_verdict verdict;
-    struct job *job = &call->job;
+    struct bundle *bundle = &call->bundle;
     struct arena *arena = &call->exchange->arena;
     struct bytes body = call->exchange->request.body;
     if (!batch_options(call, &verdict)) return verdict;
-    if (!call_key(call, &job->keyed, &job->key, &job->key_check, &verdict)) return verdict;
+    if (!call_key(call, &bundle->keyed, &bundle->key, &bundle->key_check, &verdict)) return verdict;
 
     struct batch_plan *plan = batch_plan_new(arena);
     call->plan = plan;
@@ -289,7 +289,7 @@ enum request_verdict batch_post(struct call *call)
                               .plan = plan,
                               .capacity = 16 + (uint32_t)(body.size / 96),
                               .count_max = (uint32_t)call->api->config.config->limits_request_ops};
-    job->ops = arena_alloc(arena, reading.capacity * sizeof *job->ops);
+    bundle->ops = arena_alloc(arena, reading.capacity * sizeof *bundle->ops);
     bool fits;
     bool refused = false;
     if (is_ndjson(call->exchange->request.content_type))

@@ -32,8 +32,8 @@ size_t batch_reply_bytes(const struct batch_plan *plan, uint32_t count);
 /* ?results=errors. False after refusing. */
 bool batch_options(struct call *call, enum request_verdict *verdict_out);
 
-/* Appends {"results":[...]} for a decided job: every op, or with errors_only the refused ones with
- * their index. */
+/* Appends {"results":[...]} for a decided bundle: every op, or with errors_only the refused ones
+ * with their index. */
 void batch_results(struct call *call);
 
 #endif

@@ -92,7 +92,7 @@ static void finish_one(struct call *call)
 {
     const struct op *op = &call->op;
     struct reply *reply = &call->exchange->reply;
-    if (call->job.err == ERR_STORAGE) {
+    if (call->bundle.err == ERR_STORAGE) {
         exchange_error(call->exchange, ERR_STORAGE, NULL);
         return;
     }
@@ -125,9 +125,9 @@ static enum request_verdict send_one(struct call *call, enum urgency urgency,
     enum request_verdict verdict;
     struct op *op = &call->op;
     if (!call_key(call, &op->keyed, &op->key, &op->key_check, &verdict)) return verdict;
-    call->job.ops = op;
-    call->job.count = 1;
-    call->job.urgency = urgency;
+    call->bundle.ops = op;
+    call->bundle.count = 1;
+    call->bundle.urgency = urgency;
     return call_change(call, finish);
 }
 
@@ -166,14 +166,14 @@ enum request_verdict change_one(struct call *call)
 static void finish_delete(struct call *call)
 {
     struct reply *reply = &call->exchange->reply;
-    if (call->job.err == ERR_STORAGE || call->op.err != ERR_OK) {
-        exchange_error(call->exchange, call->job.err != ERR_OK ? call->job.err : call->op.err,
+    if (call->bundle.err == ERR_STORAGE || call->op.err != ERR_OK) {
+        exchange_error(call->exchange, call->bundle.err != ERR_OK ? call->bundle.err : call->op.err,
                        NULL);
     } else {
         reply->status = 200;
         buf_add(&reply->body, BYTES("{\"deleted\":true}"));
     }
-    if (call->job.err == ERR_OK) reply_sequence(reply, call->op.sequence);
+    if (call->bundle.err == ERR_OK) reply_sequence(reply, call->op.sequence);
     if (call->op.replayed) reply_replayed(reply);
 }
 

@@ -1,6 +1,6 @@
 /* frozen.c -- deleting what is left of a rule counter that is no longer in the config.
  *
- * Its rows are found on a reader thread, which then sends them on as one job of deletes. Nothing
+ * Its rows are found on a reader thread, which then sends them on as one bundle of deletes. Nothing
  * adds rows to a frozen counter, so a caller that repeats the call while it says "more" comes to
  * an end. */
 #include "api/counters/frozen.h"
@@ -18,18 +18,18 @@ struct frozen_plan {
 };
 
 /* A reload may have brought the counter back since its rows were found. */
-static enum err outcome_of(const struct job *job)
+static enum err outcome_of(const struct bundle *bundle)
 {
-    for (uint32_t i = 0; i < job->count; i++)
-        if (job->err == ERR_OK && job->ops[i].err == ERR_MANAGED) return ERR_MANAGED;
-    return job->err;
+    for (uint32_t i = 0; i < bundle->count; i++)
+        if (bundle->err == ERR_OK && bundle->ops[i].err == ERR_MANAGED) return ERR_MANAGED;
+    return bundle->err;
 }
 
 static void finish_frozen(struct call *call)
 {
     const struct frozen_plan *plan = call->plan;
     struct reply *reply = &call->exchange->reply;
-    enum err e = outcome_of(&call->job);
+    enum err e = outcome_of(&call->bundle);
     if (e != ERR_OK) {
         exchange_error(call->exchange, e, NULL);
         return;
@@ -38,20 +38,20 @@ static void finish_frozen(struct call *call)
     buf_add(&reply->body, BYTES("{\"deleted\":true"));
     if (plan->more) buf_add(&reply->body, BYTES(",\"more\":true"));
     buf_add_char(&reply->body, '}');
-    reply_sequence(reply, call->job.sequence);
+    reply_sequence(reply, call->bundle.sequence);
 }
 
 static struct op *next_op(struct call *call, struct frozen_plan *plan)
 {
-    struct job *job = &call->job;
-    if (job->count == plan->capacity) {
+    struct bundle *bundle = &call->bundle;
+    if (bundle->count == plan->capacity) {
         uint32_t capacity = plan->capacity ? plan->capacity * 2 : 64;
         struct op *ops = arena_alloc(&call->exchange->arena, capacity * sizeof *ops);
-        if (job->count) memcpy(ops, job->ops, job->count * sizeof *ops);
-        job->ops = ops;
+        if (bundle->count) memcpy(ops, bundle->ops, bundle->count * sizeof *ops);
+        bundle->ops = ops;
         plan->capacity = capacity;
     }
-    return &job->ops[job->count++];
+    return &bundle->ops[bundle->count++];
 }
 
 static bool delete_row(void *context, struct bytes key, const struct counter *counter)
@@ -59,7 +59,7 @@ static bool delete_row(void *context, struct bytes key, const struct counter *co
     struct call *call = context;
     struct frozen_plan *plan = call->plan;
     (void)counter;
-    plan->more = call->job.count == plan->count_max;
+    plan->more = call->bundle.count == plan->count_max;
     if (plan->more) return false;
     *next_op(call, plan) = propose_delete(&call->exchange->arena, &call->lane->store->secret, key);
     return true;
@@ -72,7 +72,7 @@ static bool delete_state(void *context, struct bytes key, struct bytes value)
     struct frozen_plan *plan = call->plan;
     struct arena *arena = &call->exchange->arena;
     (void)value;
-    plan->more = call->job.count == plan->count_max;
+    plan->more = call->bundle.count == plan->count_max;
     if (plan->more) return false;
     *next_op(call, plan) =
         propose_object(arena, &call->lane->store->secret, arena_copy(arena, key), BYTES_NONE);
@@ -99,11 +99,11 @@ static enum err collect_deletes(struct call *call)
 static bool send_deletes(struct call *call)
 {
     enum err e = collect_deletes(call);
-    if (e == ERR_OK && call->job.count == 0) e = ERR_NOT_FOUND;
+    if (e == ERR_OK && call->bundle.count == 0) e = ERR_NOT_FOUND;
     if (e == ERR_OK) {
         call_prepare(call, finish_frozen);
-        call->job.weighty = true;
-        e = queue_push(call->lane->queue, &call->job);
+        call->bundle.weighty = true;
+        e = queue_push(call->lane->queue, &call->bundle);
     }
     if (e != ERR_OK) {
         call->finish = NULL;

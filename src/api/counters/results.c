@@ -36,8 +36,8 @@ void batch_results(struct call *call)
     struct buf *body = &call->exchange->reply.body;
     bool first = true;
     buf_add(body, BYTES("{\"results\":["));
-    for (uint32_t i = 0; i < call->job.count; i++) {
-        const struct op *op = &call->job.ops[i];
+    for (uint32_t i = 0; i < call->bundle.count; i++) {
+        const struct op *op = &call->bundle.ops[i];
         const struct bad_op *mine = bad && bad->index == i ? bad : NULL;
         if (mine) bad = bad->next;
         change_count(op);

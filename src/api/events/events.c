@@ -1,9 +1,9 @@
 /* events.c -- POST /api/events/{tenant}: one event, an array, NDJSON or CloudEvents in any mode.
  *
  * Every event is read and projected here, on the loop's thread, by the rules in force when the
- * request came; the commit thread only decides. Bad ones have their error set before the job is
+ * request came; the commit thread only decides. Bad ones have their error set before the bundle is
  * sent, so results are in order by construction. The rules are held until the exchange ends, and so
- * outlive the job, whatever becomes of the client. An Idempotency-Key means nothing here: every
+ * outlive the bundle, whatever becomes of the client. An Idempotency-Key means nothing here: every
  * event carries its own id. */
 #include "api/events/events.h"
 
@@ -118,16 +118,16 @@ static enum err read_event(struct reading *reading, const struct json_value *obj
 static struct op *next_op(struct reading *reading)
 {
     struct call *call = reading->call;
-    struct job *job = &call->job;
-    if (job->count == reading->capacity) {
+    struct bundle *bundle = &call->bundle;
+    if (bundle->count == reading->capacity) {
         size_t guess = 1 + call->exchange->request.body.size / EVENT_JSON_SIZE;
-        uint32_t capacity = job->count ? 2 * job->count : (uint32_t)guess;
+        uint32_t capacity = bundle->count ? 2 * bundle->count : (uint32_t)guess;
         struct op *more = arena_alloc(&call->exchange->arena, capacity * sizeof *more);
-        if (job->count) memcpy(more, job->ops, job->count * sizeof *more);
-        job->ops = more;
+        if (bundle->count) memcpy(more, bundle->ops, bundle->count * sizeof *more);
+        bundle->ops = more;
         reading->capacity = capacity;
     }
-    struct op *op = &job->ops[job->count];
+    struct op *op = &bundle->ops[bundle->count];
     memset(op, 0, sizeof *op);
     return op;
 }
@@ -137,15 +137,15 @@ static bool add_event(struct reading *reading, const struct json_value *object)
 {
     struct call *call = reading->call;
     struct reason why;
-    if (call->job.count >= reading->count_max) return false;
+    if (call->bundle.count >= reading->count_max) return false;
     struct op *op = next_op(reading);
     op->err = object ? read_event(reading, object, op, &why)
                      : reason_err(&why, ERR_INVALID, "The line is not JSON.");
     if (op->err != ERR_OK)
-        batch_plan_refuse(reading->plan, call->job.count, &call->exchange->arena, &why);
-    call->job.count++;
+        batch_plan_refuse(reading->plan, call->bundle.count, &call->exchange->arena, &why);
+    call->bundle.count++;
     if (op->err == ERR_OK) reading->id_bytes += op->event->id.size;
-    call->reply_bytes = batch_reply_bytes(reading->plan, call->job.count) + reading->id_bytes;
+    call->reply_bytes = batch_reply_bytes(reading->plan, call->bundle.count) + reading->id_bytes;
     reading->too_large = call->exchange->arena.total + call->reply_bytes > reading->bytes_max;
     return !reading->too_large;
 }
@@ -187,8 +187,8 @@ static enum request_verdict send_many(struct reading *reading, bool fits)
                            "The events and what they change take more memory than one request may "
                            "have (limits.inflightBytes): send fewer at a time.");
     if (!fits) return call_refuse(call, ERR_TOO_MANY_OPS, NULL);
-    if (call->job.count) return call_change(call, events_finish_many);
-    call->job.sequence = call_sequence(call);
+    if (call->bundle.count) return call_change(call, events_finish_many);
+    call->bundle.sequence = call_sequence(call);
     events_finish_many(call);
     return REQUEST_ANSWERED;
 }
@@ -203,8 +203,8 @@ static enum request_verdict send_one(struct reading *reading, const struct json_
         events_count(op, reading->reader.now_ms);
         return call_refuse(call, op->err, why.text);
     }
-    call->job.ops = op;
-    call->job.count = 1;
+    call->bundle.ops = op;
+    call->bundle.count = 1;
     return call_change(call, events_finish_one);
 }
 
@@ -272,8 +272,8 @@ static void begin(struct reading *reading, struct call *call, enum body_form for
                                 .count_max = (uint32_t)config->config->limits_request_ops,
                                 .bytes_max = call_bytes_max(call)};
     call->plan = reading->plan;
-    call->job.urgency = URGENCY_BATCHED;
-    call->job.weighty = true;
+    call->bundle.urgency = URGENCY_BATCHED;
+    call->bundle.weighty = true;
     event_reader_init(&reading->reader, cloud ? EVENT_CLOUD : EVENT_PLAIN, call_loop(call)->parser,
                       arena, clock_now_ms(call->lane->clock));
     reading->reader.call = call;

@@ -7,7 +7,7 @@
 struct call;
 
 /* An event on its way. The commit thread may put another projection in place of ours, made by newer
- * rules in its batch's memory, which is gone once the job is done. */
+ * rules in its batch's memory, which is gone once the bundle is done. */
 struct sent_event {
     struct event event;
     struct projection *projection; /* ours, held by call->rules */
@@ -22,7 +22,7 @@ _Static_assert(offsetof(struct sent_event, event) == 0, "sent_event_of is a cast
 /* The fingerprint of an event id of the caller's tenant, in a namespace of its own. */
 struct fingerprint event_print(const struct call *call, struct bytes id);
 
-/* Replies to a decided job: of one event, of many; call->plan is their batch_plan. */
+/* Replies to a decided bundle: of one event, of many; call->plan is their batch_plan. */
 void events_finish_one(struct call *call);
 void events_finish_many(struct call *call);
 

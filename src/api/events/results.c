@@ -49,17 +49,17 @@ static int64_t now_ms(const struct call *call)
 
 void events_finish_one(struct call *call)
 {
-    const struct op *op = &call->job.ops[0];
+    const struct op *op = &call->bundle.ops[0];
     struct reply *reply = &call->exchange->reply;
-    enum err e = call->job.err != ERR_OK ? call->job.err : op->err;
+    enum err e = call->bundle.err != ERR_OK ? call->bundle.err : op->err;
     if (e == ERR_OK) {
         reply->status = 200;
         add_decided(&reply->body, op->event);
     } else {
         exchange_error(call->exchange, e, NULL);
     }
-    if (call->job.err != ERR_OK) return;
-    reply_sequence(reply, call->job.sequence);
+    if (call->bundle.err != ERR_OK) return;
+    reply_sequence(reply, call->bundle.sequence);
     events_count(op, now_ms(call));
 }
 
@@ -73,12 +73,12 @@ static void total_add(struct totals *totals, const struct op *op)
         totals->applied++;
 }
 
-static struct totals job_totals(const struct job *job)
+static struct totals bundle_totals(const struct bundle *bundle)
 {
     struct totals totals = {0};
-    for (uint32_t i = 0; i < job->count; i++) {
-        events_ahead(&job->ops[i], job->count - i);
-        total_add(&totals, &job->ops[i]);
+    for (uint32_t i = 0; i < bundle->count; i++) {
+        events_ahead(&bundle->ops[i], bundle->count - i);
+        total_add(&totals, &bundle->ops[i]);
     }
     return totals;
 }
@@ -88,8 +88,8 @@ static void add_results(struct buf *body, const struct call *call)
     const struct batch_plan *plan = call->plan;
     const struct bad_op *bad = plan->bad;
     bool first = true;
-    for (uint32_t i = 0; i < call->job.count; i++) {
-        const struct op *op = &call->job.ops[i];
+    for (uint32_t i = 0; i < call->bundle.count; i++) {
+        const struct op *op = &call->bundle.ops[i];
         const struct bad_op *mine = bad && bad->index == i ? bad : NULL;
         if (mine) bad = bad->next;
         if (call->errors_only && op->err == ERR_OK) continue;
@@ -105,21 +105,21 @@ static void add_results(struct buf *body, const struct call *call)
 void events_finish_many(struct call *call)
 {
     struct reply *reply = &call->exchange->reply;
-    const struct job *job = &call->job;
-    if (job->err != ERR_OK) {
-        exchange_error(call->exchange, job->err, NULL);
+    const struct bundle *bundle = &call->bundle;
+    if (bundle->err != ERR_OK) {
+        exchange_error(call->exchange, bundle->err, NULL);
         return;
     }
-    struct totals totals = job_totals(job);
+    struct totals totals = bundle_totals(bundle);
     reply->status = 200;
     buf_addf(&reply->body, "{\"applied\":%u,\"duplicates\":%u,\"rejected\":%u,\"results\":[",
              totals.applied, totals.duplicates, totals.rejected);
     add_results(&reply->body, call);
     buf_add(&reply->body, BYTES("]}"));
-    reply_sequence(reply, job->sequence);
+    reply_sequence(reply, bundle->sequence);
     int64_t now = now_ms(call);
-    for (uint32_t i = 0; i < job->count; i++) {
-        events_ahead(&job->ops[i], job->count - i);
-        events_count(&job->ops[i], now);
+    for (uint32_t i = 0; i < bundle->count; i++) {
+        events_ahead(&bundle->ops[i], bundle->count - i);
+        events_count(&bundle->ops[i], now);
     }
 }

@@ -190,10 +190,10 @@ static void add_busy_op(struct busy *busy, const struct op *op, int64_t now_ns)
 
 static void add_busy(struct busy *busy, const struct call *call)
 {
-    const struct job *job = &call->job;
-    if (job->err != ERR_OK || job->replayed || call->exchange->reply.status >= 400) return;
-    for (uint32_t i = 0; i < job->count; i++)
-        add_busy_op(busy, &job->ops[i], call->exchange->ended_ns);
+    const struct bundle *bundle = &call->bundle;
+    if (bundle->err != ERR_OK || bundle->replayed || call->exchange->reply.status >= 400) return;
+    for (uint32_t i = 0; i < bundle->count; i++)
+        add_busy_op(busy, &bundle->ops[i], call->exchange->ended_ns);
 }
 
 /* -- Counting ---------------------------------------------------------------------------------- */
@@ -227,18 +227,18 @@ static void add_op(struct activity_figures *figures, const struct op *op)
 static struct activity_figures figures_of(const struct call *call)
 {
     struct activity_figures figures = {0};
-    const struct job *job = &call->job;
+    const struct bundle *bundle = &call->bundle;
     int status = call->exchange->reply.status;
-    uint32_t weight = job->count ? job->count : 1;
+    uint32_t weight = bundle->count ? bundle->count : 1;
     if (status == 429)
         figures.throttled = weight;
-    else if (job->err != ERR_OK || status >= 400)
+    else if (bundle->err != ERR_OK || status >= 400)
         figures.refused = weight;
-    else if (job->replayed)
+    else if (bundle->replayed)
         figures.duplicates = weight;
     else
-        for (uint32_t i = 0; i < job->count; i++)
-            add_op(&figures, &job->ops[i]);
+        for (uint32_t i = 0; i < bundle->count; i++)
+            add_op(&figures, &bundle->ops[i]);
     return figures;
 }
 

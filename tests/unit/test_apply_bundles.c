@@ -1,5 +1,5 @@
-/* test_apply_jobs.c -- all-or-nothing jobs, idempotency keys, and a plain model that the decision
- * must agree with over thousands of random batches. */
+/* test_apply_bundles.c -- all-or-nothing bundles, idempotency keys, and a plain model that the
+ * decision must agree with over thousands of random batches. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -53,44 +53,44 @@ static int64_t stored(const char *name)
     return cell_triple(&cell).net;
 }
 
-static const struct job *atomically(const struct op *ops, uint32_t count)
+static const struct bundle *atomically(const struct op *ops, uint32_t count)
 {
-    decider_job(&decider, (struct job){.atomic = true}, ops, count);
+    decider_bundle(&decider, (struct bundle){.atomic = true}, ops, count);
     decider_decide(&decider);
-    return &decider.jobs[0];
+    return &decider.bundles[0];
 }
 
 /* ---- all or nothing ---- */
 
-static void an_atomic_job_changes_everything(void **state)
+static void an_atomic_bundle_changes_everything(void **state)
 {
     const struct op ops[] = {make(OP_INCREMENT, "a", 3), make(OP_INCREMENT, "b", 4),
                              make(OP_DECREMENT, "a", 1)};
-    const struct job *job = atomically(ops, 3);
-    assert_int_equal(job->err, ERR_OK);
-    assert_int_equal(job->sequence, 3);
-    assert_int_equal(job->ops[2].after.net, 2);
+    const struct bundle *bundle = atomically(ops, 3);
+    assert_int_equal(bundle->err, ERR_OK);
+    assert_int_equal(bundle->sequence, 3);
+    assert_int_equal(bundle->ops[2].after.net, 2);
     decider_keep(&decider);
     assert_int_equal(stored("a"), 2);
     assert_int_equal(stored("b"), 4);
 }
 
-static void an_atomic_job_that_fails_says_where_and_why(void **state)
+static void an_atomic_bundle_that_fails_says_where_and_why(void **state)
 {
     const struct op ops[] = {make(OP_INCREMENT, "a", 1), make(OP_DECREMENT, "b", 1),
                              make(OP_INCREMENT, "a", INT64_MAX)};
-    const struct job *job = atomically(ops, 3);
-    assert_int_equal(job->err, ERR_NEGATIVE);
-    assert_int_equal(job->failed_index, 1);
+    const struct bundle *bundle = atomically(ops, 3);
+    assert_int_equal(bundle->err, ERR_NEGATIVE);
+    assert_int_equal(bundle->failed_index, 1);
     struct op bad = make(OP_INCREMENT, "a", 1);
     bad.err = ERR_INVALID;
     decider_give_up(&decider);
-    job = atomically(&bad, 1);
-    assert_int_equal(job->err, ERR_INVALID);
+    bundle = atomically(&bad, 1);
+    assert_int_equal(bundle->err, ERR_INVALID);
 }
 
 /* Everything a failed part can have touched: compared before and after. */
-static void a_failed_atomic_job_leaves_every_object_as_it_was(void **state)
+static void a_failed_atomic_bundle_leaves_every_object_as_it_was(void **state)
 {
     decider_do(&decider, make(OP_INCREMENT, "old", 10));
     decider_do(&decider, make_at(OP_INCREMENT, "old", 10, 60, 0));
@@ -111,10 +111,10 @@ static void a_failed_atomic_job_leaves_every_object_as_it_was(void **state)
         make_at(OP_EXPIRE, "due", 0, 60, 0),         /* a counter's end */
         make(OP_DECREMENT, "nothing", 1),            /* and why it all fails */
     };
-    const struct job *job = atomically(ops, ARRAY_COUNT(ops));
-    assert_int_equal(job->err, ERR_NEGATIVE);
-    assert_int_equal(job->failed_index, ARRAY_COUNT(ops) - 1);
-    assert_int_equal(job->sequence, 4);
+    const struct bundle *bundle = atomically(ops, ARRAY_COUNT(ops));
+    assert_int_equal(bundle->err, ERR_NEGATIVE);
+    assert_int_equal(bundle->failed_index, ARRAY_COUNT(ops) - 1);
+    assert_int_equal(bundle->sequence, 4);
     const struct apply *apply = &decider.apply;
     assert_int_equal(apply->writes.count, 0);
     assert_int_equal(apply->writes.dead_count, 0);
@@ -138,18 +138,18 @@ static void a_failed_atomic_job_leaves_every_object_as_it_was(void **state)
     assert_non_null(reads->counters[3].value);
 }
 
-static void a_failed_atomic_job_disturbs_neither_those_before_nor_those_after(void **state)
+static void a_failed_atomic_bundle_disturbs_neither_those_before_nor_those_after(void **state)
 {
     const struct op before[] = {make_at(OP_INCREMENT, "n", 1, 60, 0), make(OP_INCREMENT, "n", 5)};
     const struct op failing[] = {make_at(OP_INCREMENT, "n", 1, 60, 60),
                                  make(OP_INCREMENT, "n", 100), make(OP_DELETE, "n", 0),
                                  make(OP_DECREMENT, "n", 1)};
     const struct op after[] = {make_at(OP_INCREMENT, "n", 1, 60, 120), make(OP_INCREMENT, "n", 2)};
-    decider_job(&decider, (struct job){0}, before, 2);
-    decider_job(&decider, (struct job){.atomic = true}, failing, 4);
-    const struct op *last = decider_job(&decider, (struct job){0}, after, 2);
+    decider_bundle(&decider, (struct bundle){0}, before, 2);
+    decider_bundle(&decider, (struct bundle){.atomic = true}, failing, 4);
+    const struct op *last = decider_bundle(&decider, (struct bundle){0}, after, 2);
     decider_decide(&decider);
-    assert_int_equal(decider.jobs[1].err, ERR_NEGATIVE);
+    assert_int_equal(decider.bundles[1].err, ERR_NEGATIVE);
     assert_int_equal(last[1].after.net, 7);
     assert_int_equal(last[1].sequence, 4);
     assert_int_equal(decider.apply.writes.count, 4);
@@ -160,14 +160,14 @@ static void a_failed_atomic_job_disturbs_neither_those_before_nor_those_after(vo
     assert_int_equal(stored("n"), 7);
 }
 
-static void a_good_atomic_job_after_a_failed_one_takes_its_numbers(void **state)
+static void a_good_atomic_bundle_after_a_failed_one_takes_its_numbers(void **state)
 {
     const struct op failing[] = {make(OP_INCREMENT, "a", 1), make(OP_DECREMENT, "b", 1)};
     const struct op good[] = {make(OP_INCREMENT, "b", 1), make(OP_INCREMENT, "c", 1)};
-    decider_job(&decider, (struct job){.atomic = true}, failing, 2);
-    decider_job(&decider, (struct job){.atomic = true}, good, 2);
+    decider_bundle(&decider, (struct bundle){.atomic = true}, failing, 2);
+    decider_bundle(&decider, (struct bundle){.atomic = true}, good, 2);
     decider_decide(&decider);
-    assert_int_equal(decider.jobs[1].sequence, 2);
+    assert_int_equal(decider.bundles[1].sequence, 2);
     assert_int_equal(decider.apply.writes.next_series, 3);
     decider_keep(&decider);
     assert_int_equal(stored("a"), -1);
@@ -194,7 +194,7 @@ static void a_key_is_known_within_its_own_batch(void **state)
 {
     const struct op op = keyed(make(OP_INCREMENT, "n", 5), "k", 1);
     const struct op ops[] = {op, make(OP_INCREMENT, "n", 1), op};
-    const struct op *done = decider_job(&decider, (struct job){0}, ops, 3);
+    const struct op *done = decider_bundle(&decider, (struct bundle){0}, ops, 3);
     decider_decide(&decider);
     assert_true(done[2].replayed);
     assert_int_equal(done[2].after.net, 5);
@@ -289,52 +289,55 @@ static void a_keyed_delete_is_remembered(void **state)
     assert_int_equal(stored("n"), 6);
 }
 
-/* ---- keys of jobs ---- */
+/* ---- keys of bundles ---- */
 
-static struct job keyed_job(bool atomic, uint64_t check)
+static struct bundle keyed_bundle(bool atomic, uint64_t check)
 {
-    return (struct job){
-        .atomic = atomic, .keyed = true, .key = ask_key(&decider.asks, "job"), .key_check = check};
+    return (struct bundle){.atomic = atomic,
+                           .keyed = true,
+                           .key = ask_key(&decider.asks, "bundle"),
+                           .key_check = check};
 }
 
-static const struct job *send(struct job shape, const struct op *ops, uint32_t count)
+static const struct bundle *send(struct bundle shape, const struct op *ops, uint32_t count)
 {
-    decider_job(&decider, shape, ops, count);
+    decider_bundle(&decider, shape, ops, count);
     decider_decide(&decider);
     decider_keep(&decider);
-    return &decider.jobs[0];
+    return &decider.bundles[0];
 }
 
-static void a_repeated_job_gets_every_first_answer(void **state)
+static void a_repeated_bundle_gets_every_first_answer(void **state)
 {
     const struct op ops[] = {make(OP_INCREMENT, "a", 5), make(OP_DECREMENT, "b", 1),
                              make(OP_INCREMENT, "a", 1)};
-    const struct job *job = send(keyed_job(false, 1), ops, 3);
-    assert_false(job->replayed);
-    assert_int_equal(job->sequence, 2);
+    const struct bundle *bundle = send(keyed_bundle(false, 1), ops, 3);
+    assert_false(bundle->replayed);
+    assert_int_equal(bundle->sequence, 2);
     decider_do(&decider, make(OP_INCREMENT, "b", 1));
-    job = send(keyed_job(false, 1), ops, 3);
-    assert_true(job->replayed);
-    assert_int_equal(job->err, ERR_OK);
-    assert_int_equal(job->sequence, 2);
-    assert_int_equal(job->ops[0].after.net, 5);
-    assert_int_equal(job->ops[1].err, ERR_NEGATIVE);
-    assert_int_equal(job->ops[2].after.net, 6);
+    bundle = send(keyed_bundle(false, 1), ops, 3);
+    assert_true(bundle->replayed);
+    assert_int_equal(bundle->err, ERR_OK);
+    assert_int_equal(bundle->sequence, 2);
+    assert_int_equal(bundle->ops[0].after.net, 5);
+    assert_int_equal(bundle->ops[1].err, ERR_NEGATIVE);
+    assert_int_equal(bundle->ops[2].after.net, 6);
     assert_int_equal(stored("a"), 6);
     assert_int_equal(decider.apply.writes.count, 0);
 }
 
-static void a_job_under_anothers_key_is_a_conflict(void **state)
+static void a_bundle_under_anothers_key_is_a_conflict(void **state)
 {
     const struct op ops[] = {make(OP_INCREMENT, "a", 5), make(OP_INCREMENT, "b", 5)};
-    send(keyed_job(false, 1), ops, 1);
-    const struct job *job = send(keyed_job(false, 2), ops, 1);
-    assert_int_equal(job->err, ERR_KEY_CONFLICT);
-    assert_false(job->replayed);
-    job = send(keyed_job(false, 1), ops, 2); /* the same check, but it cannot be the same job */
-    assert_int_equal(job->err, ERR_KEY_CONFLICT);
-    assert_false(job->replayed);
-    struct op single = keyed(make(OP_INCREMENT, "a", 5), "job", 1);
+    send(keyed_bundle(false, 1), ops, 1);
+    const struct bundle *bundle = send(keyed_bundle(false, 2), ops, 1);
+    assert_int_equal(bundle->err, ERR_KEY_CONFLICT);
+    assert_false(bundle->replayed);
+    bundle =
+        send(keyed_bundle(false, 1), ops, 2); /* the same check, but it cannot be the same bundle */
+    assert_int_equal(bundle->err, ERR_KEY_CONFLICT);
+    assert_false(bundle->replayed);
+    struct op single = keyed(make(OP_INCREMENT, "a", 5), "bundle", 1);
     struct op done = decider_do(&decider, single); /* nor the same op */
     assert_int_equal(done.err, ERR_KEY_CONFLICT);
     assert_false(done.replayed);
@@ -366,45 +369,46 @@ static void a_damaged_outcome_is_no_conflict(void **state)
                                        .check = 1,
                                        .first_seen_ms = decider.moment.now_ms,
                                        .outcome = BYTES("\x77no outcome")};
-    const struct op op = keyed(make(OP_INCREMENT, "a", 5), "job", 1);
+    const struct op op = keyed(make(OP_INCREMENT, "a", 5), "bundle", 1);
     struct op known = {.kind = OP_IMPORT_ID, .key = op.key, .imported_id = &damaged};
     assert_int_equal(decider_do(&decider, known).err, ERR_OK);
     assert_int_equal(decider_do(&decider, op).err, ERR_CORRUPT);
     assert_int_equal(decider.apply.damage.count, 1);
-    const struct job *job = send(keyed_job(false, 1), (struct op[]){make(OP_SET, "a", 1)}, 1);
-    assert_int_equal(job->err, ERR_CORRUPT);
-    assert_false(job->replayed);
-    assert_int_equal(decider_do(&decider, keyed(op, "job", 2)).err, ERR_KEY_CONFLICT);
+    const struct bundle *bundle =
+        send(keyed_bundle(false, 1), (struct op[]){make(OP_SET, "a", 1)}, 1);
+    assert_int_equal(bundle->err, ERR_CORRUPT);
+    assert_false(bundle->replayed);
+    assert_int_equal(decider_do(&decider, keyed(op, "bundle", 2)).err, ERR_KEY_CONFLICT);
     assert_int_equal(stored("a"), -1);
 }
 
-static void a_job_of_refusals_is_remembered(void **state)
+static void a_bundle_of_refusals_is_remembered(void **state)
 {
     const struct op ops[] = {make(OP_DECREMENT, "a", 5), make(OP_DECREMENT, "b", 1)};
-    const struct job *job = send(keyed_job(false, 1), ops, 2);
-    assert_int_equal(job->sequence, 1);
+    const struct bundle *bundle = send(keyed_bundle(false, 1), ops, 2);
+    assert_int_equal(bundle->sequence, 1);
     assert_int_equal(decider.apply.writes.count, 1);
     decider_do(&decider, make(OP_INCREMENT, "a", 10));
-    job = send(keyed_job(false, 1), ops, 2);
-    assert_true(job->replayed);
-    assert_int_equal(job->ops[0].err, ERR_NEGATIVE);
+    bundle = send(keyed_bundle(false, 1), ops, 2);
+    assert_true(bundle->replayed);
+    assert_int_equal(bundle->ops[0].err, ERR_NEGATIVE);
     assert_int_equal(stored("a"), 10);
 }
 
-static void a_failed_atomic_job_is_remembered_as_failed(void **state)
+static void a_failed_atomic_bundle_is_remembered_as_failed(void **state)
 {
     const struct op ops[] = {make(OP_INCREMENT, "a", 5), make(OP_DECREMENT, "b", 1)};
-    const struct job *job = send(keyed_job(true, 1), ops, 2);
-    assert_int_equal(job->err, ERR_NEGATIVE);
+    const struct bundle *bundle = send(keyed_bundle(true, 1), ops, 2);
+    assert_int_equal(bundle->err, ERR_NEGATIVE);
     decider_do(&decider, make(OP_INCREMENT, "b", 1));
-    job = send(keyed_job(true, 1), ops, 2);
-    assert_true(job->replayed);
-    assert_int_equal(job->err, ERR_NEGATIVE);
-    assert_int_equal(job->failed_index, 1);
+    bundle = send(keyed_bundle(true, 1), ops, 2);
+    assert_true(bundle->replayed);
+    assert_int_equal(bundle->err, ERR_NEGATIVE);
+    assert_int_equal(bundle->failed_index, 1);
     assert_int_equal(stored("a"), -1);
     decider.limits.tenant_cells = 1;
     const struct op crowded[] = {make(OP_INCREMENT, "c", 1)};
-    struct job shape = keyed_job(true, 7);
+    struct bundle shape = keyed_bundle(true, 7);
     shape.key = ask_key(&decider.asks, "crowded");
     assert_int_equal(send(shape, crowded, 1)->err, ERR_CELL_LIMIT);
     decider.limits.tenant_cells = 5;
@@ -453,7 +457,7 @@ static void the_same_batches_give_the_same_bytes(void **state)
                 ops[k] = random_op();
             if (i % 5 == 0) ops[0] = keyed(ops[0], "k", 1);
             const struct op *done =
-                decider_job(&decider, (struct job){.atomic = i % 3 == 0}, ops, 8);
+                decider_bundle(&decider, (struct bundle){.atomic = i % 3 == 0}, ops, 8);
             decider_decide(&decider);
             block_encode(&bodies[round], &decider.apply.writes);
             for (unsigned k = 0; k < 8; k++)
@@ -562,7 +566,8 @@ static void random_batches_agree_with_plain_integers(void **state)
         for (uint32_t i = 0; i < count; i++)
             ops[i] = random_op();
         bool atomic = dice(3) == 0;
-        const struct op *done = decider_job(&decider, (struct job){.atomic = atomic}, ops, count);
+        const struct op *done =
+            decider_bundle(&decider, (struct bundle){.atomic = atomic}, ops, count);
         decider_decide(&decider);
         struct model tried = model;
         enum err e = ERR_OK;
@@ -570,7 +575,7 @@ static void random_batches_agree_with_plain_integers(void **state)
             e = model_judge(&tried, &ops[i]);
             assert_int_equal(done[i].err, e);
         }
-        if (atomic) assert_int_equal(decider.jobs[0].err, e);
+        if (atomic) assert_int_equal(decider.bundles[0].err, e);
         if (!(atomic && e != ERR_OK)) model = tried;
         decider_keep(&decider);
         check_model(&model);
@@ -583,11 +588,11 @@ static void random_batches_agree_with_plain_integers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        DECISION(an_atomic_job_changes_everything),
-        DECISION(an_atomic_job_that_fails_says_where_and_why),
-        DECISION(a_failed_atomic_job_leaves_every_object_as_it_was),
-        DECISION(a_failed_atomic_job_disturbs_neither_those_before_nor_those_after),
-        DECISION(a_good_atomic_job_after_a_failed_one_takes_its_numbers),
+        DECISION(an_atomic_bundle_changes_everything),
+        DECISION(an_atomic_bundle_that_fails_says_where_and_why),
+        DECISION(a_failed_atomic_bundle_leaves_every_object_as_it_was),
+        DECISION(a_failed_atomic_bundle_disturbs_neither_those_before_nor_those_after),
+        DECISION(a_good_atomic_bundle_after_a_failed_one_takes_its_numbers),
         DECISION(a_repeated_key_gets_the_first_answer),
         DECISION(a_key_is_known_within_its_own_batch),
         DECISION(a_key_with_another_request_is_a_conflict),
@@ -596,12 +601,12 @@ int main(void)
         DECISION(a_key_is_forgotten_after_its_time),
         DECISION(a_keyed_change_of_nothing_is_remembered),
         DECISION(a_keyed_delete_is_remembered),
-        DECISION(a_repeated_job_gets_every_first_answer),
-        DECISION(a_job_under_anothers_key_is_a_conflict),
+        DECISION(a_repeated_bundle_gets_every_first_answer),
+        DECISION(a_bundle_under_anothers_key_is_a_conflict),
         DECISION(events_to_come_are_never_older_than_what_is_retained),
         DECISION(a_damaged_outcome_is_no_conflict),
-        DECISION(a_job_of_refusals_is_remembered),
-        DECISION(a_failed_atomic_job_is_remembered_as_failed),
+        DECISION(a_bundle_of_refusals_is_remembered),
+        DECISION(a_failed_atomic_bundle_is_remembered_as_failed),
         DECISION(the_same_batches_give_the_same_bytes),
         DECISION(random_batches_agree_with_plain_integers),
     };
