@@ -1,6 +1,6 @@
 // loads.mjs -- the load generators, one call each: {ops, seconds, p50Ms, p99Ms, failed}.
 //
-// bench/load drives tally, the bare limit and Redis with the same loop, bench/bulk sends large
+// bench/load.c drives tally, the bare limit and Redis with the same loop, bench/bulk.c sends large
 // batches, pgbench drives PostgreSQL. Each has one thread and picks among the same 10,000 keys.
 
 import { writeFileSync } from 'node:fs';
