@@ -2,12 +2,27 @@
 #include "base/must.h"
 
 #include <execinfo.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+static _Thread_local struct must_place here;
+
+void must_at(struct must_place place)
+{
+    here = place;
+}
+
+/* Ends the report's line, which the caller began. */
 static _Noreturn void die(void)
 {
+    if (here.state)
+        fprintf(stderr,
+                ",\"lane\":%u,\"batch\":%" PRIu64 ",\"state\":\"%s\",\"firstSequence\":%" PRIu64
+                ",\"ops\":%" PRIu32,
+                here.lane, here.batch, here.state, here.first_sequence, here.ops);
+    fprintf(stderr, "}\n");
     void *frames[64];
     int count = backtrace(frames, (int)ARRAY_COUNT(frames));
     backtrace_symbols_fd(frames, count, STDERR_FILENO);
@@ -16,15 +31,15 @@ static _Noreturn void die(void)
 
 void must_failed(const char *what, const char *file, int line)
 {
-    fprintf(stderr, "{\"level\":\"fatal\",\"msg\":\"broken promise: %s at %s:%d\"}\n", what, file,
+    fprintf(stderr, "{\"level\":\"fatal\",\"msg\":\"broken promise: %s at %s:%d\"", what, file,
             line);
     die();
 }
 
 void must_unreachable(const char *what, long long value, const char *file, int line)
 {
-    fprintf(stderr, "{\"level\":\"fatal\",\"msg\":\"impossible state: %s = %lld at %s:%d\"}\n",
-            what, value, file, line);
+    fprintf(stderr, "{\"level\":\"fatal\",\"msg\":\"impossible state: %s = %lld at %s:%d\"", what,
+            value, file, line);
     die();
 }
 

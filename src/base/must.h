@@ -7,6 +7,8 @@
 #ifndef TALLY_BASE_MUST_H
 #define TALLY_BASE_MUST_H
 
+#include <stdint.h>
+
 #define MUST_USE __attribute__((warn_unused_result))
 #define PRINTF_LIKE(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
 #define ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -21,9 +23,19 @@
 #endif
 #define must_slow(x) (SLOW_CHECKS ? must(x) : (void)0)
 
-/* Prints the broken promise and a backtrace on stderr, then aborts. */
+/* Prints the broken promise, where the thread was and a backtrace on stderr, then aborts. */
 _Noreturn void must_failed(const char *what, const char *file, int line);
 _Noreturn void must_unreachable(const char *what, long long value, const char *file, int line);
+
+/* Where a thread is in its work, for the report: said at every step of a batch (commit/batch.h). */
+struct must_place {
+    const char *state; /* a literal; NULL: nowhere in particular */
+    unsigned lane;
+    uint64_t batch;
+    uint64_t first_sequence; /* 0: not given out yet */
+    uint32_t ops;
+};
+void must_at(struct must_place place);
 
 /* malloc that cannot fail: running out of memory at a bounded size is a bug in the bounds. */
 MUST_USE void *must_alloc(unsigned long size);

@@ -4,8 +4,7 @@
  * drain the queue, load what the batch could touch, decide it in memory, hand it to the store. The
  * sync thread, or for small batches the same one, makes it durable and answers every waiter.
  *
- *   FREE -> DRAINED -> LOADED -> DECIDED -> SUBMITTED -> DURABLE -> ANSWERED -> FREE
- *              \______________ store down ___________________________/
+ * The states of a batch are drawn in commit/batch.h.
  *
  * (1) A reply leaves only after the store has said that its batch, and so every earlier one, is
  *     durable. Refusals too: they were judged on values that might not have become durable.
@@ -28,23 +27,13 @@
 
 #include "base/crash.h"
 #include "base/metrics.h"
+#include "commit/batch.h"
 #include "core/event.h"
 #include "store/damage.h"
 
-#define BATCH_ARENA_CHUNK (1u << 20)
 #define LINGER_NS_MIN 5000
 #define LINGER_NS_MAX 500000
 #define HELP_NS_MAX 1000000 /* a sync that takes longer is left to the commit thread */
-
-struct batch {
-    struct arena arena;
-    struct slice *slices;
-    struct apply apply;
-    struct rules *rules; /* held */
-    int64_t started_ns;
-    bool set_back; /* its time is before that of the batch before */
-    struct batch *next;
-};
 
 struct commit {
     struct commit_config config;
@@ -54,6 +43,9 @@ struct commit {
     pthread_cond_t batch_freed;
     pthread_cond_t submitted_more;
     struct batch *free_batches;
+    struct batch *submitted_first; /* what the store has, oldest first */
+    struct batch *submitted_last;
+    uint64_t drained;   /* batches begun; of whoever has the turn */
     uint64_t submitted; /* batches handed to the store */
     uint64_t reported;  /* batches the store has answered */
     bool closed;
@@ -70,6 +62,47 @@ struct commit {
 
 static void commit_durable(void *context, void *batch_pointer, enum err e);
 
+/* -- Laws -------------------------------------------------------------------------------------- */
+
+/* A batch is free, at the store or with whoever has the turn, and that is one at a time. */
+static void check_batches(const struct commit *commit)
+{
+    uint32_t free_count = 0, submitted_count = 0;
+    for (const struct batch *batch = commit->free_batches; batch; batch = batch->next) {
+        must(batch->state == BATCH_FREE);
+        free_count++;
+    }
+    for (const struct batch *batch = commit->submitted_first; batch; batch = batch->next) {
+        must(batch->next ? batch->number < batch->next->number : batch == commit->submitted_last);
+        submitted_count++;
+    }
+    uint32_t count = free_count + submitted_count;
+    must(count == commit->config.batches_max || count + 1 == commit->config.batches_max);
+}
+
+/* By whoever holds the lock, or is alone. */
+static void commit_check(const struct commit *commit)
+{
+    must(commit->reported <= commit->submitted + 1); /* counted by the turn a little later */
+    must((commit->submitted_first != NULL) == (commit->submitted_last != NULL));
+    must(commit->submitted <= commit->drained);
+    if (SLOW_CHECKS) check_batches(commit);
+}
+
+static void commit_lock(struct commit *commit)
+{
+    pthread_mutex_lock(&commit->lock);
+    commit_check(commit);
+}
+
+static void commit_unlock(struct commit *commit)
+{
+    if (SLOW_CHECKS) commit_check(commit);
+    pthread_mutex_unlock(&commit->lock);
+}
+
+/* -- Beginning and end ------------------------------------------------------------------------- */
+
 struct commit *commit_new(const struct commit_config *config)
 {
     must(config->batch_ops_max > 0);
@@ -84,8 +117,7 @@ struct commit *commit_new(const struct commit_config *config)
     commit->batches = must_calloc(config->batches_max, sizeof *commit->batches);
     for (uint32_t i = 0; i < config->batches_max; i++) {
         struct batch *batch = &commit->batches[i];
-        arena_init(&batch->arena, BATCH_ARENA_CHUNK);
-        batch->slices = must_calloc(config->batch_ops_max, sizeof *batch->slices);
+        batch_init(batch, config->lane, config->batch_ops_max);
         batch->next = commit->free_batches;
         commit->free_batches = batch;
     }
@@ -97,11 +129,10 @@ struct commit *commit_new(const struct commit_config *config)
 
 void commit_free(struct commit *commit)
 {
+    commit_check(commit);
     must(commit->submitted == commit->reported);
-    for (uint32_t i = 0; i < commit->config.batches_max; i++) {
-        arena_release(&commit->batches[i].arena);
-        free(commit->batches[i].slices);
-    }
+    for (uint32_t i = 0; i < commit->config.batches_max; i++)
+        batch_release(&commit->batches[i]);
     free(commit->batches);
     json_parser_free(commit->parser);
     pthread_cond_destroy(&commit->submitted_more);
@@ -116,24 +147,45 @@ void commit_free(struct commit *commit)
 static struct batch *batch_take(struct commit *commit)
 {
     bool patient = queue_waiting(commit->config.queue) < commit->config.inline_ops;
-    pthread_mutex_lock(&commit->lock);
+    commit_lock(commit);
     while (!commit->free_batches || (patient && commit->submitted > commit->reported))
         pthread_cond_wait(&commit->batch_freed, &commit->lock);
     struct batch *batch = commit->free_batches;
     commit->free_batches = batch->next;
-    pthread_mutex_unlock(&commit->lock);
+    commit_unlock(commit);
     return batch;
+}
+
+/* The store has it from now on, behind those it has. */
+static void batch_hand_over(struct commit *commit, struct batch *batch)
+{
+    batch_enter(batch, BATCH_SUBMITTED);
+    batch->next = NULL;
+    commit_lock(commit);
+    *(commit->submitted_last ? &commit->submitted_last->next : &commit->submitted_first) = batch;
+    commit->submitted_last = batch;
+    commit_unlock(commit);
+}
+
+static void batch_put_back(struct commit *commit, struct batch *batch)
+{
+    commit_lock(commit);
+    batch->next = commit->free_batches;
+    commit->free_batches = batch;
+    commit_unlock(commit);
 }
 
 static void batch_give(struct commit *commit, struct batch *batch)
 {
-    arena_reset(&batch->arena);
-    rules_release(batch->rules);
-    batch->rules = NULL;
-    pthread_mutex_lock(&commit->lock);
+    batch_enter(batch, BATCH_FREE);
+    commit_lock(commit);
+    if (commit->submitted_first == batch) { /* it was not refused before */
+        commit->submitted_first = batch->next;
+        if (!batch->next) commit->submitted_last = NULL;
+    }
     batch->next = commit->free_batches;
     commit->free_batches = batch;
-    pthread_mutex_unlock(&commit->lock);
+    commit_unlock(commit);
 }
 
 /* A large bundle's slices may be answered by several threads: whoever had the turn answers what it
@@ -159,6 +211,8 @@ static void settle_rules(struct commit *commit, const struct batch *batch, enum 
 
 static void answer_batch(struct commit *commit, struct batch *batch, enum err e)
 {
+    must(e != ERR_OK || batch->state == BATCH_DURABLE); /* (1) */
+    batch_enter(batch, BATCH_ANSWERED);
     struct bundle *finished = NULL;
     struct bundle **end = &finished;
     for (uint32_t s = 0; s < batch->apply.slices_count; s++) {
@@ -201,6 +255,8 @@ static void commit_durable(void *context, void *batch_pointer, enum err e)
 {
     struct commit *commit = context;
     struct batch *batch = batch_pointer;
+    must(batch == commit->submitted_first); /* (1), (3): in the order in which they were decided */
+    if (e == ERR_OK) batch_enter(batch, BATCH_DURABLE);
     if (e == ERR_OK) crash_point("commit.before_answer");
     int64_t now_ns = clock_mono_ns(commit->config.clock);
     metric_observe(METRIC_COMMIT_SECONDS, (double)(now_ns - batch->started_ns) * 1e-9);
@@ -243,14 +299,21 @@ static void commit_linger(struct commit *commit)
 
 static void batch_submit(struct commit *commit, struct batch *batch)
 {
-    uint32_t ops = batch->apply.ops_count;
+    const struct store_position *position = &commit->config.store->writer.position;
+    struct write_set *writes = &batch->apply.writes;
+    uint32_t ops = batch->ops;
     bool small = ops < commit->config.inline_ops;
-    batch->apply.writes.batch = batch;
-    writer_submit(&commit->config.store->writer, &batch->apply.writes);
-    pthread_mutex_lock(&commit->lock);
+    must(writes->first_sequence == position->last_sequence + 1); /* (3) */
+    must(writes->next_series >= position->next_series);
+    must(writes->time_ms >= position->time_ms || writes->set_back); /* (4) */
+    writes->batch = batch;
+    batch_hand_over(commit, batch);
+    writer_submit(&commit->config.store->writer, writes);
+    must_at((struct must_place){0});
+    commit_lock(commit);
     commit->submitted++;
     bool alone = commit->submitted == commit->reported + 1;
-    pthread_mutex_unlock(&commit->lock);
+    commit_unlock(commit);
     if (small && alone)
         sync_inline(commit, ops);
     else
@@ -287,6 +350,7 @@ static void batch_begin(struct commit *commit, struct batch *batch, uint32_t sli
                                   .moment = batch_moment(commit, batch->set_back),
                                   .sequence = position->last_sequence,
                                   .next_series = position->next_series};
+    batch_say(batch);
 }
 
 /* Both steps of core/apply.h; most batches have nothing to look up in the first. */
@@ -300,7 +364,9 @@ static enum err batch_load(struct commit *commit, struct batch *batch)
         e = writer_load(&store->writer, &apply->reads, &batch->arena);
     if (e != ERR_OK) return e;
     apply_needs(apply);
-    return writer_load(&store->writer, &apply->reads, &batch->arena);
+    e = writer_load(&store->writer, &apply->reads, &batch->arena);
+    if (e == ERR_OK) batch_enter(batch, BATCH_LOADED);
+    return e;
 }
 
 static void batch_decide(struct commit *commit, struct batch *batch)
@@ -308,6 +374,7 @@ static void batch_decide(struct commit *commit, struct batch *batch)
     const struct damage *damage = &batch->apply.damage;
     apply_decide(&batch->apply);
     batch->apply.writes.set_back = batch->set_back;
+    batch_enter(batch, BATCH_DECIDED);
     if (damage->count) damage_say(damage->what, damage->key, damage->count);
     crash_point("commit.decided");
     for (uint32_t s = 0; s < batch->apply.slices_count; s++) {
@@ -319,9 +386,9 @@ static void batch_decide(struct commit *commit, struct batch *batch)
 
 static bool commit_in_flight(struct commit *commit)
 {
-    pthread_mutex_lock(&commit->lock);
+    commit_lock(commit);
     bool in_flight = commit->submitted > commit->reported;
-    pthread_mutex_unlock(&commit->lock);
+    commit_unlock(commit);
     return in_flight;
 }
 
@@ -338,8 +405,20 @@ static void batch_prepare(struct batch *batch)
 {
     struct bundle *bundle = batch->slices[0].bundle;
     if (!bundle->prepare) return;
+    must(batch->apply.slices_count == 1);
     bundle->prepare(bundle, batch->apply.moment.now_ms);
     batch->slices[0].count = bundle->count;
+    batch_count(batch);
+}
+
+static void batch_drained(struct commit *commit, struct batch *batch, uint32_t slices_count)
+{
+    batch_check(batch);
+    batch->started_ns = clock_mono_ns(commit->config.clock);
+    batch->number = ++commit->drained;
+    batch->apply = (struct apply){.slices = batch->slices, .slices_count = slices_count};
+    batch_count(batch);
+    batch_enter(batch, BATCH_DRAINED);
 }
 
 static bool turn(struct commit *commit)
@@ -347,12 +426,11 @@ static bool turn(struct commit *commit)
     struct batch *batch = batch_take(commit);
     uint32_t count = queue_take(commit->config.queue, batch->slices, commit->config.batch_ops_max);
     if (count == 0) {
-        batch_give(commit, batch);
+        batch_put_back(commit, batch);
         return false;
     }
-    batch->started_ns = clock_mono_ns(commit->config.clock);
+    batch_drained(commit, batch, count);
     struct store *store = commit->config.store;
-    batch->apply = (struct apply){.slices = batch->slices, .slices_count = count};
     enum err e = turn_begin(commit, batch);
     if (e != ERR_OK) {
         batch_refuse(commit, batch, e);
@@ -403,12 +481,16 @@ void commit_help(struct commit *commit)
 bool commit_sync_now(struct commit *commit)
 {
     pthread_mutex_lock(&commit->syncing);
+    commit_lock(commit);
+    if (commit->submitted_first) batch_say(commit->submitted_first);
+    commit_unlock(commit);
     uint32_t reported = writer_sync(&commit->config.store->writer);
-    pthread_mutex_lock(&commit->lock);
+    commit_lock(commit);
     commit->reported += reported;
     must(commit->reported <= commit->submitted || !commit->closed);
-    pthread_mutex_unlock(&commit->lock);
+    commit_unlock(commit);
     pthread_mutex_unlock(&commit->syncing);
+    must_at((struct must_place){0});
     if (reported == 0) return false;
     pthread_cond_signal(&commit->batch_freed);
     commit->config.answered(commit->config.context);
@@ -417,19 +499,19 @@ bool commit_sync_now(struct commit *commit)
 
 bool commit_sync(struct commit *commit)
 {
-    pthread_mutex_lock(&commit->lock);
+    commit_lock(commit);
     while (commit->submitted <= commit->reported && !commit->closed)
         pthread_cond_wait(&commit->submitted_more, &commit->lock);
     bool more = commit->submitted > commit->reported;
-    pthread_mutex_unlock(&commit->lock);
+    commit_unlock(commit);
     if (more) commit_sync_now(commit);
     return more;
 }
 
 void commit_close(struct commit *commit)
 {
-    pthread_mutex_lock(&commit->lock);
+    commit_lock(commit);
     commit->closed = true;
-    pthread_mutex_unlock(&commit->lock);
+    commit_unlock(commit);
     pthread_cond_broadcast(&commit->submitted_more);
 }

@@ -20,6 +20,7 @@
 struct commit;
 
 struct commit_config {
+    unsigned lane; /* its number, for reports */
     struct queue *queue;
     struct store *store;       /* commit_new takes its `durable` hook */
     struct rulebook *rulebook; /* NULL: there are no rules */

@@ -10,7 +10,8 @@
 
 static void make_commit(struct lane *lane, const struct lane_config *config)
 {
-    const struct commit_config commit = {.queue = lane->queue,
+    const struct commit_config commit = {.lane = lane->index,
+                                         .queue = lane->queue,
                                          .store = lane->store,
                                          .rulebook = lane->rulebook,
                                          .clock = lane->clock,
