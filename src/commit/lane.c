@@ -31,7 +31,7 @@ enum err lane_open(struct lane *lane, const struct lane_config *config)
     enum err e = timekeeper_new(&lane->keeper, config->clock, &config->timeline, lane->store);
     if (e != ERR_OK) return e;
     lane->clock = timekeeper_clock(lane->keeper);
-    lane->queue = queue_new(&config->queue);
+    lane->queue = queue_new(&config->queue, config->room);
     lane->rulebook = rulebook_new();
     make_commit(lane, config);
     lane->caretaker = (struct caretaker){.store = lane->store,

@@ -39,6 +39,7 @@ struct lane_config {
     const struct clock *clock; /* the machine's */
     struct timeline_settings timeline;
     struct queue_limits queue;
+    struct queue_room *room; /* shared by the lanes of a process; NULL: there is but this one */
     struct apply_limits limits;
     uint32_t batch_ops_max;
     void (*answered)(void *context); /* see commit.h */

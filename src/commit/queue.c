@@ -13,10 +13,11 @@
 #define LOOK_OPS_MAX 2u
 #define CROWDED_NS 20000000
 
-struct queue *queue_new(const struct queue_limits *limits)
+struct queue *queue_new(const struct queue_limits *limits, struct queue_room *room)
 {
     struct queue *queue = must_calloc(1, sizeof *queue);
     queue->limits = *limits;
+    queue->room = room ? room : &queue->own_room;
     if (!limits->tenant_sync_ops_max) queue->limits.tenant_sync_ops_max = limits->sync_ops_max;
     if (!limits->tenant_bytes_max) queue->limits.tenant_bytes_max = limits->bytes_max;
     if (!limits->batch_ops) queue->limits.batch_ops = UINT32_MAX;
@@ -123,26 +124,6 @@ static struct tenant *ring_take(struct queue *queue)
     return tenant;
 }
 
-/* Room is compared without adding first: counts near the limit must not wrap. */
-static bool fits(uint64_t used, uint64_t more, uint64_t max)
-{
-    return more <= max && used <= max - more;
-}
-
-/* What is larger than a bound goes in where nothing else is. */
-static bool sync_fits(uint32_t used, uint32_t more, uint32_t max)
-{
-    return used == 0 || fits(used, more, max);
-}
-
-static bool sync_has_room(struct queue *queue, const struct bundle *bundle)
-{
-    const struct tenant *known = bundle->tenant.size ? *tenant_place(queue, bundle->tenant) : NULL;
-    const struct queue_limits *limits = &queue->limits;
-    return sync_fits(queue->sync_ops, bundle->count, limits->sync_ops_max) &&
-           sync_fits(known ? known->sync_ops : 0, bundle->count, limits->tenant_sync_ops_max);
-}
-
 /* New rules and bundles that look at everything before them; of any size, for nobody waits with
  * them. */
 static bool goes_alone(const struct bundle *bundle)
@@ -150,10 +131,21 @@ static bool goes_alone(const struct bundle *bundle)
     return bundle->prepare || bundle->rules || bundle->alone;
 }
 
+static bool tenant_has_sync_room(struct queue *queue, const struct bundle *bundle)
+{
+    const struct tenant *known = bundle->tenant.size ? *tenant_place(queue, bundle->tenant) : NULL;
+    return room_fits(ROOM_SYNC_OPS, known ? known->sync_ops : 0, bundle->count,
+                     queue->limits.tenant_sync_ops_max);
+}
+
 static enum err push_sync(struct queue *queue, struct bundle *bundle)
 {
     must(!bundle->prepare || bundle->count == 1); /* release_sync gives one place back */
-    if (!bundle->unbounded && !sync_has_room(queue, bundle)) return ERR_BUSY;
+    uint64_t most = bundle->unbounded ? UINT64_MAX : queue->limits.sync_ops_max;
+    if (!bundle->unbounded && !tenant_has_sync_room(queue, bundle)) return ERR_BUSY;
+    if (!room_add(queue->room, ROOM_SYNC_OPS, bundle->count, most)) return ERR_BUSY;
+    bool counted = room_add(queue->room, ROOM_BYTES, bundle->bytes, UINT64_MAX);
+    must(counted); /* there is no bound to them */
     if (bundle->tenant.size) tenant_make(queue, bundle->tenant)->sync_ops += bundle->count;
     queue->sync_ops += bundle->count;
     queue->waiting_sync_ops += bundle->count;
@@ -161,21 +153,32 @@ static enum err push_sync(struct queue *queue, struct bundle *bundle)
     return ERR_OK;
 }
 
-static bool has_room(const struct queue *queue, const struct tenant *known,
-                     const struct bundle *bundle)
+static bool tenant_has_room(const struct queue *queue, const struct tenant *known,
+                            const struct bundle *bundle)
 {
     const struct queue_limits *limits = &queue->limits;
-    return fits(queue->ops, bundle->count, limits->ops_max) &&
-           fits(known ? known->ops : 0, bundle->count, limits->tenant_ops_max) &&
-           fits(queue->bytes, bundle->bytes, limits->bytes_max) &&
-           fits(known ? known->bytes : 0, bundle->bytes, limits->tenant_bytes_max);
+    uint32_t ops = known ? known->ops : 0;
+    size_t bytes = known ? known->bytes : 0;
+    return room_fits(ROOM_OPS, ops, bundle->count, limits->tenant_ops_max) &&
+           room_fits(ROOM_BYTES, bytes, bundle->bytes, limits->tenant_bytes_max);
+}
+
+static bool room_take(struct queue *queue, const struct bundle *bundle)
+{
+    uint64_t ops_max = bundle->unbounded ? UINT64_MAX : queue->limits.ops_max;
+    uint64_t bytes_max = bundle->unbounded ? UINT64_MAX : queue->limits.bytes_max;
+    if (!room_add(queue->room, ROOM_OPS, bundle->count, ops_max)) return false;
+    if (room_add(queue->room, ROOM_BYTES, bundle->bytes, bytes_max)) return true;
+    room_subtract(queue->room, ROOM_OPS, bundle->count);
+    return false;
 }
 
 static enum err push_batched(struct queue *queue, struct bundle *bundle)
 {
     must(!goes_alone(bundle)); /* the queue gives only sync bundles alone */
     struct tenant *known = *tenant_place(queue, bundle->tenant);
-    if (!bundle->unbounded && !has_room(queue, known, bundle)) return ERR_QUEUE_FULL;
+    if (!bundle->unbounded && !tenant_has_room(queue, known, bundle)) return ERR_QUEUE_FULL;
+    if (!room_take(queue, bundle)) return ERR_QUEUE_FULL;
     struct tenant *tenant = known ? known : tenant_make(queue, bundle->tenant);
     queue->ops += bundle->count;
     queue->waiting_ops += bundle->count;
@@ -398,6 +401,7 @@ static void release_sync(struct queue *queue, struct bundle *bundle)
     uint32_t count = bundle->prepare ? 1 : bundle->count; /* which it may have changed */
     must(queue->sync_ops >= count);
     queue->sync_ops -= count;
+    room_subtract(queue->room, ROOM_SYNC_OPS, count);
     if (!bundle->tenant.size) return;
     struct tenant **place = tenant_place(queue, bundle->tenant);
     must(*place != NULL && (*place)->sync_ops >= count);
@@ -410,12 +414,14 @@ static void release_places(struct queue *queue, struct bundle *bundle)
     must(bundle->taken > 0); /* what was never taken cannot be answered */
     must(queue->bytes >= bundle->bytes);
     queue->bytes -= bundle->bytes;
+    room_subtract(queue->room, ROOM_BYTES, bundle->bytes);
     queue->clients -= bundle->queued_ns != 0;
     if (bundle->urgency == URGENCY_SYNC) {
         release_sync(queue, bundle);
     } else {
         must(queue->ops >= bundle->count);
         queue->ops -= bundle->count;
+        room_subtract(queue->room, ROOM_OPS, bundle->count);
         release_tenant(queue, bundle);
     }
 }

@@ -4,26 +4,31 @@
  * others wait. Of the batched ones tenants take turns, a few ops at a time, and each tenant's
  * bundles keep their order.
  * Ops count against the limits from queue_push until queue_done, so the bound holds for everything
- * unanswered, not only for what waits. Every call may come from any thread. */
+ * unanswered, not only for what waits. Every call may come from any thread.
+ *
+ * Each lane has a queue, and the limits are the process's: all of them count in one room. A tenant
+ * is in one lane, so what one tenant may hold is each queue's own affair. */
 #ifndef TALLY_COMMIT_QUEUE_H
 #define TALLY_COMMIT_QUEUE_H
 
+#include "commit/queue_room.h"
 #include "core/apply.h"
 
 struct queue;
 
 struct queue_limits {
-    uint32_t ops_max;        /* batched ops, all tenants */
-    uint32_t tenant_ops_max; /* batched ops of one tenant */
-    uint32_t sync_ops_max;
+    uint32_t ops_max;             /* batched ops in the room */
+    uint32_t tenant_ops_max;      /* batched ops of one tenant */
+    uint32_t sync_ops_max;        /* sync ops in the room */
     uint32_t tenant_sync_ops_max; /* of one tenant; 0: as many as there are */
-    size_t bytes_max;             /* memory held by all bundles */
+    size_t bytes_max;             /* memory held by all bundles in the room */
     size_t batch_weight_max;      /* sum of op->weight in one batch; 0: any */
     size_t tenant_bytes_max;      /* by one tenant's batched bundles; 0: as much as there is */
     uint32_t batch_ops;           /* nothing more joins a batch that has so many; 0: any */
 };
 
-struct queue *queue_new(const struct queue_limits *limits);
+/* `room` outlives the queue; NULL: it has one for itself. */
+struct queue *queue_new(const struct queue_limits *limits, struct queue_room *room);
 void queue_free(struct queue *queue); /* must be empty */
 
 /* Takes a place for each bundle of the list (linked by `next`). Bundles that found none are left in

@@ -91,5 +91,8 @@ void queue_check(const struct queue *queue)
     must(queue->owed == 0 || queue->ring_first);
     must(queue->clients <= queue->ops + queue->sync_ops);
     must(queue->bytes == 0 || queue->ops + queue->sync_ops > 0);
+    must(queue->ops <= room_used(queue->room, ROOM_OPS));
+    must(queue->sync_ops <= room_used(queue->room, ROOM_SYNC_OPS));
+    must(queue->bytes <= room_used(queue->room, ROOM_BYTES));
     if (SLOW_CHECKS) count_anew(queue);
 }

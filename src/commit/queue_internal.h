@@ -6,7 +6,8 @@
  * (2) A tenant has an entry while it has unanswered ops, in the bucket of its name, once; it stands
  *     in the ring, once, while it has waiting bundles.
  * (3) Only the first bundle of a fifo may have been taken in part.
- * (4) Where nothing is unanswered nothing is counted: no bytes, no clients. */
+ * (4) Where nothing is unanswered nothing is counted: no bytes, no clients.
+ * (5) What the queue counts is counted in its room, too. */
 #ifndef TALLY_COMMIT_QUEUE_INTERNAL_H
 #define TALLY_COMMIT_QUEUE_INTERNAL_H
 
@@ -35,6 +36,8 @@ struct tenant {
 
 struct queue {
     struct queue_limits limits;
+    struct queue_room *room;
+    struct queue_room own_room; /* of a queue that shares none */
     pthread_mutex_t lock;
     pthread_cond_t filled;
     bool sleeping;        /* the taker waits: only then is a wake-up worth its cost */

@@ -96,6 +96,7 @@ static enum err open_lane(struct server *server, unsigned index, char *error, si
         .clock = &clock_system,
         .timeline = {.tolerance_ms = config->clock_tolerance, .settle_ms = config->clock_settle},
         .queue = queue_limits(config),
+        .room = &server->room,
         .limits = apply_limits(config),
         .batch_ops_max = (uint32_t)config->limits_batch_ops,
         .answered = wake_wire,
@@ -112,6 +113,7 @@ enum err server_open_lanes(struct server *server, char *error, size_t error_size
 {
     enum err e = ERR_OK;
     server->lanes.count = (unsigned)server->config->store_lanes;
+    server->room.shared = server->lanes.count > 1;
     server->lanes.items = must_calloc(server->lanes.count, sizeof *server->lanes.items);
     for (unsigned i = 0; i < server->lanes.count && e == ERR_OK; i++)
         e = open_lane(server, i, error, error_size);

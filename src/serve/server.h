@@ -28,6 +28,7 @@ struct server {
     const struct daemon_options *options;
     struct listen listen;
     struct lanes lanes;
+    struct queue_room room; /* of all lanes' queues */
     struct tend *tend;
     struct lane_care *cares; /* one for each lane */
     struct reloader *reloader;

@@ -19,7 +19,8 @@ static void answered(void *context)
 static void make_parts(struct sim *sim)
 {
     const struct plan *plan = &sim->plan;
-    sim->queue = queue_new(&plan->queue);
+    sim->room = (struct queue_room){.shared = sim->seed % 2};
+    sim->queue = queue_new(&plan->queue, &sim->room);
     sim->rulebook = rulebook_new();
     sim->rules_next = sim->rules_current = SIM_NO_RULES;
     clocks_begin(sim);

@@ -180,6 +180,7 @@ struct sim {
     struct clocks clocks;
 
     struct disk *disk;
+    struct queue_room room;
     struct queue *queue;
     struct rulebook *rulebook;
     struct commit *commit;

@@ -99,7 +99,7 @@ static void start(struct heart *heart)
     bool wrapped = strncmp(heart->config.store, "fault", 5) == 0;
     heart->store = wrapped ? fault_new(heart->inner, break_sync, heart) : heart->inner;
     heart->asks.secret = &heart->store->secret;
-    heart->queue = queue_new(&heart->config.queue);
+    heart->queue = queue_new(&heart->config.queue, NULL);
     heart->clock = &heart->time->clock;
     if (heart->config.keeps_time) {
         enum err e = timekeeper_new(&heart->keeper, &heart->time->clock, &heart->config.timeline,

@@ -30,7 +30,7 @@ static void start(struct queue_limits limits)
     limits.tenant_ops_max = 800;
     limits.sync_ops_max = 100;
     limits.bytes_max = 10000;
-    queue = queue_new(&limits);
+    queue = queue_new(&limits, NULL);
 }
 
 static void start_again(struct queue_limits limits)

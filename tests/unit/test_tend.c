@@ -256,8 +256,8 @@ static int lanes_setup(void **state)
     tend_free(tend);
     press = stalls = false;
     for (unsigned i = 0; i < LANES; i++) {
-        wards[i] =
-            (struct lane){.index = i, .queue = queue_new(&limits), .clock = &heart->time->clock};
+        wards[i] = (struct lane){
+            .index = i, .queue = queue_new(&limits, NULL), .clock = &heart->time->clock};
         assert_int_equal(memory_open(&wards[i].store), ERR_OK);
         ward_ops = *wards[i].store->ops;
         ward_ops.tend = ward_tend;
