@@ -1,10 +1,9 @@
-/* rebuild.c -- the steps of a rebuild. Each step reads the job from the store first, so an unknown
- * outcome (ERR_STORAGE) needs no care: the job says how far it got. A step holds off changes of
- * rules: they come between two steps, and the next one notices. */
+/* rebuild.c -- the steps of a rebuild in one lane. Each step reads the job from the store first, so
+ * an unknown outcome (ERR_STORAGE) needs no care: the job says how far it got. A step holds off
+ * changes of rules: they come between two steps, and the next one notices. */
 #include "jobs/rebuild.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/crash.h"
 #include "base/log.h"
@@ -23,14 +22,12 @@
 #define LOOK_BYTES (8u << 20)
 #endif
 #define OBJECTS_PER_CHUNK 1u /* the job's own position */
-#define RETRY_MS 200
 #define WHY_SIZE_MAX 1024u
-#define JOBS_KEPT 100u  /* that are over, to be asked for */
 #define SWAP_BATCHES 8u /* replayed at once before the swap: some 100 ms */
 
 /* One step under way. */
 struct step {
-    struct rebuilds *rebuilds;
+    struct rebuilder *rebuilder;
     struct arena arena;
     struct job_record job;
     struct bytes stored; /* the job's bytes, as expected in the store */
@@ -55,28 +52,21 @@ struct step {
     enum err err;
 };
 
-struct rebuilds *rebuilds_new(const struct caretaker *config, const char *exports)
+void rebuilder_init(struct rebuilder *rebuilder, const struct caretaker *config,
+                    const char *exports)
 {
-    struct rebuilds *rebuilds = must_calloc(1, sizeof *rebuilds);
-    rebuilds->config = *config;
-    rebuilds->exports = exports;
-    rebuilds->garbage = garbage_new(config);
-    rebuilds->parser = json_parser_new(EVENT_SIZE_MAX);
-    rebuilds->commit_parser = json_parser_new(EVENT_SIZE_MAX);
-    pthread_mutex_init(&rebuilds->lock, NULL);
-    pthread_cond_init(&rebuilds->changed, NULL);
-    return rebuilds;
+    *rebuilder = (struct rebuilder){.config = *config, .exports = exports};
+    rebuilder->garbage = garbage_new(config);
+    rebuilder->parser = json_parser_new(EVENT_SIZE_MAX);
+    rebuilder->commit_parser = json_parser_new(EVENT_SIZE_MAX);
 }
 
-void rebuilds_free(struct rebuilds *rebuilds)
+void rebuilder_release(struct rebuilder *rebuilder)
 {
-    rebuild_base_close(rebuilds);
-    garbage_free(rebuilds->garbage);
-    json_parser_free(rebuilds->parser);
-    json_parser_free(rebuilds->commit_parser);
-    pthread_cond_destroy(&rebuilds->changed);
-    pthread_mutex_destroy(&rebuilds->lock);
-    free(rebuilds);
+    rebuild_base_close(rebuilder);
+    garbage_free(rebuilder->garbage);
+    json_parser_free(rebuilder->parser);
+    json_parser_free(rebuilder->commit_parser);
 }
 
 /* -- Reading the store ------------------------------------------------------------------------- */
@@ -95,10 +85,10 @@ static bool find_unfinished(void *context, struct bytes key, struct bytes value)
     return false;
 }
 
-static enum err read_unfinished(struct rebuilds *rebuilds, struct arena *arena,
+static enum err read_unfinished(struct rebuilder *rebuilder, struct arena *arena,
                                 struct bytes *value_out)
 {
-    struct store *store = rebuilds->config.store;
+    struct store *store = rebuilder->config.store;
     struct unfinished unfinished = {.arena = arena};
     enum err e = view_objects(&store->view, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
                               find_unfinished, &unfinished);
@@ -111,21 +101,21 @@ static enum err read_unfinished(struct rebuilds *rebuilds, struct arena *arena,
 static struct op job_op(struct step *step, const struct job_record *next)
 {
     struct arena *arena = &step->arena;
-    return propose_object_if(arena, &step->rebuilds->config.store->secret,
+    return propose_object_if(arena, &step->rebuilder->config.store->secret,
                              job_key(arena, step->job.id), step->stored, job_encode(arena, next));
 }
 
 static struct op garbage_op(struct step *step, uint32_t generation)
 {
     return propose_object(
-        &step->arena, &step->rebuilds->config.store->secret,
+        &step->arena, &step->rebuilder->config.store->secret,
         garbage_key(&step->arena, step->job.name, generation),
-        object_number(&step->arena, (uint64_t)clock_now_ms(step->rebuilds->config.clock)));
+        object_number(&step->arena, (uint64_t)clock_now_ms(step->rebuilder->config.clock)));
 }
 
 static enum err propose_ops(struct step *step, struct op *ops, uint32_t count)
 {
-    const struct caretaker *config = &step->rebuilds->config;
+    const struct caretaker *config = &step->rebuilder->config;
     struct bundle bundle = {.ops = ops,
                             .count = count,
                             .urgency = URGENCY_SYNC,
@@ -142,7 +132,7 @@ static enum err fail_job(struct step *step, const char *why)
     struct op ops[2];
     uint32_t count = 1;
     next.state = JOB_FAILED;
-    next.ended_ms = clock_now_ms(step->rebuilds->config.clock);
+    next.ended_ms = clock_now_ms(step->rebuilder->config.clock);
     next.why = bytes_str(why);
     ops[0] = job_op(step, &next);
     if (step->job.rebuild.generation) ops[count++] = garbage_op(step, step->job.rebuild.generation);
@@ -153,8 +143,8 @@ static enum err fail_job(struct step *step, const char *why)
 /* A fresh generation, counted from the beginning; what an earlier try had made is garbage. */
 static enum err begin_job(struct step *step)
 {
-    struct rebuilds *rebuilds = step->rebuilds;
-    struct store *store = rebuilds->config.store;
+    struct rebuilder *rebuilder = step->rebuilder;
+    struct store *store = rebuilder->config.store;
     struct store_stats stats;
     uint64_t last;
     struct op ops[3];
@@ -171,7 +161,7 @@ static enum err begin_job(struct step *step)
     next.position = next.size = next.rebuild.base_lines = 0;
     next.rebuild.based = false;
     ops[count++] = job_op(step, &next);
-    ops[count++] = rebuild_count_on(rebuilds, &step->arena, META_GENERATION, last);
+    ops[count++] = rebuild_count_on(rebuilder, &step->arena, META_GENERATION, last);
     if (step->job.rebuild.generation) ops[count++] = garbage_op(step, step->job.rebuild.generation);
     return propose_ops(step, ops, count);
 }
@@ -182,7 +172,7 @@ static enum err begin_job(struct step *step)
  * itself goes as the only event. */
 static bool has_room(const struct step *step, size_t weight)
 {
-    return step->events == 0 || step->weight + weight <= step->rebuilds->config.batch_weight / 2;
+    return step->events == 0 || step->weight + weight <= step->rebuilder->config.batch_weight / 2;
 }
 
 /* The rules of by now may make an event heavier than those it came under, even heavier than a batch
@@ -200,7 +190,7 @@ static bool take_event(void *context, const struct stored_event *stored)
     event->arrived_ms = stored->arrived_ms;
     event->first_sequence = stored->sequence;
     const struct project_input input = {.rules = step->rules,
-                                        .secret = &step->rebuilds->config.store->secret,
+                                        .secret = &step->rebuilder->config.store->secret,
                                         .tenant = tenant,
                                         .only = step->definition,
                                         .generation = step->job.rebuild.generation,
@@ -208,7 +198,7 @@ static bool take_event(void *context, const struct stored_event *stored)
                                         .arena = &step->arena};
     event->projection = project(&input, event);
     size_t weight = event->projection->weight;
-    if (event->projection->too_large || weight > step->rebuilds->config.batch_weight) {
+    if (event->projection->too_large || weight > step->rebuilder->config.batch_weight) {
         step->err = ERR_EVENT_SIZE;
         return false;
     }
@@ -229,7 +219,7 @@ static bool take_event(void *context, const struct stored_event *stored)
  * is all there is. */
 static enum err fill_chunk(struct step *step, bool *caught_up_out)
 {
-    struct store *store = step->rebuilds->config.store;
+    struct store *store = step->rebuilder->config.store;
     struct store_stats stats;
     uint64_t next;
     store_stats(store, &stats);
@@ -253,7 +243,7 @@ static enum err fill_chunk(struct step *step, bool *caught_up_out)
 /* Room for `batches` of events and the objects, whose places are filled last. */
 static void chunk_room(struct step *step, uint32_t objects, uint32_t batches)
 {
-    uint32_t most = batches * step->rebuilds->config.batch_ops;
+    uint32_t most = batches * step->rebuilder->config.batch_ops;
     step->look_bytes = (size_t)batches * LOOK_BYTES;
     step->count = objects;
     step->count_max = most > objects ? most : objects + 1;
@@ -271,7 +261,7 @@ static struct job_record moved_job(const struct step *step)
 /* Takes turns with the tenants; no tenant can have this name. */
 static enum err propose_chunk(struct step *step)
 {
-    const struct caretaker *config = &step->rebuilds->config;
+    const struct caretaker *config = &step->rebuilder->config;
     struct bundle bundle = {.ops = step->ops,
                             .count = step->count,
                             .urgency = URGENCY_BATCHED,
@@ -314,7 +304,7 @@ static enum err base_chunk(struct step *step)
     bool more;
     uint64_t sequence;
     buf_reset(&step->why);
-    enum err e = rebuild_base_chunk(step->rebuilds, &step->job, step->definition->mode, mark_base,
+    enum err e = rebuild_base_chunk(step->rebuilder, &step->job, step->definition->mode, mark_base,
                                     step, &more, &sequence, &step->why);
     if (e != ERR_OK || more) return e;
     enum err decoded = job_decode(step->marked, &step->job);
@@ -332,10 +322,10 @@ static enum err check_history(struct step *step)
 {
     const struct job_rebuild *rebuild = &step->job.rebuild;
     if (rebuild->from.size)
-        return rebuild_check_base(step->rebuilds, &step->arena, rebuild->from, rebuild->force,
+        return rebuild_check_base(step->rebuilder, &step->arena, rebuild->from, rebuild->force,
                                   &step->why);
     if (rebuild->force) return ERR_OK;
-    return rebuild_check_history(step->rebuilds, step->definition);
+    return rebuild_check_history(step->rebuilder, step->definition);
 }
 
 /* -- The swap ---------------------------------------------------------------------------------- */
@@ -353,7 +343,7 @@ enum { SWAP_OBJECTS = 3 };
 static struct op definition_op(struct step *step, const struct definition *definition)
 {
     struct arena *arena = &step->arena;
-    return propose_object_if(arena, &step->rebuilds->config.store->secret,
+    return propose_object_if(arena, &step->rebuilder->config.store->secret,
                              object_key(arena, OBJECT_DEFINITION, definition->name),
                              definition_bytes(arena, step->definition),
                              definition_bytes(arena, definition));
@@ -367,7 +357,7 @@ static void swap_prepare(struct bundle *bundle, int64_t time_ms)
     struct swap *swap = CONTAINER_OF(bundle, struct swap, bundle);
     struct step *step = swap->step;
     bool caught_up;
-    step->parser = step->rebuilds->commit_parser;
+    step->parser = step->rebuilder->commit_parser;
     enum err e = fill_chunk(step, &caught_up);
     if (e == ERR_OK) e = check_history(step);
     if (e != ERR_OK) {
@@ -398,8 +388,8 @@ static void swap_prepare(struct bundle *bundle, int64_t time_ms)
 
 static enum err swap_generations(struct step *step)
 {
-    struct rebuilds *rebuilds = step->rebuilds;
-    const struct caretaker *config = &rebuilds->config;
+    struct rebuilder *rebuilder = step->rebuilder;
+    const struct caretaker *config = &rebuilder->config;
     struct swap swap = {.step = step,
                         .rules = rules_with_generation(
                             step->rules, step->definition->name, step->job.rebuild.generation,
@@ -424,7 +414,7 @@ static enum err swap_generations(struct step *step)
 static bool is_near(const struct step *step)
 {
     uint64_t left = step->durable - step->last;
-    return left <= (uint64_t)SWAP_BATCHES * step->rebuilds->config.batch_ops;
+    return left <= (uint64_t)SWAP_BATCHES * step->rebuilder->config.batch_ops;
 }
 
 /* -- Steps ------------------------------------------------------------------------------------- */
@@ -450,13 +440,13 @@ static enum err run_job(struct step *step)
 /* Rules must not change between reading them and the commit that goes by them. */
 static enum err run_locked(struct step *step)
 {
-    struct rebuilds *rebuilds = step->rebuilds;
+    struct rebuilder *rebuilder = step->rebuilder;
     struct bytes text;
-    enum err e = rebuild_read(rebuilds, &step->arena,
+    enum err e = rebuild_read(rebuilder, &step->arena,
                               object_key(&step->arena, OBJECT_META, META_RULES), &text);
-    if (e == ERR_OK) e = store_number(rebuilds->config.store, META_RETAINED, &step->retained_ms);
+    if (e == ERR_OK) e = store_number(rebuilder->config.store, META_RETAINED, &step->retained_ms);
     if (e != ERR_OK) return e;
-    step->rules = rulebook_hold(rebuilds->config.rulebook);
+    step->rules = rulebook_hold(rebuilder->config.rulebook);
     step->definition = rules_find(step->rules, step->job.name);
     step->rules_check = hash_checksum(text);
     e = run_job(step);
@@ -470,16 +460,16 @@ static bool is_final(enum err e)
     return e != ERR_OK && e != ERR_STORAGE && e != ERR_BUSY && e != ERR_CONFLICT;
 }
 
-static bool step_job(struct rebuilds *rebuilds, struct bytes value)
+static bool step_job(struct rebuilder *rebuilder, struct bytes value)
 {
-    struct step step = {.rebuilds = rebuilds, .stored = value, .parser = rebuilds->parser};
+    struct step step = {.rebuilder = rebuilder, .stored = value, .parser = rebuilder->parser};
     enum err decoded = job_decode(value, &step.job);
     must(decoded == ERR_OK); /* find_unfinished has seen it */
     arena_init(&step.arena, STEP_CHUNK);
     buf_init(&step.why, WHY_SIZE_MAX);
-    pthread_mutex_lock(rebuilds->config.enacting);
+    pthread_mutex_lock(rebuilder->config.enacting);
     enum err e = run_locked(&step);
-    pthread_mutex_unlock(rebuilds->config.enacting);
+    pthread_mutex_unlock(rebuilder->config.enacting);
     if (is_final(e)) {
         buf_add_char(&step.why, '\0');
         e = fail_job(&step,
@@ -490,76 +480,15 @@ static bool step_job(struct rebuilds *rebuilds, struct bytes value)
     return e == ERR_OK || e == ERR_CONFLICT;
 }
 
-static uint64_t asked_so_far(struct rebuilds *rebuilds)
-{
-    pthread_mutex_lock(&rebuilds->lock);
-    uint64_t asked = rebuilds->asked;
-    pthread_mutex_unlock(&rebuilds->lock);
-    return asked;
-}
-
-/* Unless somebody asked since it looked: that may not have been seen. */
-static void rest(struct rebuilds *rebuilds, uint64_t asked)
-{
-    pthread_mutex_lock(&rebuilds->lock);
-    rebuilds->idle = rebuilds->asked == asked;
-    pthread_mutex_unlock(&rebuilds->lock);
-}
-
-bool rebuild_step(struct rebuilds *rebuilds)
+bool rebuilder_step(struct rebuilder *rebuilder, bool *idle_out)
 {
     struct arena arena;
     struct bytes value;
-    uint64_t asked = asked_so_far(rebuilds);
     arena_init(&arena, 4096);
-    enum err e = read_unfinished(rebuilds, &arena, &value);
-    bool more = e == ERR_OK && value.size > 0 && step_job(rebuilds, value);
-    if (e == ERR_OK && value.size == 0) e = garbage_step(rebuilds->garbage, &more);
-    if (e == ERR_OK && value.size == 0 && !more) rest(rebuilds, asked);
+    enum err e = read_unfinished(rebuilder, &arena, &value);
+    bool more = e == ERR_OK && value.size > 0 && step_job(rebuilder, value);
+    if (e == ERR_OK && value.size == 0) e = garbage_step(rebuilder->garbage, &more);
+    *idle_out = e == ERR_OK && value.size == 0 && !more;
     arena_release(&arena);
     return more;
-}
-
-void rebuild_wake(struct rebuilds *rebuilds)
-{
-    pthread_mutex_lock(&rebuilds->lock);
-    rebuilds->asked++;
-    rebuilds->idle = false;
-    pthread_cond_signal(&rebuilds->changed);
-    pthread_mutex_unlock(&rebuilds->lock);
-}
-
-/* -- The thread -------------------------------------------------------------------------------- */
-
-/* True: told to stop. Nothing to do: sleeps until somebody asks; a store in trouble is asked again
- * after a while. */
-static bool pause_steps(struct rebuilds *rebuilds, bool more)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += RETRY_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
-    pthread_mutex_lock(&rebuilds->lock);
-    while (rebuilds->idle && !rebuilds->stopped)
-        pthread_cond_wait(&rebuilds->changed, &rebuilds->lock);
-    if (!more && !rebuilds->stopped)
-        pthread_cond_clockwait(&rebuilds->changed, &rebuilds->lock, CLOCK_MONOTONIC, &until);
-    bool stopped = rebuilds->stopped;
-    pthread_mutex_unlock(&rebuilds->lock);
-    return stopped;
-}
-
-void rebuilds_run(struct rebuilds *rebuilds)
-{
-    while (!pause_steps(rebuilds, rebuild_step(rebuilds)))
-        ;
-}
-
-void rebuilds_stop(struct rebuilds *rebuilds)
-{
-    pthread_mutex_lock(&rebuilds->lock);
-    rebuilds->stopped = true;
-    pthread_cond_signal(&rebuilds->changed);
-    pthread_mutex_unlock(&rebuilds->lock);
 }

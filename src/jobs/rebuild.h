@@ -13,16 +13,21 @@
  * With an export to begin with, its cells of the counter are put there first, and the events after
  * its moment follow.
  *
- * Rules that change meanwhile start it anew, into another generation. */
+ * Rules that change meanwhile start it anew, into another generation.
+ *
+ * Each lane counts its own events into a generation of its own: the job has one number and a record
+ * in every lane, which moves and ends by itself. The first lane gives the number and gets its
+ * record first; a lane that a crash left without one gets it at the next start. */
 #ifndef TALLY_JOBS_REBUILD_H
 #define TALLY_JOBS_REBUILD_H
 
-#include "commit/propose.h"
+#include "commit/lanes.h"
 
 struct rebuilds;
 
-/* `exports`: the directory of exports, which lives on. */
-struct rebuilds *rebuilds_new(const struct caretaker *config, const char *exports);
+/* `lanes` live on; of each only the caretaker is used. `exports`: the directory of exports, which
+ * lives on. */
+struct rebuilds *rebuilds_new(const struct lanes *lanes, const char *exports);
 void rebuilds_free(struct rebuilds *rebuilds);
 
 struct rebuild_wish {
@@ -46,8 +51,8 @@ MUST_USE enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id,
  * cells and states are removed behind. ERR_NOT_FOUND; ERR_MANAGED: it still is in the config. */
 MUST_USE enum err rebuild_forget(struct rebuilds *rebuilds, struct bytes counter);
 
-/* One chunk of the oldest job that is not done, or of cleaning. False: nothing to do now. By one
- * thread, which waits for the commits it makes. */
+/* One chunk of each lane's oldest job that is not done, or of cleaning. False: nothing to do now.
+ * By one thread, which waits for the commits it makes. */
 bool rebuild_step(struct rebuilds *rebuilds);
 
 /* For a thread of its own: steps until it is stopped, sleeping while there is nothing to do. */

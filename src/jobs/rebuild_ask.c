@@ -1,5 +1,5 @@
-/* rebuild_ask.c -- what operators ask for: a rebuild, how far it is, and that a counter be
- * forgotten. */
+/* rebuild_ask.c -- what operators ask for, in one lane: a rebuild, how far it is, and that a
+ * counter be forgotten. */
 #include "core/name.h"
 #include "core/object.h"
 #include "tend/garbage.h"
@@ -9,10 +9,10 @@
 #define JOBS_KEPT 100u /* that are over, to be asked for */
 
 /* A copy in `arena`; size 0 if there is none. */
-enum err rebuild_read(struct rebuilds *rebuilds, struct arena *arena, struct bytes key,
+enum err rebuild_read(struct rebuilder *rebuilder, struct arena *arena, struct bytes key,
                       struct bytes *value_out)
 {
-    struct store *store = rebuilds->config.store;
+    struct store *store = rebuilder->config.store;
     struct buf value;
     buf_init(&value, SIZE_MAX / 2);
     enum err e = view_object(&store->view, key, &value);
@@ -21,11 +21,11 @@ enum err rebuild_read(struct rebuilds *rebuilds, struct arena *arena, struct byt
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-struct op rebuild_count_on(struct rebuilds *rebuilds, struct arena *arena, struct bytes name,
+struct op rebuild_count_on(struct rebuilder *rebuilder, struct arena *arena, struct bytes name,
                            uint64_t last)
 {
     return propose_object_if(
-        arena, &rebuilds->config.store->secret, object_key(arena, OBJECT_META, name),
+        arena, &rebuilder->config.store->secret, object_key(arena, OBJECT_META, name),
         last ? object_number(arena, last) : BYTES_NONE, object_number(arena, last + 1));
 }
 
@@ -38,19 +38,20 @@ static bool keeps_totals(const struct definition *definition)
 
 /* What retention let go of, an older counter had counted. Asked again as long as the job lasts, for
  * retention goes on meanwhile. */
-enum err rebuild_check_history(struct rebuilds *rebuilds, const struct definition *definition)
+enum err rebuild_check_history(struct rebuilder *rebuilder, const struct definition *definition)
 {
     uint64_t retained_ms;
     if (!keeps_totals(definition)) return ERR_OK;
     if (definition->adjusted) return ERR_HISTORY;
-    enum err e = store_number(rebuilds->config.store, META_RETAINED, &retained_ms);
+    enum err e = store_number(rebuilder->config.store, META_RETAINED, &retained_ms);
     if (e != ERR_OK) return e;
     return retained_ms > definition->since ? ERR_HISTORY : ERR_OK;
 }
 
 struct same_job {
     const struct rebuild_wish *wish;
-    uint64_t id; /* 0: none */
+    struct arena *arena;
+    struct bytes value; /* size 0: none */
 };
 
 static bool find_same(void *context, struct bytes key, struct bytes value)
@@ -62,129 +63,106 @@ static bool find_same(void *context, struct bytes key, struct bytes value)
     if (!bytes_equal(job.name, same->wish->counter) || job.rebuild.force != same->wish->force ||
         !bytes_equal(job.rebuild.from, same->wish->from))
         return true;
-    same->id = job.id;
+    same->value = arena_copy(same->arena, value);
     return false;
 }
 
-/* A rebuild that has not begun yet will do for whoever asks for the same now. */
-static enum err find_waiting(struct rebuilds *rebuilds, struct arena *arena,
-                             const struct rebuild_wish *wish, uint64_t *id_out)
+/* A rebuild that has not begun yet will do for an operator who asks for the same now. */
+enum err rebuilder_find(struct rebuilder *rebuilder, struct arena *arena,
+                        const struct rebuild_wish *wish, struct job_record *job_out)
 {
-    struct store *store = rebuilds->config.store;
-    struct same_job same = {.wish = wish};
+    struct store *store = rebuilder->config.store;
+    struct same_job same = {.wish = wish, .arena = arena};
     enum err e = view_objects(&store->view, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
                               find_same, &same);
-    *id_out = same.id;
-    return e;
+    *job_out = (struct job_record){0};
+    return e == ERR_OK && same.value.size ? job_decode(same.value, job_out) : e;
 }
 
-/* Of a job so old that nobody asks for it any more: removed when a new one comes. */
-static struct op forget_op(struct rebuilds *rebuilds, struct arena *arena, uint64_t id)
+/* A job so old that it is not asked for any more is removed when a new one comes. */
+static struct op forget_op(struct rebuilder *rebuilder, struct arena *arena, uint64_t id)
 {
     struct bytes key = job_key(arena, id > JOBS_KEPT ? id - JOBS_KEPT : 0);
     struct bytes value;
     struct job_record job;
-    enum err e = rebuild_read(rebuilds, arena, key, &value);
+    enum err e = rebuild_read(rebuilder, arena, key, &value);
     bool over = e == ERR_OK && value.size > 0 && job_met(key, value, &job) &&
                 job.kind == JOB_REBUILD && job_is_over(&job);
-    return propose_object_if(arena, &rebuilds->config.store->secret, key, value,
+    return propose_object_if(arena, &rebuilder->config.store->secret, key, value,
                              over ? BYTES_NONE : value);
 }
 
-static enum err put_new_job(struct rebuilds *rebuilds, struct arena *arena,
-                            const struct rebuild_wish *wish, uint64_t *id_out)
+static enum err put(struct rebuilder *rebuilder, struct op *ops, uint32_t count)
 {
-    const struct caretaker *config = &rebuilds->config;
+    const struct caretaker *config = &rebuilder->config;
+    struct bundle bundle = {.ops = ops,
+                            .count = count,
+                            .urgency = URGENCY_SYNC,
+                            .atomic = true,
+                            .whole = true,
+                            .weighty = true};
+    propose_fit(&bundle, config->batch_ops);
+    return config->propose(config->context, &bundle);
+}
+
+enum err rebuilder_number(struct rebuilder *rebuilder, struct arena *arena, struct job_record *job)
+{
+    const struct caretaker *config = &rebuilder->config;
     uint64_t last;
     enum err e = store_number(config->store, META_JOBS, &last);
     if (e != ERR_OK) return e;
-    *id_out = last + 1;
-    const struct job_record job = {.id = *id_out,
-                                   .kind = JOB_REBUILD,
-                                   .name = wish->counter,
-                                   .asked_ms = clock_now_ms(config->clock),
-                                   .rebuild = {.force = wish->force, .from = wish->from}};
+    job->id = last + 1;
     struct op ops[] = {
-        rebuild_count_on(rebuilds, arena, META_JOBS, last),
-        propose_object(arena, &config->store->secret, job_key(arena, *id_out),
-                       job_encode(arena, &job)),
-        forget_op(rebuilds, arena, *id_out),
+        rebuild_count_on(rebuilder, arena, META_JOBS, last),
+        propose_object(arena, &config->store->secret, job_key(arena, job->id),
+                       job_encode(arena, job)),
+        forget_op(rebuilder, arena, job->id),
     };
-    struct bundle put = {.ops = ops,
-                         .count = 3,
-                         .urgency = URGENCY_SYNC,
-                         .atomic = true,
-                         .whole = true,
-                         .weighty = true};
-    propose_fit(&put, config->batch_ops);
-    return config->propose(config->context, &put);
+    return put(rebuilder, ops, 3);
 }
 
-static enum err check_wish(struct rebuilds *rebuilds, struct arena *arena,
-                           const struct rebuild_wish *wish, struct buf *why)
+enum err rebuilder_join(struct rebuilder *rebuilder, struct arena *arena,
+                        const struct job_record *job)
 {
-    struct rules *rules = rulebook_hold(rebuilds->config.rulebook);
+    const struct hash_secret *secret = &rebuilder->config.store->secret;
+    struct op ops[] = {
+        propose_object_if(arena, secret, job_key(arena, job->id), BYTES_NONE,
+                          job_encode(arena, job)),
+        forget_op(rebuilder, arena, job->id),
+    };
+    enum err e = put(rebuilder, ops, 2);
+    return e == ERR_CONFLICT ? ERR_OK : e; /* it has its part already */
+}
+
+enum err rebuilder_check(struct rebuilder *rebuilder, struct arena *arena,
+                         const struct rebuild_wish *wish, struct buf *why)
+{
+    struct rules *rules = rulebook_hold(rebuilder->config.rulebook);
     const struct definition *definition = rules_find(rules, wish->counter);
     enum err e = definition && !definition->frozen ? ERR_OK : ERR_NOT_FOUND;
     if (e == ERR_OK && wish->from.size)
-        e = rebuild_check_base(rebuilds, arena, wish->from, wish->force, why);
+        e = rebuild_check_base(rebuilder, arena, wish->from, wish->force, why);
     else if (e == ERR_OK && !wish->force)
-        e = rebuild_check_history(rebuilds, definition);
+        e = rebuild_check_history(rebuilder, definition);
     rules_release(rules);
     return e;
 }
 
-static enum err ask(struct rebuilds *rebuilds, struct arena *arena, const struct rebuild_wish *wish,
-                    uint64_t *id_out, struct buf *why)
+enum err rebuilder_read_job(struct rebuilder *rebuilder, struct arena *arena, uint64_t id,
+                            struct job_record *job_out)
 {
-    enum err e = check_wish(rebuilds, arena, wish, why);
-    if (e == ERR_OK) e = find_waiting(rebuilds, arena, wish, id_out);
-    if (e == ERR_OK && *id_out == 0) e = put_new_job(rebuilds, arena, wish, id_out);
-    while (e == ERR_CONFLICT) /* two asked at once */
-        e = put_new_job(rebuilds, arena, wish, id_out);
-    return e;
-}
-
-enum err rebuild_ask(struct rebuilds *rebuilds, const struct rebuild_wish *wish, struct buf *id_out,
-                     struct buf *why_out)
-{
-    struct arena arena;
-    uint64_t id;
-    arena_init(&arena, 4096);
-    enum err e = ask(rebuilds, &arena, wish, &id, why_out);
-    arena_release(&arena);
-    if (e != ERR_OK) return e;
-    buf_add_u64(id_out, id);
-    rebuild_wake(rebuilds);
-    return ERR_OK;
-}
-
-enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id, struct buf *json_out)
-{
-    struct arena arena;
     struct bytes value;
-    struct job_record job;
-    uint64_t number = 0;
-    if (id.size == 0 || id.size > 18) return ERR_NOT_FOUND;
-    for (size_t i = 0; i < id.size; i++) {
-        if (id.data[i] < '0' || id.data[i] > '9') return ERR_NOT_FOUND;
-        number = number * 10 + (uint64_t)(id.data[i] - '0');
-    }
-    arena_init(&arena, 4096);
-    enum err e = rebuild_read(rebuilds, &arena, job_key(&arena, number), &value);
+    enum err e = rebuild_read(rebuilder, arena, job_key(arena, id), &value);
     if (e == ERR_OK && value.size == 0) e = ERR_NOT_FOUND;
-    if (e == ERR_OK) e = job_decode(value, &job);
-    if (e == ERR_OK) job_write(json_out, &job, 0);
-    arena_release(&arena);
-    return e;
+    return e == ERR_OK ? job_decode(value, job_out) : e;
 }
 
 /* -- Forgetting -------------------------------------------------------------------------------- */
 
-static enum err forget_locked(struct rebuilds *rebuilds, struct arena *arena,
+static enum err forget_locked(struct rebuilder *rebuilder, struct arena *arena,
                               const struct definition *definition, struct rules *rules)
 {
-    const struct caretaker *config = &rebuilds->config;
+    const struct caretaker *config = &rebuilder->config;
     const struct hash_secret *secret = &config->store->secret;
     struct op ops[] = {
         propose_object_if(arena, secret, object_key(arena, OBJECT_DEFINITION, definition->name),
@@ -205,19 +183,18 @@ static enum err forget_locked(struct rebuilds *rebuilds, struct arena *arena,
     return e;
 }
 
-enum err rebuild_forget(struct rebuilds *rebuilds, struct bytes counter)
+enum err rebuilder_forget(struct rebuilder *rebuilder, struct bytes counter)
 {
     struct arena arena;
     arena_init(&arena, 4096);
-    pthread_mutex_lock(rebuilds->config.enacting);
-    struct rules *rules = rulebook_hold(rebuilds->config.rulebook);
+    pthread_mutex_lock(rebuilder->config.enacting);
+    struct rules *rules = rulebook_hold(rebuilder->config.rulebook);
     const struct definition *definition = rules_find(rules, counter);
     enum err e = !definition          ? ERR_NOT_FOUND
-                 : definition->frozen ? forget_locked(rebuilds, &arena, definition, rules)
+                 : definition->frozen ? forget_locked(rebuilder, &arena, definition, rules)
                                       : ERR_MANAGED;
     rules_release(rules);
-    pthread_mutex_unlock(rebuilds->config.enacting);
+    pthread_mutex_unlock(rebuilder->config.enacting);
     arena_release(&arena);
-    if (e == ERR_OK) rebuild_wake(rebuilds);
     return e;
 }

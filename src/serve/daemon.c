@@ -44,8 +44,8 @@ static void *tend_main(void *context)
 
 static void *rebuild_main(void *context)
 {
-    struct lane_care *care = context;
-    rebuilds_run(care->rebuilds);
+    struct server *server = context;
+    rebuilds_run(server->rebuilds);
     return NULL;
 }
 
@@ -117,24 +117,16 @@ struct tenders {
     pthread_t threads[TENDERS_MAX];
 };
 
-static void start_cares(struct server *server, struct tenders *tenders)
+static void start_tending(struct server *server, struct tenders *tenders)
 {
     tenders->count = server->lanes.count < TENDERS_MAX ? server->lanes.count : TENDERS_MAX;
     for (unsigned i = 0; i < tenders->count; i++)
         thread_start(&tenders->threads[i], "tend", tend_main, server);
-    for (unsigned i = 0; i < server->lanes.count; i++) {
-        struct lane_care *care = &server->cares[i];
-        thread_start(&care->rebuild_thread, "rebuild", rebuild_main, care);
-    }
 }
 
-static void stop_cares(struct server *server, struct tenders *tenders)
+static void stop_tending(struct server *server, struct tenders *tenders)
 {
-    for (unsigned i = 0; i < server->lanes.count; i++)
-        rebuilds_stop(server->cares[i].rebuilds);
     tend_stop(server->tend);
-    for (unsigned i = 0; i < server->lanes.count; i++)
-        pthread_join(server->cares[i].rebuild_thread, NULL);
     for (unsigned i = 0; i < tenders->count; i++)
         pthread_join(tenders->threads[i], NULL);
 }
@@ -165,9 +157,11 @@ static void serve(struct server *server, const sigset_t *signals)
 {
     unsigned count = (unsigned)server->config->threads;
     pthread_t errand;
+    pthread_t rebuild;
     struct tenders tenders;
     struct reconciling reconciling;
-    start_cares(server, &tenders);
+    start_tending(server, &tenders);
+    thread_start(&rebuild, "rebuild", rebuild_main, server);
     start_reconciling(server, &reconciling);
     thread_start(&errand, "errand", errand_main, server);
     struct loop_thread *loops = start_loops(server, count);
@@ -180,7 +174,9 @@ static void serve(struct server *server, const sigset_t *signals)
     stop_reconciling(&reconciling);
     errands_stop(server->errands);
     pthread_join(errand, NULL);
-    stop_cares(server, &tenders);
+    rebuilds_stop(server->rebuilds);
+    pthread_join(rebuild, NULL);
+    stop_tending(server, &tenders);
 }
 
 /* Records what the clock did since the last life, before anything goes by the time. */
@@ -208,21 +204,14 @@ static enum err run(struct server *server, const sigset_t *signals, struct buf *
     return e;
 }
 
-static void free_cares(struct server *server)
-{
-    for (unsigned i = 0; i < server->lanes.count && server->cares; i++)
-        rebuilds_free(server->cares[i].rebuilds);
-    free(server->cares);
-    if (server->tend) tend_free(server->tend);
-}
-
 static void release(struct server *server)
 {
     if (server->wire) wire_free(server->wire); /* exchanges posted late are completed by the API */
     if (server->api) api_free(server->api);
     if (server->reconciler) reconciler_free(server->reconciler);
     if (server->errands) errands_free(server->errands);
-    free_cares(server);
+    if (server->rebuilds) rebuilds_free(server->rebuilds);
+    if (server->tend) tend_free(server->tend);
     if (server->reloader) reloader_free(server->reloader);
     if (server->auth) auth_free(server->auth);
     server_close_lanes(server);
@@ -253,7 +242,7 @@ int daemon_run(const struct config *config, const struct daemon_options *options
     if (e == ERR_OK) e = auth_new(&server.auth, config, error, sizeof error);
     if (e == ERR_OK) {
         server_make_tend(&server);
-        server_make_cares(&server);
+        server_make_rebuilds(&server);
         server_make_reconciler(&server);
         server_make_reloader(&server);
         server_make_errands(&server);

@@ -17,12 +17,6 @@
 #include "tend/tend.h"
 #include "wire/loop.h"
 
-/* What looks after one lane. */
-struct lane_care {
-    struct rebuilds *rebuilds;
-    pthread_t rebuild_thread;
-};
-
 struct server {
     const struct config *config;
     const struct daemon_options *options;
@@ -30,7 +24,7 @@ struct server {
     struct lanes lanes;
     struct queue_room room; /* of all lanes' queues */
     struct tend *tend;
-    struct lane_care *cares; /* one for each lane */
+    struct rebuilds *rebuilds;
     struct reloader *reloader;
     struct auth *auth;
     struct api *api;
@@ -48,7 +42,7 @@ void server_close_lanes(struct server *server);
 
 /* wiring.c: makes what works on the lanes, in this order. */
 void server_make_tend(struct server *server);
-void server_make_cares(struct server *server);
+void server_make_rebuilds(struct server *server);
 void server_make_reconciler(struct server *server);
 void server_make_reloader(struct server *server);
 void server_make_errands(struct server *server);

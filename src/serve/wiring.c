@@ -19,14 +19,10 @@ void server_make_tend(struct server *server)
     server->tend = tend_new(&tend);
 }
 
-void server_make_cares(struct server *server)
+void server_make_rebuilds(struct server *server)
 {
     snprintf(server->exports, sizeof server->exports, "%s/exports", server->config->ops_dir);
-    server->cares = must_calloc(server->lanes.count, sizeof *server->cares);
-    for (unsigned i = 0; i < server->lanes.count; i++) {
-        const struct lane *lane = &server->lanes.items[i];
-        server->cares[i].rebuilds = rebuilds_new(&lane->caretaker, server->exports);
-    }
+    server->rebuilds = rebuilds_new(&server->lanes, server->exports);
 }
 
 static struct truth *open_truth(void *context, const struct reconcile *reconcile)
@@ -91,20 +87,20 @@ static enum err ask_rebuild(void *context, const struct api_rebuild *asked, stru
     struct server *server = context;
     const struct rebuild_wish wish = {
         .counter = asked->counter, .force = asked->force, .from = asked->from};
-    return rebuild_ask(server->cares[0].rebuilds, &wish, id_out, why_out);
+    return rebuild_ask(server->rebuilds, &wish, id_out, why_out);
 }
 
 static enum err forget_counter(void *context, struct bytes counter)
 {
     struct server *server = context;
-    return rebuild_forget(server->cares[0].rebuilds, counter);
+    return rebuild_forget(server->rebuilds, counter);
 }
 
 static enum err describe_job(void *context, struct bytes id, struct buf *json_out)
 {
     struct server *server = context;
     enum err e = errand_describe(server->errands, id, json_out);
-    return e == ERR_NOT_FOUND ? rebuild_describe(server->cares[0].rebuilds, id, json_out) : e;
+    return e == ERR_NOT_FOUND ? rebuild_describe(server->rebuilds, id, json_out) : e;
 }
 
 _Static_assert((int)API_EXPORT == JOB_EXPORT && (int)API_IMPORT == JOB_IMPORT,

@@ -49,15 +49,15 @@ static void make_parts(struct sim *sim)
                                                .retention_ms = plan->retention_ms,
                                                .step_ops = plan->step_ops});
     pthread_mutex_init(&sim->enacting, NULL);
-    sim->rebuilds = rebuilds_new(&(struct caretaker){.store = &sim->probe.store,
-                                                     .rulebook = sim->rulebook,
-                                                     .clock = &sim->clock,
-                                                     .enacting = &sim->enacting,
-                                                     .batch_ops = plan->batch_ops_max,
-                                                     .batch_weight = plan->queue.batch_weight_max,
-                                                     .propose = errand_propose,
-                                                     .context = sim},
-                                 NULL);
+    sim->lane.caretaker = (struct caretaker){.store = &sim->probe.store,
+                                             .rulebook = sim->rulebook,
+                                             .clock = &sim->clock,
+                                             .enacting = &sim->enacting,
+                                             .batch_ops = plan->batch_ops_max,
+                                             .batch_weight = plan->queue.batch_weight_max,
+                                             .propose = errand_propose,
+                                             .context = sim};
+    sim->rebuilds = rebuilds_new(&sim->lanes, NULL);
     sim->reconciler = reconcile_begin(sim);
 }
 

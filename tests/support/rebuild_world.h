@@ -86,14 +86,14 @@ static inline enum err propose(void *context, struct bundle *bundle)
 /* Also after the heart was closed and opened. */
 static inline void rebuilds_start(void)
 {
-    rebuilds = rebuilds_new(&(struct caretaker){.store = heart->store,
-                                                .rulebook = heart->rulebook,
-                                                .clock = &heart->time->clock,
-                                                .enacting = &enacting,
-                                                .batch_ops = 4,
-                                                .batch_weight = batch_weight,
-                                                .propose = propose},
-                            NULL);
+    heart->lane.caretaker = (struct caretaker){.store = heart->store,
+                                               .rulebook = heart->rulebook,
+                                               .clock = &heart->time->clock,
+                                               .enacting = &enacting,
+                                               .batch_ops = 4,
+                                               .batch_weight = batch_weight,
+                                               .propose = propose};
+    rebuilds = rebuilds_new(&heart->lanes, NULL);
 }
 
 static inline int setup(void **state)

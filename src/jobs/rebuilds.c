@@ -1,0 +1,296 @@
+/* rebuilds.c -- rebuilds over all lanes: asking, looking, and the thread that steps them. */
+#include "jobs/rebuild.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/object.h"
+#include "jobs/rebuild_internal.h"
+
+#define RETRY_MS 200
+
+struct rebuilds {
+    struct rebuilder *rebuilders; /* one for each lane */
+    unsigned count;
+    bool joined; /* the stepping thread's: every lane has its part of every job */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t asked; /* how often an operator did */
+    bool idle;      /* nothing to do until an operator asks */
+    bool stopped;
+};
+
+struct rebuilds *rebuilds_new(const struct lanes *lanes, const char *exports)
+{
+    struct rebuilds *rebuilds = must_calloc(1, sizeof *rebuilds);
+    rebuilds->count = lanes->count;
+    rebuilds->rebuilders = must_calloc(lanes->count, sizeof *rebuilds->rebuilders);
+    for (unsigned i = 0; i < lanes->count; i++)
+        rebuilder_init(&rebuilds->rebuilders[i], &lanes->items[i].caretaker, exports);
+    pthread_mutex_init(&rebuilds->lock, NULL);
+    pthread_cond_init(&rebuilds->changed, NULL);
+    return rebuilds;
+}
+
+void rebuilds_free(struct rebuilds *rebuilds)
+{
+    for (unsigned i = 0; i < rebuilds->count; i++)
+        rebuilder_release(&rebuilds->rebuilders[i]);
+    free(rebuilds->rebuilders);
+    pthread_cond_destroy(&rebuilds->changed);
+    pthread_mutex_destroy(&rebuilds->lock);
+    free(rebuilds);
+}
+
+/* There is something new to do. */
+static void wake(struct rebuilds *rebuilds)
+{
+    pthread_mutex_lock(&rebuilds->lock);
+    rebuilds->asked++;
+    rebuilds->idle = false;
+    pthread_cond_signal(&rebuilds->changed);
+    pthread_mutex_unlock(&rebuilds->lock);
+}
+
+/* -- Asking ------------------------------------------------------------------------------------ */
+
+/* The job that the first lane has by the end: an older one that waits for the same, or a new
+ * one. */
+static enum err find_or_number(struct rebuilds *rebuilds, struct arena *arena,
+                               const struct rebuild_wish *wish, struct job_record *job)
+{
+    struct rebuilder *first = rebuilds->rebuilders;
+    enum err e = rebuilder_find(first, arena, wish, job);
+    if (e != ERR_OK || job->id) return e;
+    *job = (struct job_record){.kind = JOB_REBUILD,
+                               .name = wish->counter,
+                               .asked_ms = clock_now_ms(first->config.clock),
+                               .rebuild = {.force = wish->force, .from = wish->from}};
+    do
+        e = rebuilder_number(first, arena, job);
+    while (e == ERR_CONFLICT); /* two asked at once */
+    return e;
+}
+
+/* No lane has a record before every lane has said that it can. */
+static enum err ask(struct rebuilds *rebuilds, struct arena *arena, const struct rebuild_wish *wish,
+                    struct job_record *job, struct buf *why)
+{
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < rebuilds->count && e == ERR_OK; i++)
+        e = rebuilder_check(&rebuilds->rebuilders[i], arena, wish, why);
+    if (e == ERR_OK) e = find_or_number(rebuilds, arena, wish, job);
+    for (unsigned i = 1; i < rebuilds->count && e == ERR_OK; i++)
+        e = rebuilder_join(&rebuilds->rebuilders[i], arena, job);
+    return e;
+}
+
+enum err rebuild_ask(struct rebuilds *rebuilds, const struct rebuild_wish *wish, struct buf *id_out,
+                     struct buf *why_out)
+{
+    struct arena arena;
+    struct job_record job;
+    arena_init(&arena, 4096);
+    enum err e = ask(rebuilds, &arena, wish, &job, why_out);
+    if (e == ERR_OK) {
+        buf_add_u64(id_out, job.id);
+        wake(rebuilds);
+    }
+    arena_release(&arena);
+    return e;
+}
+
+/* -- Looking ----------------------------------------------------------------------------------- */
+
+/* Running from when the first lane begins until the last has ended; failed if any lane failed. */
+static enum job_state state_of_both(const struct job_record *a, const struct job_record *b)
+{
+    if (job_is_over(a) && job_is_over(b))
+        return a->state == JOB_FAILED || b->state == JOB_FAILED ? JOB_FAILED : JOB_DONE;
+    return a->state == JOB_WAITING && b->state == JOB_WAITING ? JOB_WAITING : JOB_RUNNING;
+}
+
+/* What one lane's record adds to those before it. */
+static void add_part(struct job_record *job, const struct job_record *part)
+{
+    enum job_state state = state_of_both(job, part);
+    if (job->state != JOB_FAILED) job->why = part->why;
+    if (part->ended_ms > job->ended_ms) job->ended_ms = part->ended_ms;
+    job->position += part->position;
+    job->size += part->size;
+    job->sequence += part->sequence;
+    job->state = state;
+}
+
+/* A lane without a record has not joined yet, or has ended so long ago that the record is gone. */
+static enum err read_whole(struct rebuilds *rebuilds, struct arena *arena, uint64_t id,
+                           struct job_record *job)
+{
+    enum err e = rebuilder_read_job(rebuilds->rebuilders, arena, id, job);
+    for (unsigned i = 1; i < rebuilds->count && e == ERR_OK && job->kind == JOB_REBUILD; i++) {
+        struct job_record part;
+        e = rebuilder_read_job(&rebuilds->rebuilders[i], arena, id, &part);
+        if (e == ERR_OK) add_part(job, &part);
+        if (e == ERR_NOT_FOUND) e = ERR_OK;
+    }
+    if (e == ERR_OK && !job_is_over(job)) {
+        job->ended_ms = 0;
+        job->why = BYTES_NONE;
+    }
+    return e;
+}
+
+enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id, struct buf *json_out)
+{
+    struct arena arena;
+    struct job_record job;
+    uint64_t number = 0;
+    if (id.size == 0 || id.size > 18) return ERR_NOT_FOUND;
+    for (size_t i = 0; i < id.size; i++) {
+        if (id.data[i] < '0' || id.data[i] > '9') return ERR_NOT_FOUND;
+        number = number * 10 + (uint64_t)(id.data[i] - '0');
+    }
+    arena_init(&arena, 4096);
+    enum err e = read_whole(rebuilds, &arena, number, &job);
+    if (e == ERR_OK) job_write(json_out, &job, 0);
+    arena_release(&arena);
+    return e;
+}
+
+/* A counter that an earlier try forgot in some lanes only is forgotten in the others now. */
+enum err rebuild_forget(struct rebuilds *rebuilds, struct bytes counter)
+{
+    bool any = false;
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < rebuilds->count && e == ERR_OK; i++) {
+        e = rebuilder_forget(&rebuilds->rebuilders[i], counter);
+        any |= e == ERR_OK;
+        if (e == ERR_NOT_FOUND) e = ERR_OK;
+    }
+    if (any) wake(rebuilds);
+    return e == ERR_OK && !any ? ERR_NOT_FOUND : e;
+}
+
+/* -- Steps ------------------------------------------------------------------------------------- */
+
+struct unfinished {
+    struct arena *arena;
+    struct job_record *jobs;
+    unsigned count;
+    unsigned capacity;
+};
+
+static void note_unfinished(struct unfinished *unfinished, const struct job_record *job)
+{
+    if (unfinished->count == unfinished->capacity) {
+        unsigned capacity = unfinished->capacity * 2 + 8;
+        struct job_record *more = arena_alloc(unfinished->arena, capacity * sizeof *more);
+        if (unfinished->count) memcpy(more, unfinished->jobs, unfinished->count * sizeof *more);
+        unfinished->jobs = more;
+        unfinished->capacity = capacity;
+    }
+    unfinished->jobs[unfinished->count++] =
+        (struct job_record){.id = job->id,
+                            .kind = JOB_REBUILD,
+                            .name = arena_copy(unfinished->arena, job->name),
+                            .asked_ms = job->asked_ms,
+                            .rebuild = {.force = job->rebuild.force,
+                                        .from = arena_copy(unfinished->arena, job->rebuild.from)}};
+}
+
+static bool find_unfinished(void *context, struct bytes key, struct bytes value)
+{
+    struct job_record job;
+    if (job_met(key, value, &job) && job.kind == JOB_REBUILD && !job_is_over(&job))
+        note_unfinished(context, &job);
+    return true;
+}
+
+/* A crash may have come between the records of two lanes. */
+static enum err join_lanes(struct rebuilds *rebuilds, struct arena *arena)
+{
+    struct unfinished unfinished = {.arena = arena};
+    struct store *first = rebuilds->rebuilders[0].config.store;
+    enum err e = view_objects(&first->view, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
+                              find_unfinished, &unfinished);
+    for (unsigned j = 0; j < unfinished.count && e == ERR_OK; j++)
+        for (unsigned i = 1; i < rebuilds->count && e == ERR_OK; i++)
+            e = rebuilder_join(&rebuilds->rebuilders[i], arena, &unfinished.jobs[j]);
+    return e;
+}
+
+/* Once in a life, before the first step. False: a lane could not be written; it is tried again. */
+static bool all_joined(struct rebuilds *rebuilds)
+{
+    if (rebuilds->joined) return true;
+    struct arena arena;
+    arena_init(&arena, 4096);
+    rebuilds->joined = rebuilds->count == 1 || join_lanes(rebuilds, &arena) == ERR_OK;
+    arena_release(&arena);
+    return rebuilds->joined;
+}
+
+static uint64_t asked_so_far(struct rebuilds *rebuilds)
+{
+    pthread_mutex_lock(&rebuilds->lock);
+    uint64_t asked = rebuilds->asked;
+    pthread_mutex_unlock(&rebuilds->lock);
+    return asked;
+}
+
+/* Unless an operator asked since the lanes were looked at: that may not have been seen. */
+static void rest(struct rebuilds *rebuilds, uint64_t asked)
+{
+    pthread_mutex_lock(&rebuilds->lock);
+    rebuilds->idle = rebuilds->asked == asked;
+    pthread_mutex_unlock(&rebuilds->lock);
+}
+
+bool rebuild_step(struct rebuilds *rebuilds)
+{
+    uint64_t asked = asked_so_far(rebuilds);
+    bool more = false;
+    bool idle = all_joined(rebuilds);
+    for (unsigned i = 0; i < rebuilds->count; i++) {
+        bool lane_idle;
+        more |= rebuilder_step(&rebuilds->rebuilders[i], &lane_idle);
+        idle &= lane_idle;
+    }
+    if (idle) rest(rebuilds, asked);
+    return more;
+}
+
+/* -- The thread -------------------------------------------------------------------------------- */
+
+/* True: told to stop. Nothing to do: sleeps until an operator asks; a store in trouble is asked
+ * again after a while. */
+static bool pause_steps(struct rebuilds *rebuilds, bool more)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += RETRY_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    pthread_mutex_lock(&rebuilds->lock);
+    while (rebuilds->idle && !rebuilds->stopped)
+        pthread_cond_wait(&rebuilds->changed, &rebuilds->lock);
+    if (!more && !rebuilds->stopped)
+        pthread_cond_clockwait(&rebuilds->changed, &rebuilds->lock, CLOCK_MONOTONIC, &until);
+    bool stopped = rebuilds->stopped;
+    pthread_mutex_unlock(&rebuilds->lock);
+    return stopped;
+}
+
+void rebuilds_run(struct rebuilds *rebuilds)
+{
+    while (!pause_steps(rebuilds, rebuild_step(rebuilds)))
+        ;
+}
+
+void rebuilds_stop(struct rebuilds *rebuilds)
+{
+    pthread_mutex_lock(&rebuilds->lock);
+    rebuilds->stopped = true;
+    pthread_cond_signal(&rebuilds->changed);
+    pthread_mutex_unlock(&rebuilds->lock);
+}
