@@ -3,6 +3,7 @@
 #include "jobs/export.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/name.h"
@@ -22,7 +23,7 @@
 struct exporting {
     const struct export_request *request;
     struct effort *effort;
-    struct identity identity;
+    struct store_identity identity;
     struct state *state;
     struct id_runs *ids; /* while they are walked */
     struct port_writer *writer;
@@ -285,8 +286,9 @@ static enum err open_parts(struct exporting *exporting, struct buf *why)
     const struct export_request *request = exporting->request;
     char path[TREE_PATH_MAX];
     char error[1024] = "";
-    exporting->identity.ids_shared = request->store->ids_shared;
-    enum err e = identity_open(&exporting->identity, request->snapshot, error, sizeof error);
+    struct reason refusal;
+    enum err e = identity_read(&exporting->identity, request->snapshot, &refusal);
+    if (e != ERR_OK) snprintf(error, sizeof error, "%s", refusal.text);
     if (e == ERR_OK) e = tree_path(path, request->snapshot, "state");
     const struct state_config config = {.dir = path, .cache_bytes = EXPORT_CACHE_BYTES};
     if (e == ERR_OK) e = state_open(&exporting->state, &config, error, sizeof error);
@@ -305,7 +307,6 @@ static enum err open_parts(struct exporting *exporting, struct buf *why)
 static void close_parts(struct exporting *exporting)
 {
     state_close(exporting->state);
-    identity_release(&exporting->identity);
     buf_release(&exporting->line);
     arena_release(&exporting->arena);
 }
@@ -313,8 +314,7 @@ static void close_parts(struct exporting *exporting)
 enum err export_write(const struct export_request *request, struct effort *effort,
                       uint64_t *lines_out, struct buf *why_out)
 {
-    struct exporting exporting = {
-        .request = request, .effort = effort, .identity = {.lock_fd = -1}};
+    struct exporting exporting = {.request = request, .effort = effort};
     arena_init(&exporting.arena, 16u << 10);
     buf_init(&exporting.line, PORT_LINE_MAX);
     enum err e = settle(request, why_out);

@@ -7,7 +7,7 @@
 #include "jobs/file.h"
 #include "jobs/record.h"
 #include "store/embedded/backup/backup.h"
-#include "store/embedded/identity.h"
+#include "store/embedded/lanes_dir.h"
 
 enum err port_header(const char *dir, const char *name, struct arena *arena,
                      struct port_record *header_out, struct buf *why)
@@ -47,7 +47,7 @@ enum err import_prepare(const char *dir, const char *name, const char *data, str
     }
     if (e == ERR_OK) {
         e = tree_make(data);
-        if (e == ERR_OK) e = identity_make(data, &header.secret, header.ids_shared);
+        if (e == ERR_OK) e = lanes_dir_make(data, 1, header.ids_shared, &header.secret);
         if (e != ERR_OK) buf_addf(why_out, "%s cannot be made: %s", data, strerror(errno));
     }
     arena_release(&arena);

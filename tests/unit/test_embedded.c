@@ -255,10 +255,12 @@ static enum err accept_block(void *context, const struct journal_block *block)
 /* Appends a block with a body of our own, as a newer tally might have. */
 static void append_body(struct bytes body)
 {
-    struct identity identity = {.lock_fd = -1};
+    const struct identity_wish wish = {0};
+    struct store_identity identity;
+    struct reason why;
     char dir[512];
     struct journal *journal;
-    assert_int_equal(identity_open(&identity, heart->dir.path, heart->error, 400), ERR_OK);
+    assert_int_equal(identity_open(&identity, heart->dir.path, &wish, &why), ERR_OK);
     snprintf(dir, sizeof dir, "%s/journal", heart->dir.path);
     const struct journal_config config = {.dir = dir,
                                           .io = &heart->disk.io,

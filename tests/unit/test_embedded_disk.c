@@ -294,9 +294,9 @@ static void while_the_state_cannot_be_written_nothing_is_due(void **state)
 static void the_reserve_is_taken_given_up_and_taken_again(void **state)
 {
     struct reserve reserve;
-    reserve_init(&reserve, heart->dir.path);
+    reserve_init(&reserve, heart->dir.path, 1);
     unlink(reserve.path);
-    reserve_init(&reserve, heart->dir.path);
+    reserve_init(&reserve, heart->dir.path, 1);
     assert_false(reserve.held);
     reserve_restore(&reserve);
     assert_true(reserve.held);
@@ -305,7 +305,7 @@ static void the_reserve_is_taken_given_up_and_taken_again(void **state)
     assert_true(file.st_blocks * 512ll >= 1 << 20); /* real blocks, not a hole */
 
     struct reserve again;
-    reserve_init(&again, heart->dir.path);
+    reserve_init(&again, heart->dir.path, 1);
     assert_true(again.held); /* a restart finds it */
     assert_true(reserve_make_room(&again, 1));
     assert_true(again.held);                             /* there was room without it */

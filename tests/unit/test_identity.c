@@ -16,13 +16,14 @@
 
 #define FILE_SIZE 224
 
+static const struct identity_wish whole; /* tenants' ids, one lane */
 static struct scratch_dir dir;
-static char error[256];
+static struct reason error;
 
 static int setup(void **state)
 {
     scratch_dir_init(&dir);
-    error[0] = 0;
+    reason_clear(&error);
     return 0;
 }
 
@@ -32,19 +33,19 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct identity open_ok(void)
+static struct store_identity open_ok(void)
 {
-    struct identity identity = {.lock_fd = -1};
-    if (identity_open(&identity, dir.path, error, sizeof error) != ERR_OK) fail_msg("%s", error);
+    struct store_identity identity;
+    if (identity_open(&identity, dir.path, &whole, &error) != ERR_OK) fail_msg("%s", error.text);
     assert_true(identity.lock_fd >= 0);
     return identity;
 }
 
 static void expect_refused(enum err expected, const char *part_of_sentence)
 {
-    struct identity identity = {.lock_fd = -1};
-    assert_int_equal(identity_open(&identity, dir.path, error, sizeof error), expected);
-    if (!strstr(error, part_of_sentence)) fail_msg("said: %s", error);
+    struct store_identity identity;
+    assert_int_equal(identity_open(&identity, dir.path, &whole, &error), expected);
+    if (!strstr(error.text, part_of_sentence)) fail_msg("said: %s", error.text);
     assert_int_equal(identity.lock_fd, -1);
 }
 
@@ -64,9 +65,9 @@ static void write_file(const char *bytes, size_t size)
 
 static void it_is_made_once_and_stays(void **state)
 {
-    struct identity first = open_ok();
+    struct store_identity first = open_ok();
     identity_release(&first);
-    struct identity second = open_ok();
+    struct store_identity second = open_ok();
     assert_int_equal(second.installation, first.installation);
     assert_memory_equal(&second.secret, &first.secret, sizeof first.secret);
     identity_release(&second);
@@ -74,11 +75,11 @@ static void it_is_made_once_and_stays(void **state)
 
 static void two_stores_differ(void **state)
 {
-    struct identity first = open_ok();
+    struct store_identity first = open_ok();
     identity_release(&first);
     scratch_dir_release(&dir);
     scratch_dir_init(&dir);
-    struct identity second = open_ok();
+    struct store_identity second = open_ok();
     assert_true(second.installation != first.installation);
     assert_memory_not_equal(&second.secret, &first.secret, sizeof first.secret);
     identity_release(&second);
@@ -87,7 +88,7 @@ static void two_stores_differ(void **state)
 static void the_directory_is_made(void **state)
 {
     strcat(dir.path, "/sub");
-    struct identity identity = open_ok();
+    struct store_identity identity = open_ok();
     identity_release(&identity);
     struct stat file;
     assert_int_equal(stat(scratch_dir_file(&dir, "IDENTITY"), &file), 0);
@@ -98,16 +99,16 @@ static void the_directory_is_made(void **state)
 
 static void a_second_opener_is_refused_until_the_first_is_done(void **state)
 {
-    struct identity first = open_ok();
+    struct store_identity first = open_ok();
     expect_refused(ERR_BUSY, "in use");
     identity_release(&first);
-    struct identity second = open_ok();
+    struct store_identity second = open_ok();
     identity_release(&second);
 }
 
 static void a_newer_format_is_refused_and_named(void **state)
 {
-    struct identity identity = open_ok();
+    struct store_identity identity = open_ok();
     identity_release(&identity);
     char bytes[FILE_SIZE];
     read_file(bytes);
@@ -119,7 +120,7 @@ static void a_newer_format_is_refused_and_named(void **state)
 
 static void damage_is_refused_byte_by_byte(void **state)
 {
-    struct identity identity = open_ok();
+    struct store_identity identity = open_ok();
     identity_release(&identity);
     char bytes[FILE_SIZE];
     read_file(bytes);
@@ -141,12 +142,12 @@ static void damage_is_refused_byte_by_byte(void **state)
 /* Fingerprints of ids are on disk: with another scope every id would look new. */
 static void another_scope_of_ids_is_refused(void **state)
 {
-    struct identity identity = {.ids_shared = true, .lock_fd = -1};
-    assert_int_equal(identity_open(&identity, dir.path, error, sizeof error), ERR_OK);
+    const struct identity_wish shared = {.ids_shared = true};
+    struct store_identity identity;
+    assert_int_equal(identity_open(&identity, dir.path, &shared, &error), ERR_OK);
     identity_release(&identity);
     expect_refused(ERR_INVALID, "events.idScope is tenant");
-    identity = (struct identity){.ids_shared = true, .lock_fd = -1};
-    assert_int_equal(identity_open(&identity, dir.path, error, sizeof error), ERR_OK);
+    assert_int_equal(identity_open(&identity, dir.path, &shared, &error), ERR_OK);
     identity_release(&identity);
 }
 
@@ -156,18 +157,18 @@ static void a_half_made_one_is_made_anew(void **state)
     int fd = open(scratch_dir_file(&dir, "IDENTITY.new"), O_WRONLY | O_CREAT, 0600);
     assert_int_equal(write(fd, "tallyid\nhalf", 12), 12);
     close(fd);
-    struct identity identity = open_ok();
+    struct store_identity identity = open_ok();
     identity_release(&identity);
     assert_int_equal(access(scratch_dir_file(&dir, "IDENTITY.new"), F_OK), -1);
 }
 
 static void a_place_that_cannot_be_is_refused(void **state)
 {
-    struct identity identity = {.lock_fd = -1};
+    struct store_identity identity;
     write_file("", 0);
     const char *path = scratch_dir_file(&dir, "IDENTITY/below");
-    assert_int_equal(identity_open(&identity, path, error, sizeof error), ERR_STORAGE);
-    assert_non_null(strstr(error, "cannot make"));
+    assert_int_equal(identity_open(&identity, path, &whole, &error), ERR_STORAGE);
+    assert_non_null(strstr(error.text, "cannot make"));
 }
 
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -26,9 +26,10 @@
 #define COUNTER_CACHE_SHARE 4u         /* of the rest, for counters, */
 #define OBJECT_CACHE_SHARE 8u          /* and for objects; cells have what is left */
 #define SEAL_COUNT 262144u             /* ids in one sorted file */
-#define SEGMENT_FIRST_BYTES (4u << 20) /* of a new journal */
-#define OPEN_ROOM_BYTES (4u << 20)     /* RocksDB writes a little when it opens */
-#define FIRST_SERIES 1u                /* 0 means none */
+#define SEGMENT_FIRST_BYTES (4u << 20) /* of a new journal, or of those of all lanes together */
+#define SEGMENT_FIRST_LEAST (256u << 10)
+#define OPEN_ROOM_BYTES (4u << 20) /* RocksDB writes a little when it opens */
+#define FIRST_SERIES 1u            /* 0 means none */
 
 static const struct store_ops embedded_ops;
 static const struct writer_ops embedded_writer_ops;
@@ -79,6 +80,7 @@ static enum err open_state(struct embedded *embedded, char *error_out, size_t er
     struct state_config config = {.dir = path,
                                   .read_only = embedded->state_failed,
                                   .cache_bytes = embedded->config.cache_bytes / STATE_CACHE_SHARE,
+                                  .sharers = embedded->config.lanes,
                                   .ids_expired_before = ids_expired_before,
                                   .context = embedded};
     e = state_open(&embedded->state, &config, error_out, error_size);
@@ -176,8 +178,10 @@ static enum err replay_block(void *context, const struct journal_block *block)
 static uint64_t first_segment_bytes(const struct embedded_config *config)
 {
     uint64_t eighth = config->segment_bytes / 8 / IO_ALIGN * IO_ALIGN;
+    uint64_t share = SEGMENT_FIRST_BYTES / config->lanes / IO_ALIGN * IO_ALIGN;
+    uint64_t most = share > SEGMENT_FIRST_LEAST ? share : SEGMENT_FIRST_LEAST;
     if (eighth < 4 * IO_ALIGN) return config->segment_bytes;
-    return eighth < SEGMENT_FIRST_BYTES ? eighth : SEGMENT_FIRST_BYTES;
+    return eighth < most ? eighth : most;
 }
 
 static enum err open_journal(struct embedded *embedded, char *error_out, size_t error_size)
@@ -218,6 +222,7 @@ static struct embedded *embedded_new(const struct embedded_config *config)
     size_t memory = config->cache_bytes - config->cache_bytes / STATE_CACHE_SHARE;
     store_init(&embedded->store, &embedded_ops, &embedded_writer_ops, &embedded_view_ops);
     embedded->config = *config;
+    if (embedded->config.lanes == 0) embedded->config.lanes = 1;
     if (!embedded->config.io) embedded->config.io = &io_system;
     embedded->identity.lock_fd = -1;
     embedded->counters = counters_new(memory / COUNTER_CACHE_SHARE);
@@ -264,18 +269,30 @@ static void embedded_free(struct embedded *embedded)
     free(embedded);
 }
 
+static enum err open_identity(struct embedded *embedded, char *error_out, size_t error_size)
+{
+    const struct embedded_config *config = &embedded->config;
+    const struct identity_wish wish = {.ids_shared = config->ids_shared,
+                                       .lanes = config->lanes,
+                                       .lane = config->lane,
+                                       .installation = config->installation};
+    struct reason why;
+    enum err e = identity_open(&embedded->identity, config->dir, &wish, &why);
+    if (e != ERR_OK) snprintf(error_out, error_size, "%s", why.text);
+    return e;
+}
+
 enum err embedded_open(struct store **store_out, const struct embedded_config *config,
                        char *error_out, size_t error_size)
 {
     struct embedded *embedded = embedded_new(config);
-    embedded->identity.ids_shared = config->ids_shared;
-    enum err e = identity_open(&embedded->identity, config->dir, error_out, error_size);
+    enum err e = open_identity(embedded, error_out, error_size);
     if (e != ERR_OK) goto failed;
     embedded->store.secret = embedded->identity.secret;
     embedded->store.installation = embedded->identity.installation;
     e = remove_snapshot(config->dir, error_out, error_size);
     if (e != ERR_OK) goto failed;
-    reserve_init(&embedded->reserve, config->dir);
+    reserve_init(&embedded->reserve, config->dir, embedded->config.lanes);
     e = open_state(embedded, error_out, error_size);
     if (e != ERR_OK) goto failed;
     e = read_applied(embedded, error_out, error_size);

@@ -21,6 +21,9 @@ struct embedded_config {
     int64_t checkpoint_ms;     /* at least this often while something is dirty */
     uint64_t checkpoint_bytes; /* or after this much journal: bounds the replay of a restart */
     bool ids_shared;           /* event ids are unique over all tenants; fixed at first start */
+    unsigned lanes;            /* of the installation; 0 is 1. With more it was made beforehand */
+    unsigned lane;             /* which of them this is (lanes_dir.h) */
+    uint64_t installation;     /* of which one; 0: any */
     int64_t archive_ms;        /* events are archived so long after they came at the latest */
     int64_t key_keep_ms;       /* idempotency keys older than this are dropped for good */
 };

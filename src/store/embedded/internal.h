@@ -42,7 +42,7 @@ struct pending {
 struct embedded {
     struct store store;
     struct embedded_config config;
-    struct identity identity;
+    struct store_identity identity;
     struct state *state;
     struct registry *registry;
     struct journal *journal;

@@ -7,17 +7,22 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+/* What any checkpoint needs (ROOM_BYTES of checkpoint.c), and what its changed rows need, of which
+ * a lane has a share only. */
 #ifdef TALLY_SMALL_WORLD
-#define RESERVE_BYTES (1u << 20)
+#define RESERVE_LEAST (1u << 20)
+#define RESERVE_ROWS 0u
 #else
-#define RESERVE_BYTES (16u << 20)
+#define RESERVE_LEAST (6u << 20)
+#define RESERVE_ROWS (10u << 20)
 #endif
 
-void reserve_init(struct reserve *reserve, const char *dir)
+void reserve_init(struct reserve *reserve, const char *dir, unsigned lanes)
 {
     struct stat file;
     snprintf(reserve->path, sizeof reserve->path, "%s/RESERVE", dir);
     reserve->dir = dir;
+    reserve->bytes = RESERVE_LEAST + RESERVE_ROWS / lanes;
     reserve->held = stat(reserve->path, &file) == 0;
 }
 
@@ -38,10 +43,10 @@ bool reserve_make_room(struct reserve *reserve, uint64_t bytes)
 
 void reserve_restore(struct reserve *reserve)
 {
-    if (reserve->held || reserve_free_bytes(reserve) < 2 * (uint64_t)RESERVE_BYTES) return;
+    if (reserve->held || reserve_free_bytes(reserve) < 2 * reserve->bytes) return;
     int fd = open(reserve->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return;
-    reserve->held = posix_fallocate(fd, 0, RESERVE_BYTES) == 0;
+    reserve->held = posix_fallocate(fd, 0, (off_t)reserve->bytes) == 0;
     close(fd);
     if (!reserve->held) unlink(reserve->path);
 }

@@ -15,10 +15,12 @@
 struct reserve {
     char path[4096];
     const char *dir; /* borrowed */
+    uint64_t bytes;
     bool held;
 };
 
-void reserve_init(struct reserve *reserve, const char *dir);
+/* `lanes` share what does not have to be there for each of them. */
+void reserve_init(struct reserve *reserve, const char *dir, unsigned lanes);
 
 /* Free bytes for us in `dir`'s file system; UINT64_MAX if it cannot be told. */
 uint64_t reserve_free_bytes(const struct reserve *reserve);

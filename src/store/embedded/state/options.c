@@ -11,7 +11,8 @@
 #define STATE_BACKGROUND_JOBS \
     3 /* one flush, two compactions: a long merge of ids holds up nobody */
 #define STATE_BACKGROUND_BYTES_PER_S (256 * MIB) /* leaves the disk to the journal's syncs */
-#define STATE_OPEN_FILES_MAX 512
+#define STATE_OPEN_FILES_MAX 512                 /* of all states of the process */
+#define STATE_OPEN_FILES_LEAST 64
 #define STATE_MEMTABLE_BYTES (32 * MIB)       /* of cells: one checkpoint's write-back */
 #define STATE_MEMTABLE_SMALL_BYTES (16 * MIB) /* of the others */
 #define STATE_FILE_BYTES (64 * MIB)
@@ -37,7 +38,13 @@ static rocksdb_options_t *options_parse(const char *text)
     return options;
 }
 
-static rocksdb_options_t *options_db(const struct state_options *options)
+static int open_files(unsigned sharers)
+{
+    int share = STATE_OPEN_FILES_MAX / (int)(sharers ? sharers : 1);
+    return share > STATE_OPEN_FILES_LEAST ? share : STATE_OPEN_FILES_LEAST;
+}
+
+static rocksdb_options_t *options_db(const struct state_options *options, unsigned sharers)
 {
     /* A close must not make durable what the journal alone answers for. */
     rocksdb_options_t *db = options_parse("avoid_flush_during_shutdown=true");
@@ -49,7 +56,7 @@ static rocksdb_options_t *options_db(const struct state_options *options)
     rocksdb_options_set_max_background_jobs(db, STATE_BACKGROUND_JOBS);
     rocksdb_options_set_ratelimiter(db, options->limiter);
     rocksdb_options_set_bytes_per_sync(db, MIB); /* no burst of dirty pages before a sync */
-    rocksdb_options_set_max_open_files(db, STATE_OPEN_FILES_MAX);
+    rocksdb_options_set_max_open_files(db, open_files(sharers));
     rocksdb_options_set_max_manifest_file_size(db, 16 * MIB);
     state_options_silence(db);
     rocksdb_options_set_stats_dump_period_sec(db, 0);
@@ -184,7 +191,7 @@ void state_options_init(struct state_options *options, const struct state_config
     };
     rocksdb_env_lower_thread_pool_cpu_priority(options->env); /* compactions yield to commits */
     options->expire = options_expire(options);
-    options->db = options_db(options);
+    options->db = options_db(options, config->sharers);
     options->ingest = options_ingest(options);
     for (size_t i = 0; i < STATE_FAMILY_COUNT; i++) {
         options->families[i] = i == STATE_CELLS ? options_cells(options)

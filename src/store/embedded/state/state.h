@@ -32,7 +32,8 @@ struct state_config {
     int64_t (*ids_expired_before)(void *context); /* idempotency keys first seen before this are
                            dropped when compaction meets them; may be NULL */
     void *context;
-    bool read_only; /* nothing is written until state_reopen: for a disk without any room */
+    bool read_only;   /* nothing is written until state_reopen: for a disk without any room */
+    unsigned sharers; /* states of this process that share its file descriptors; 0 is 1 */
 };
 
 MUST_USE enum err state_open(struct state **state_out, const struct state_config *config,

@@ -15,7 +15,8 @@
 
 struct verify {
     const struct verify_config *config;
-    struct identity identity; /* of the store that is read; its lock is held for a data directory */
+    struct store_identity
+        identity; /* of the store that is read; its lock is held for a data directory */
     struct journal_extent journal;
     struct archive *archive; /* while its files are read */
     bool damaged;

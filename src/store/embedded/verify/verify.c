@@ -48,31 +48,19 @@ static enum err refuse_in_use(struct verify *verify, const char *dir)
     return ERR_CONFLICT;
 }
 
-/* Opening needs the scope of event ids that the store was made with, which only the store knows: so
- * both are tried. */
 static enum err open_identity(struct verify *verify, const char *dir)
 {
-    char path[TREE_PATH_MAX];
-    char error[1024] = "";
-    enum err e = tree_path(path, dir, "IDENTITY");
-    if (e != ERR_OK) return e;
-    if (access(path, F_OK) != 0) {
-        verify_say(verify, VERIFY_REFUSED, "identity", "there is no store in %s", dir);
-        return ERR_NOT_FOUND;
-    }
-    verify->identity = (struct identity){.lock_fd = -1};
-    e = identity_open(&verify->identity, dir, error, sizeof error);
-    if (e == ERR_INVALID) {
-        verify->identity.ids_shared = true;
-        e = identity_open(&verify->identity, dir, error, sizeof error);
-    }
+    struct reason why;
+    verify->identity.lock_fd = -1;
+    enum err e = identity_read(&verify->identity, dir, &why);
+    if (e == ERR_OK) e = identity_lock(&verify->identity, dir, &why);
     if (e == ERR_BUSY) return refuse_in_use(verify, dir);
     if (e == ERR_OK)
         verify_say(verify, VERIFY_GOOD, "identity", "installation %016llx",
                    (unsigned long long)verify->identity.installation);
     else
         verify_say(verify, e == ERR_CORRUPT ? VERIFY_DAMAGED : VERIFY_REFUSED, "identity", "%s",
-                   error);
+                   why.text);
     return e;
 }
 
