@@ -8,13 +8,15 @@
 
 #define KEPT_WANTED 2048 /* the journal and RocksDB want some hundreds, with many files more */
 #define KEPT_LEAST 704   /* where there are few: RocksDB's 512, the journal, the archive, loops */
+#define KEPT_A_LANE 192 /* by each lane more: its journal and archive, and its least of RocksDB's */
 
 /* Where there are very few descriptors, the store has three of four. Connections over the limit,
  * which are told so before they are closed, take theirs from the rest as well. */
-static int64_t connections_for(int64_t descriptors)
+static int64_t connections_for(int64_t descriptors, int64_t lanes)
 {
     int64_t most = descriptors / 4 * 3;
-    int64_t left = descriptors - (most < KEPT_LEAST ? most : KEPT_LEAST);
+    int64_t kept = KEPT_LEAST + (lanes - 1) * KEPT_A_LANE;
+    int64_t left = descriptors - (most < kept ? most : kept);
     int64_t fit = left;
     while (fit > 1 && fit + wire_refusals_max((unsigned)fit) > left)
         fit--;
@@ -24,11 +26,12 @@ static int64_t connections_for(int64_t descriptors)
 void descriptors_fit(struct config *config)
 {
     struct rlimit limit;
-    rlim_t want = (rlim_t)config->limits_connections + KEPT_WANTED;
+    int64_t lanes = config->store_lanes;
+    rlim_t want = (rlim_t)(config->limits_connections + KEPT_WANTED + (lanes - 1) * KEPT_A_LANE);
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= want) return;
     struct rlimit raised = {limit.rlim_max < want ? limit.rlim_max : want, limit.rlim_max};
     if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
-    int64_t fit = connections_for((int64_t)limit.rlim_cur);
+    int64_t fit = connections_for((int64_t)limit.rlim_cur, lanes);
     if (fit >= config->limits_connections) return;
     log_line(LOG_WARN, "limits.connections is lowered to what file descriptors there are for",
              LOG_KV("connections", (long long)fit),

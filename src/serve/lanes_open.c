@@ -9,6 +9,8 @@
 /* A batch is walked several times: one of 5000 events (6 MB) is fetched from memory each time, one
  * of 1000 lies in a core's cache. Many small ones are in flight instead of few large ones. */
 #define BATCH_OPS 1024u
+#define CACHE_LEAST (1u << 20) /* of one lane */
+#define CHECKPOINT_LEAST (64u << 10)
 #define ARCHIVE_MS_MIN 500
 #define ARCHIVE_MS_MAX (24 * 3600 * 1000)
 
@@ -19,23 +21,60 @@ static int64_t archive_age(int64_t retention_ms)
     return age < ARCHIVE_MS_MIN ? ARCHIVE_MS_MIN : age > ARCHIVE_MS_MAX ? ARCHIVE_MS_MAX : age;
 }
 
-static void configure_embedded(struct server *server)
+/* What bounds the process is divided among its lanes. */
+static uint64_t share(const struct config *config, int64_t bytes, uint64_t least)
 {
-    const struct config *config = server->config;
-    server->embedded = (struct embedded_config){
+    uint64_t each = (uint64_t)bytes / (uint64_t)config->store_lanes;
+    return each > least ? each : least;
+}
+
+static struct embedded_config embedded_of_config(const struct config *config)
+{
+    return (struct embedded_config){
         .dir = config->data,
         .clock = &clock_system,
-        .cache_bytes = (size_t)config->store_cache_bytes,
+        .cache_bytes = (size_t)share(config, config->store_cache_bytes, CACHE_LEAST),
         .segment_bytes = (uint64_t)config->journal_segment_bytes,
-        .keep_bytes = (uint64_t)config->journal_keep_bytes,
+        .keep_bytes = share(config, config->journal_keep_bytes, 0),
         .keep_ms = config->journal_keep,
         .spare_segments = (unsigned)config->journal_spare_segments,
         .checkpoint_ms = config->checkpoint_every,
-        .checkpoint_bytes = (uint64_t)config->checkpoint_journal_bytes,
+        .checkpoint_bytes = share(config, config->checkpoint_journal_bytes, CHECKPOINT_LEAST),
         .ids_shared = config->events_id_scope == CONFIG_IDS_INSTALLATION,
         .archive_ms = archive_age(config->events_retention),
         .key_keep_ms = config->idempotency_keep,
+        .lanes = (unsigned)config->store_lanes,
     };
+}
+
+static enum err take_dir(struct server *server, char *error, size_t error_size)
+{
+    const struct config *config = server->config;
+    const struct identity_wish wish = {.lanes = (unsigned)config->store_lanes,
+                                       .ids_shared =
+                                           config->events_id_scope == CONFIG_IDS_INSTALLATION};
+    struct reason why;
+    server->embedded = embedded_of_config(config);
+    enum err e = lanes_dir_open(&server->dirs, config->data, &wish, &why);
+    if (e != ERR_OK) snprintf(error, error_size, "%s", why.text);
+    return e;
+}
+
+/* Which lane it is that cannot be opened is said too: not every sentence has a path in it. */
+static enum err open_embedded(struct server *server, unsigned index, struct store **store_out,
+                              char *error, size_t error_size)
+{
+    struct embedded_config lane = server->embedded;
+    char why[1024];
+    lane.dir = lanes_dir_lane(&server->dirs, index);
+    lane.lane = index;
+    lane.installation = server->dirs.identity.installation;
+    enum err e = embedded_open(store_out, &lane, why, sizeof why);
+    if (e != ERR_OK && lane.lanes > 1)
+        snprintf(error, error_size, "lane %u: %s", index, why);
+    else if (e != ERR_OK)
+        snprintf(error, error_size, "%s", why);
+    return e;
 }
 
 /* All lanes make fingerprints with one secret: they are one installation. */
@@ -51,8 +90,7 @@ static enum err open_store(struct server *server, unsigned index, struct store *
 {
     if (server->config->store_kind == CONFIG_STORE_MEMORY)
         return open_memory(server, index, store_out);
-    configure_embedded(server);
-    return embedded_open(store_out, &server->embedded, error, error_size);
+    return open_embedded(server, index, store_out, error, error_size);
 }
 
 static void wake_wire(void *context)
@@ -115,6 +153,8 @@ enum err server_open_lanes(struct server *server, char *error, size_t error_size
     server->lanes.count = (unsigned)server->config->store_lanes;
     server->room.shared = server->lanes.count > 1;
     server->lanes.items = must_calloc(server->lanes.count, sizeof *server->lanes.items);
+    if (server->config->store_kind == CONFIG_STORE_EMBEDDED)
+        e = take_dir(server, error, error_size);
     for (unsigned i = 0; i < server->lanes.count && e == ERR_OK; i++)
         e = open_lane(server, i, error, error_size);
     return e;
@@ -125,4 +165,5 @@ void server_close_lanes(struct server *server)
     for (unsigned i = 0; i < server->lanes.count; i++)
         lane_close(&server->lanes.items[i]);
     free(server->lanes.items);
+    if (server->config->store_kind == CONFIG_STORE_EMBEDDED) lanes_dir_close(&server->dirs);
 }

@@ -14,6 +14,7 @@
 #include "serve/daemon.h"
 #include "serve/reload.h"
 #include "store/embedded/embedded.h"
+#include "store/embedded/lanes_dir.h"
 #include "tend/tend.h"
 #include "wire/loop.h"
 
@@ -30,7 +31,8 @@ struct server {
     struct api *api;
     struct wire *wire;
     struct reconciler *reconciler;
-    struct embedded_config embedded; /* of an embedded store */
+    struct lanes_dir dirs;           /* of embedded stores, */
+    struct embedded_config embedded; /* and what they have in common */
     struct errands *errands;
     char exports[4096]; /* directory */
 };

@@ -58,12 +58,12 @@ void server_make_reloader(struct server *server)
 
 void server_make_errands(struct server *server)
 {
-    const struct errand_config errand = {.with = server->lanes.items[0].caretaker,
-                                         .embedded =
-                                             server->embedded.dir ? &server->embedded : NULL,
-                                         .ops_dir = server->config->ops_dir,
-                                         .refresh = reload_now,
-                                         .refresh_context = server->reloader};
+    const struct errand_config errand = {
+        .with = server->lanes.items[0].caretaker,
+        .embedded = server->embedded.dir && server->lanes.count == 1 ? &server->embedded : NULL,
+        .ops_dir = server->config->ops_dir,
+        .refresh = reload_now,
+        .refresh_context = server->reloader};
     server->errands = errands_new(&errand);
 }
 

@@ -1,0 +1,180 @@
+// Several lanes in one data directory: tenants divided among them, each lane a store of its own, all of them one server.
+
+import assert from 'node:assert/strict';
+import { cpSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { after, describe, test } from 'node:test';
+
+import { Places } from './support/errands.mjs';
+import { expectTriple } from './support/expect.mjs';
+import { together } from './support/pace.mjs';
+import { config, counter } from './support/rebuild.mjs';
+import { Server, TOTAL } from './support/server.mjs';
+
+const RULES = config(counter('ups', '\n    dimensions: []'));
+const SETTINGS = { 'checkpoint.every': '200ms', 'journal.segmentBytes': 1048576, 'journal.keep': '0s', 'limits.counterGranularities': 4, 'limits.batchOps': 240 };
+const TENANTS = Array.from({ length: 24 }, (_, i) => `t${i}`);
+
+const places = new Places();
+after(() => places.remove());
+
+const server = (lanes, options = {}) => new Server({ config: RULES, data: places.fresh(), ...options, settings: { ...SETTINGS, 'store.lanes': lanes, 'ops.dir': places.ops, ...options.settings } });
+
+/** One of everything for each tenant; returns the sequences of the first write of each. */
+async function live(s, round) {
+    return Promise.all(TENANTS.map(async (id, index) => {
+        const t = s.tenant(id);
+        const first = await t.increment('total', { ...TOTAL, amount: index + 1 }, { 'Idempotency-Key': `k-${round}` });
+        assert.equal(first.status, 200, first.text);
+        const events = Array.from({ length: 5 }, (_, i) => ({ eventId: `e-${round}-${i}`, type: 'up', occurredAt: 1000 + i }));
+        const sent = await t.call('POST', `/api/events/${id}`, { body: events });
+        assert.equal(sent.body.applied, 5, sent.text);
+        return Number(first.headers.get('Tally-Sequence'));
+    }));
+}
+
+/** All that `live` did in rounds 1 to `rounds` is there once, and remembered. */
+async function expectLived(s, rounds) {
+    for (const [index, id] of TENANTS.entries()) {
+        const t = s.tenant(id);
+        expectTriple(await t.get('total'), rounds * (index + 1));
+        assert.equal((await t.get('ups')).body.net, String(5 * rounds), id);
+        const again = await t.call('POST', `/api/events/${id}`, { body: [{ eventId: `e-${rounds}-0`, type: 'up', occurredAt: 1000 }] });
+        assert.equal(again.body.duplicates, 1, again.text);
+        expectTriple(await t.increment('total', { ...TOTAL, amount: index + 1 }, { 'Idempotency-Key': `k-${rounds}` }), rounds * (index + 1));
+    }
+}
+
+/** The sentence with which a server that must not start refuses. */
+async function refusal(s) {
+    try {
+        await s.start();
+    } catch (error) {
+        return /^tally: .*$/m.exec(error.message)?.[0] ?? error.message;
+    }
+    await s.stop();
+    return assert.fail('it started');
+}
+
+const lane = (s, number, ...rest) => path.join(s.data, `lane-${String(number).padStart(3, '0')}`, ...rest);
+
+/** Room on disk, not length: files are made ahead of need. */
+function diskUse(directory) {
+    return readdirSync(directory, { recursive: true }).reduce((sum, name) => sum + statSync(path.join(directory, name)).blocks * 512, 0);
+}
+
+describe('a store of four lanes', () => {
+    const s = server(4);
+    after(() => s.stop());
+
+    test('SPEC 11: each lane has its own directory and order, and tenants are divided among them', async () => {
+        await s.start();
+        assert.deepEqual(readdirSync(s.data).filter((name) => /lane|journal|state/.test(name)).sort(), [0, 1, 2, 3].map((i) => `lane-00${i}`));
+        const used = diskUse(s.data);
+        assert.ok(used < 70 << 20, `a new store takes ${used} bytes`);
+        const sequences = await live(s, 1);
+        const same = Math.max(...sequences.map((one) => sequences.filter((other) => other === one).length));
+        assert.ok(same > 1 && same <= 4, `sequences are a lane's: ${sequences}`);
+        await expectLived(s, 1);
+    });
+
+    test('SPEC 11, X-08: what was acknowledged in any lane is there after a stop, and after kill -9', async () => {
+        await s.restart();
+        await expectLived(s, 1);
+        await live(s, 2);
+        await s.restart({ hard: true });
+        await expectLived(s, 2);
+        assert.equal((await s.call('GET', '/readyz')).status, 200);
+    });
+
+    test('a second server on the directory, or on one of its lanes, is refused', async () => {
+        assert.match(await refusal(server(4, { data: s.data })), /is in use by another tally/);
+        assert.match(await refusal(server(1, { data: lane(s, 1) })), /is lane 1 of 4 of a store/);
+    });
+
+    test('SPEC 11: another number of lanes is refused, and the way to move is said', async () => {
+        await s.stop();
+        for (const lanes of [1, 2, 5]) {
+            const said = await refusal(server(lanes, { data: s.data }));
+            assert.match(said, new RegExp(`store.lanes is ${lanes}, but .* was made with 4`));
+            assert.match(said, /`tally export --ids --events`, and `tally import`/);
+        }
+        await s.start();
+        await expectLived(s, 2);
+    });
+
+    test('a lane that is missing, or lies where another belongs, is named and nothing is opened', async () => {
+        await s.stop();
+        renameSync(lane(s, 2), path.join(s.data, 'away'));
+        assert.match(await refusal(s), /lane-002 is missing; .* has 4 lanes/);
+        assert.ok(!existsSync(lane(s, 2)));
+        cpSync(lane(s, 3), lane(s, 2), { recursive: true });
+        assert.match(await refusal(s), /lane-002 is lane 3 and lies where lane 2 belongs/);
+        rmSync(lane(s, 2), { recursive: true });
+        const other = server(4);
+        await other.start();
+        await other.stop();
+        cpSync(lane(other, 2), lane(s, 2), { recursive: true });
+        assert.match(await refusal(s), /lane-002 is of another installation/);
+        rmSync(lane(s, 2), { recursive: true });
+        renameSync(path.join(s.data, 'away'), lane(s, 2));
+        await s.start();
+        await expectLived(s, 2);
+    });
+
+    test('damage in one lane refuses to start and says in which', async () => {
+        await s.kill();
+        const [name] = readdirSync(lane(s, 1, 'journal')).filter((one) => /^journal-/.test(one)).sort();
+        const file = lane(s, 1, 'journal', name);
+        const bytes = readFileSync(file);
+        const wrong = Buffer.from(bytes);
+        wrong[20] ^= 1;
+        writeFileSync(file, wrong);
+        assert.match(await refusal(s), new RegExp(`^tally: lane 1: .*${name}`));
+        writeFileSync(file, bytes);
+        await s.start();
+        await expectLived(s, 2);
+    });
+});
+
+test('SPEC 11: a store of before is one lane, and stays it', async () => {
+    const s = server(1);
+    await s.start();
+    await live(s, 1);
+    await s.stop();
+    assert.ok(existsSync(path.join(s.data, 'journal')));
+    assert.match(await refusal(server(4, { data: s.data })), /store.lanes is 4, but .* was made with 1/);
+    assert.ok(!existsSync(lane(s, 0)));
+    await s.start();
+    await expectLived(s, 1);
+    await s.stop();
+});
+
+describe('a crash while the lanes are made', () => {
+    for (const [point, lanes] of [['lanes.after_lane:2', 4], ['lanes.before_identity', 4], ['lanes.before_identity', 2], ['lanes.before_identity', 1]]) {
+        test(`killed at ${point}: the next start with ${lanes} makes a whole store`, async () => {
+            const data = places.fresh();
+            const doomed = server(4, { data, env: { TALLY_CRASH_POINT: point } });
+            await assert.rejects(doomed.start(), /SIGKILL/);
+            assert.ok(!existsSync(path.join(data, 'IDENTITY')));
+            const next = server(lanes, { data });
+            await next.start();
+            await live(next, 1);
+            await next.restart({ hard: true });
+            await expectLived(next, 1);
+            await next.stop();
+        });
+    }
+});
+
+test('SPEC 11: lanes commit side by side, and none sees what belongs to another', async () => {
+    const s = server(4);
+    await s.start();
+    const sums = await together(TENANTS.length, async (index) => {
+        const t = s.tenant(TENANTS[index]);
+        for (let i = 0; i < 40; i++) await t.increment('shared', { ...TOTAL, amount: index + 1 });
+        return Number((await t.get('shared')).body.net);
+    });
+    assert.deepEqual(sums, TENANTS.map((_, index) => 40 * (index + 1)));
+    await s.stop();
+});
