@@ -172,7 +172,7 @@ enum request_verdict call_change(struct call *call, void (*finish)(struct call *
     if (!exchange_reserve(call->exchange, call->reply_bytes)) return refuse_room(call);
     must(bundle->count > 0);
     struct collected *collected = collect_for(call);
-    if (bundle->urgency == URGENCY_SYNC) {
+    if (bundle->urgency == URGENCY_URGENT) {
         struct bundle *refused;
         bundle->next = NULL;
         queue_push_all(call->lane->queue, bundle, &refused);

@@ -26,7 +26,7 @@ static void answer(struct bundle *bundle)
 void propose_fit(struct bundle *bundle, uint32_t batch_ops)
 {
     if (bundle->count <= batch_ops) return;
-    bundle->urgency = URGENCY_SYNC;
+    bundle->urgency = URGENCY_URGENT;
     bundle->alone = true;
 }
 

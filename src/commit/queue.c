@@ -18,7 +18,8 @@ struct queue *queue_new(const struct queue_limits *limits, struct queue_room *ro
     struct queue *queue = must_calloc(1, sizeof *queue);
     queue->limits = *limits;
     queue->room = room ? room : &queue->own_room;
-    if (!limits->tenant_sync_ops_max) queue->limits.tenant_sync_ops_max = limits->sync_ops_max;
+    if (!limits->tenant_urgent_ops_max)
+        queue->limits.tenant_urgent_ops_max = limits->urgent_ops_max;
     if (!limits->tenant_bytes_max) queue->limits.tenant_bytes_max = limits->bytes_max;
     if (!limits->batch_ops) queue->limits.batch_ops = UINT32_MAX;
     pthread_mutex_init(&queue->lock, NULL);
@@ -34,7 +35,7 @@ void queue_free(struct queue *queue)
 {
     queue_check(queue);
     must(queue->ops == 0);
-    must(queue->sync_ops == 0);
+    must(queue->urgent_ops == 0);
     pthread_cond_destroy(&queue->filled);
     pthread_mutex_destroy(&queue->lock);
     free(queue);
@@ -134,22 +135,22 @@ static bool goes_alone(const struct bundle *bundle)
 static bool tenant_has_sync_room(struct queue *queue, const struct bundle *bundle)
 {
     const struct tenant *known = bundle->tenant.size ? *tenant_place(queue, bundle->tenant) : NULL;
-    return room_fits(ROOM_SYNC_OPS, known ? known->sync_ops : 0, bundle->count,
-                     queue->limits.tenant_sync_ops_max);
+    return room_fits(ROOM_SYNC_OPS, known ? known->urgent_ops : 0, bundle->count,
+                     queue->limits.tenant_urgent_ops_max);
 }
 
-static enum err push_sync(struct queue *queue, struct bundle *bundle)
+static enum err push_urgent(struct queue *queue, struct bundle *bundle)
 {
-    must(!bundle->prepare || bundle->count == 1); /* release_sync gives one place back */
-    uint64_t most = bundle->unbounded ? UINT64_MAX : queue->limits.sync_ops_max;
+    must(!bundle->prepare || bundle->count == 1); /* release_urgent gives one place back */
+    uint64_t most = bundle->unbounded ? UINT64_MAX : queue->limits.urgent_ops_max;
     if (!bundle->unbounded && !tenant_has_sync_room(queue, bundle)) return ERR_BUSY;
     if (!room_add(queue->room, ROOM_SYNC_OPS, bundle->count, most)) return ERR_BUSY;
     bool counted = room_add(queue->room, ROOM_BYTES, bundle->bytes, UINT64_MAX);
     must(counted); /* there is no bound to them */
-    if (bundle->tenant.size) tenant_make(queue, bundle->tenant)->sync_ops += bundle->count;
-    queue->sync_ops += bundle->count;
-    queue->waiting_sync_ops += bundle->count;
-    fifo_add(&queue->sync, bundle);
+    if (bundle->tenant.size) tenant_make(queue, bundle->tenant)->urgent_ops += bundle->count;
+    queue->urgent_ops += bundle->count;
+    queue->waiting_urgent_ops += bundle->count;
+    fifo_add(&queue->urgent, bundle);
     return ERR_OK;
 }
 
@@ -175,7 +176,7 @@ static bool room_take(struct queue *queue, const struct bundle *bundle)
 
 static enum err push_batched(struct queue *queue, struct bundle *bundle)
 {
-    must(!goes_alone(bundle)); /* the queue gives only sync bundles alone */
+    must(!goes_alone(bundle)); /* the queue gives only urgent bundles alone */
     struct tenant *known = *tenant_place(queue, bundle->tenant);
     if (!bundle->unbounded && !tenant_has_room(queue, known, bundle)) return ERR_QUEUE_FULL;
     if (!room_take(queue, bundle)) return ERR_QUEUE_FULL;
@@ -194,8 +195,8 @@ static enum err push_locked(struct queue *queue, struct bundle *bundle)
     must(bundle->count > 0);
     bundle->taken = 0;
     bundle->answered = 0;
-    enum err e =
-        bundle->urgency == URGENCY_SYNC ? push_sync(queue, bundle) : push_batched(queue, bundle);
+    enum err e = bundle->urgency == URGENCY_URGENT ? push_urgent(queue, bundle)
+                                                   : push_batched(queue, bundle);
     if (e != ERR_OK) return e;
     if (bundle->queued_ns && queue->clients++ == 0) queue->busy_ns = bundle->queued_ns;
     queue->bytes += bundle->bytes;
@@ -205,7 +206,7 @@ static enum err push_locked(struct queue *queue, struct bundle *bundle)
 
 static void unlock_and_wake(struct queue *queue)
 {
-    bool wake = queue->sleeping && queue->waiting_ops + queue->waiting_sync_ops >= queue->wake_at;
+    bool wake = queue->sleeping && queue->waiting_ops + queue->waiting_urgent_ops >= queue->wake_at;
     if (wake) queue->sleeping = false;
     queue_unlock(queue);
     if (wake) pthread_cond_signal(&queue->filled);
@@ -278,9 +279,9 @@ static uint32_t batch_enough(const struct queue *queue, uint32_t ops_max)
     return queue->limits.batch_ops < ops_max ? queue->limits.batch_ops : ops_max;
 }
 
-/* The sync bundles' share of a batch: at most half while batched ones wait (of one op, every other
- * time), and no more than what leaves room for what is owed. */
-static uint32_t sync_share(const struct queue *queue, uint32_t ops_max)
+/* The urgent bundles' share of a batch: at most half while batched ones wait (of one op, every
+ * other time), and no more than what leaves room for what is owed. */
+static uint32_t urgent_share(const struct queue *queue, uint32_t ops_max)
 {
     uint32_t enough = batch_enough(queue, ops_max);
     bool shared = queue->waiting_ops && (enough > 1 || queue->owed);
@@ -289,21 +290,21 @@ static uint32_t sync_share(const struct queue *queue, uint32_t ops_max)
     return share < left ? share : left;
 }
 
-/* A whole bundle larger than the sync bundles' share goes first into an empty batch, or it would
+/* A whole bundle larger than the urgent bundles' share goes first into an empty batch, or it would
  * wait for ever; unless batched bundles were passed over last time. */
-static uint32_t take_sync(struct queue *queue, struct slice *slices, uint32_t ops_max,
-                          uint32_t *ops_out)
+static uint32_t take_urgent(struct queue *queue, struct slice *slices, uint32_t ops_max,
+                            uint32_t *ops_out)
 {
-    uint32_t share = sync_share(queue, ops_max);
+    uint32_t share = urgent_share(queue, ops_max);
     uint32_t count = 0;
-    while (queue->sync.first && *ops_out < share && !queue->alone) {
-        queue->alone = goes_alone(queue->sync.first);
+    while (queue->urgent.first && *ops_out < share && !queue->alone) {
+        queue->alone = goes_alone(queue->urgent.first);
         if (queue->alone && count > 0) break;
-        bool first_whole = *ops_out == 0 && queue->sync.first->whole && !queue->owed;
+        bool first_whole = *ops_out == 0 && queue->urgent.first->whole && !queue->owed;
         uint32_t room = queue->alone ? UINT32_MAX : first_whole ? ops_max : share - *ops_out;
-        if (!take_first(queue, &queue->sync, &slices[count], room)) break;
+        if (!take_first(queue, &queue->urgent, &slices[count], room)) break;
         *ops_out += slices[count].count;
-        queue->waiting_sync_ops -= slices[count].count;
+        queue->waiting_urgent_ops -= slices[count].count;
         count++;
     }
     return count;
@@ -368,7 +369,7 @@ uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max)
     queue_lock(queue);
     queue->weight = 0;
     queue->alone = false;
-    uint32_t count = take_sync(queue, slices, ops_max, &ops);
+    uint32_t count = take_urgent(queue, slices, ops_max, &ops);
     if (!queue->alone) count += take_batched(queue, slices + count, ops_max, &ops);
     queue_unlock(queue);
     must(ops <= ops_max || queue->alone);
@@ -379,7 +380,7 @@ uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max)
 static void tenant_end(struct tenant **place)
 {
     struct tenant *tenant = *place;
-    if (tenant->ops > 0 || tenant->sync_ops > 0) return;
+    if (tenant->ops > 0 || tenant->urgent_ops > 0) return;
     must(!tenant->in_ring);
     *place = tenant->chain;
     free(tenant);
@@ -396,16 +397,16 @@ static void release_tenant(struct queue *queue, struct bundle *bundle)
     tenant_end(place);
 }
 
-static void release_sync(struct queue *queue, struct bundle *bundle)
+static void release_urgent(struct queue *queue, struct bundle *bundle)
 {
     uint32_t count = bundle->prepare ? 1 : bundle->count; /* which it may have changed */
-    must(queue->sync_ops >= count);
-    queue->sync_ops -= count;
+    must(queue->urgent_ops >= count);
+    queue->urgent_ops -= count;
     room_subtract(queue->room, ROOM_SYNC_OPS, count);
     if (!bundle->tenant.size) return;
     struct tenant **place = tenant_place(queue, bundle->tenant);
-    must(*place != NULL && (*place)->sync_ops >= count);
-    (*place)->sync_ops -= count;
+    must(*place != NULL && (*place)->urgent_ops >= count);
+    (*place)->urgent_ops -= count;
     tenant_end(place);
 }
 
@@ -416,8 +417,8 @@ static void release_places(struct queue *queue, struct bundle *bundle)
     queue->bytes -= bundle->bytes;
     room_subtract(queue->room, ROOM_BYTES, bundle->bytes);
     queue->clients -= bundle->queued_ns != 0;
-    if (bundle->urgency == URGENCY_SYNC) {
-        release_sync(queue, bundle);
+    if (bundle->urgency == URGENCY_URGENT) {
+        release_urgent(queue, bundle);
     } else {
         must(queue->ops >= bundle->count);
         queue->ops -= bundle->count;
@@ -466,14 +467,14 @@ bool queue_wait(struct queue *queue)
 {
     queue_look(queue);
     queue_lock(queue);
-    while (!queue->waiting_ops && !queue->waiting_sync_ops && !queue->stopped) {
+    while (!queue->waiting_ops && !queue->waiting_urgent_ops && !queue->stopped) {
         queue->sleeping = true;
         queue->wake_at = 1;
         pthread_cond_wait(&queue->filled, &queue->lock);
     }
     queue->sleeping = false;
     queue->pushes_seen = queue->pushes;
-    bool any = queue->waiting_ops || queue->waiting_sync_ops;
+    bool any = queue->waiting_ops || queue->waiting_urgent_ops;
     queue_unlock(queue);
     return any;
 }
@@ -487,7 +488,7 @@ void queue_gather(struct queue *queue, uint32_t ops, int64_t ns)
     until.tv_nsec %= 1000000000;
     queue_lock(queue);
     int late = 0;
-    while (queue->waiting_ops + queue->waiting_sync_ops < ops && !queue->stopped && !late) {
+    while (queue->waiting_ops + queue->waiting_urgent_ops < ops && !queue->stopped && !late) {
         queue->sleeping = true;
         queue->wake_at = ops;
         late = pthread_cond_timedwait(&queue->filled, &queue->lock, &until);
@@ -507,8 +508,8 @@ void queue_stop(struct queue *queue)
 bool queue_is_small(struct queue *queue, uint32_t ops_max)
 {
     queue_lock(queue);
-    uint32_t waiting = queue->waiting_ops + queue->waiting_sync_ops;
-    bool alone = queue->sync.first && goes_alone(queue->sync.first);
+    uint32_t waiting = queue->waiting_ops + queue->waiting_urgent_ops;
+    bool alone = queue->urgent.first && goes_alone(queue->urgent.first);
     queue_unlock(queue);
     return waiting > 0 && waiting < ops_max && !alone;
 }
@@ -516,7 +517,7 @@ bool queue_is_small(struct queue *queue, uint32_t ops_max)
 uint32_t queue_depth(struct queue *queue)
 {
     queue_lock(queue);
-    uint32_t depth = queue->ops + queue->sync_ops;
+    uint32_t depth = queue->ops + queue->urgent_ops;
     queue_unlock(queue);
     return depth;
 }
@@ -532,7 +533,7 @@ int64_t queue_busy_ns(struct queue *queue)
 uint32_t queue_waiting(struct queue *queue)
 {
     queue_lock(queue);
-    uint32_t waiting = queue->waiting_ops + queue->waiting_sync_ops;
+    uint32_t waiting = queue->waiting_ops + queue->waiting_urgent_ops;
     queue_unlock(queue);
     return waiting;
 }

@@ -1,7 +1,7 @@
 /* queue.h -- where bundles wait for the commit thread, bounded and fair.
  *
- * Bundles have one of two urgencies: sync bundles go first, but take at most half of a batch while
- * others wait. Of the batched ones tenants take turns, a few ops at a time, and each tenant's
+ * Bundles have one of two urgencies: urgent bundles go first, but take at most half of a batch
+ * while others wait. Of the batched ones tenants take turns, a few ops at a time, and each tenant's
  * bundles keep their order.
  * Ops count against the limits from queue_push until queue_done, so the bound holds for everything
  * unanswered, not only for what waits. Every call may come from any thread.
@@ -17,14 +17,14 @@
 struct queue;
 
 struct queue_limits {
-    uint32_t ops_max;             /* batched ops in the room */
-    uint32_t tenant_ops_max;      /* batched ops of one tenant */
-    uint32_t sync_ops_max;        /* sync ops in the room */
-    uint32_t tenant_sync_ops_max; /* of one tenant; 0: as many as there are */
-    size_t bytes_max;             /* memory held by all bundles in the room */
-    size_t batch_weight_max;      /* sum of op->weight in one batch; 0: any */
-    size_t tenant_bytes_max;      /* by one tenant's batched bundles; 0: as much as there is */
-    uint32_t batch_ops;           /* nothing more joins a batch that has so many; 0: any */
+    uint32_t ops_max;               /* batched ops in the room */
+    uint32_t tenant_ops_max;        /* batched ops of one tenant */
+    uint32_t urgent_ops_max;        /* urgent ops in the room */
+    uint32_t tenant_urgent_ops_max; /* of one tenant; 0: as many as there are */
+    size_t bytes_max;               /* memory held by all bundles in the room */
+    size_t batch_weight_max;        /* sum of op->weight in one batch; 0: any */
+    size_t tenant_bytes_max;        /* by one tenant's batched bundles; 0: as much as there is */
+    uint32_t batch_ops;             /* nothing more joins a batch that has so many; 0: any */
 };
 
 /* `room` outlives the queue; NULL: it has one for itself. */
@@ -33,7 +33,7 @@ void queue_free(struct queue *queue); /* must be empty */
 
 /* Takes a place for each bundle of the list (linked by `next`). Bundles that found none are left in
  * `*refused_out`, in order, with their `err`: ERR_QUEUE_FULL where batched ops have no room,
- * ERR_BUSY where sync ops have none, whose callers wait instead of being refused; nothing of them
+ * ERR_BUSY where urgent ops have none, whose callers wait instead of being refused; nothing of them
  * was taken. One lock for the whole list. Wakes nobody: commit_help or queue_wake must follow. */
 void queue_push_all(struct queue *queue, struct bundle *bundles, struct bundle **refused_out);
 

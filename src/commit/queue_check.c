@@ -6,7 +6,7 @@
 /* What the fifos and tenants add up to. */
 struct tally {
     uint64_t ops;
-    uint64_t sync_ops;
+    uint64_t urgent_ops;
     uint64_t bytes;
     uint64_t waiting_ops;
     uint32_t in_ring;
@@ -28,7 +28,7 @@ static uint64_t fifo_count(const struct fifo *fifo, enum urgency urgency)
 
 static void tenant_check(const struct tenant *tenant, uint32_t bucket)
 {
-    must(tenant->ops > 0 || tenant->sync_ops > 0);
+    must(tenant->ops > 0 || tenant->urgent_ops > 0);
     must(tenant->ops > 0 || tenant->bytes == 0);
     must(tenant->in_ring == (tenant->waiting.first != NULL));
     must(queue_bucket(bytes_of(tenant->name, tenant->size)) == bucket);
@@ -47,7 +47,7 @@ static struct tally tenants_count(const struct queue *queue)
             uint64_t waiting = fifo_count(&tenant->waiting, URGENCY_BATCHED);
             must(waiting <= tenant->ops);
             tally.ops += tenant->ops;
-            tally.sync_ops += tenant->sync_ops;
+            tally.urgent_ops += tenant->urgent_ops;
             tally.bytes += tenant->bytes;
             tally.waiting_ops += waiting;
             tally.in_ring += tenant->in_ring;
@@ -67,32 +67,32 @@ static uint32_t ring_count(const struct queue *queue)
     return count;
 }
 
-/* Sync bundles may be of no tenant, and their bytes are the queue's alone. A long queue is counted
- * now and then, or filling it would take the square of its length. */
+/* Urgent bundles may be of no tenant, and their bytes are the queue's alone. A long queue is
+ * counted now and then, or filling it would take the square of its length. */
 static void count_anew(const struct queue *queue)
 {
-    uint32_t waiting = queue->waiting_ops + queue->waiting_sync_ops;
+    uint32_t waiting = queue->waiting_ops + queue->waiting_urgent_ops;
     if (waiting > COUNT_OFTEN && queue->pushes % COUNT_OFTEN != 0) return;
     const struct tally tally = tenants_count(queue);
     must(tally.ops == queue->ops);
-    must(tally.sync_ops <= queue->sync_ops);
+    must(tally.urgent_ops <= queue->urgent_ops);
     must(tally.bytes <= queue->bytes);
     must(tally.waiting_ops == queue->waiting_ops);
     must(tally.in_ring == ring_count(queue));
-    must(fifo_count(&queue->sync, URGENCY_SYNC) == queue->waiting_sync_ops);
+    must(fifo_count(&queue->urgent, URGENCY_URGENT) == queue->waiting_urgent_ops);
 }
 
 void queue_check(const struct queue *queue)
 {
     must(queue->waiting_ops <= queue->ops);
-    must(queue->waiting_sync_ops <= queue->sync_ops);
+    must(queue->waiting_urgent_ops <= queue->urgent_ops);
     must((queue->ring_first != NULL) == (queue->waiting_ops > 0));
-    must((queue->sync.first != NULL) == (queue->waiting_sync_ops > 0));
+    must((queue->urgent.first != NULL) == (queue->waiting_urgent_ops > 0));
     must(queue->owed == 0 || queue->ring_first);
-    must(queue->clients <= queue->ops + queue->sync_ops);
-    must(queue->bytes == 0 || queue->ops + queue->sync_ops > 0);
+    must(queue->clients <= queue->ops + queue->urgent_ops);
+    must(queue->bytes == 0 || queue->ops + queue->urgent_ops > 0);
     must(queue->ops <= room_used(queue->room, ROOM_OPS));
-    must(queue->sync_ops <= room_used(queue->room, ROOM_SYNC_OPS));
+    must(queue->urgent_ops <= room_used(queue->room, ROOM_SYNC_OPS));
     must(queue->bytes <= room_used(queue->room, ROOM_BYTES));
     if (SLOW_CHECKS) count_anew(queue);
 }

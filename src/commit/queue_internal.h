@@ -26,9 +26,9 @@ struct tenant {
     struct tenant *chain;     /* same hash bucket */
     struct tenant *ring_next; /* while it has waiting bundles */
     bool in_ring;
-    uint32_t ops;      /* unanswered, batched */
-    uint32_t sync_ops; /* and sync */
-    size_t bytes;      /* of those */
+    uint32_t ops;        /* unanswered, batched */
+    uint32_t urgent_ops; /* and urgent */
+    size_t bytes;        /* of those */
     struct fifo waiting;
     size_t size;
     char name[];
@@ -48,16 +48,16 @@ struct queue {
     int64_t crowded_ns;   /* until when larger batches are expected */
     bool stopped;
     uint32_t ops; /* unanswered, batched */
-    uint32_t sync_ops;
+    uint32_t urgent_ops;
     uint32_t clients; /* unanswered bundles that have a time of arrival */
     int64_t busy_ns;  /* since when there are any */
     size_t bytes;
     uint32_t waiting_ops; /* not yet taken, by urgency */
-    uint32_t waiting_sync_ops;
+    uint32_t waiting_urgent_ops;
     size_t weight; /* of the batch being taken */
     bool alone;    /* its first bundle is the only one, or comes alone in the next one */
     uint32_t owed; /* ops that the first tenant of the ring is to find room for in this batch */
-    struct fifo sync;
+    struct fifo urgent;
     struct tenant *ring_first;
     struct tenant *ring_last;
     struct tenant *tenants[TENANT_BUCKETS];

@@ -26,8 +26,8 @@ static inline uint64_t room_used(const struct queue_room *room, enum room_of whi
     return atomic_load_explicit(&room->used[which], memory_order_relaxed);
 }
 
-/* Room is compared without adding first: counts near the limit must not wrap. Of sync ops, what is
- * larger than a bound goes in where nothing else is. */
+/* Room is compared without adding first: counts near the limit must not wrap. Of urgent ops, what
+ * is larger than a bound goes in where nothing else is. */
 static inline bool room_fits(enum room_of which, uint64_t used, uint64_t more, uint64_t max)
 {
     return (which == ROOM_SYNC_OPS && used == 0) || (more <= max && used <= max - more);

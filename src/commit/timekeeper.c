@@ -227,7 +227,7 @@ void timekeeper_note(struct timekeeper *keeper, struct timekeeper_note *note, bo
     note->op.kind = OP_OBJECT;
     note->bundle = (struct bundle){.ops = &note->op,
                                    .count = 1,
-                                   .urgency = URGENCY_SYNC,
+                                   .urgency = URGENCY_URGENT,
                                    .weighty = true,
                                    .retime = note_apply,
                                    .prepare = note_prepare};

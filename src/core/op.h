@@ -118,7 +118,7 @@ struct op {
 
 enum urgency {
     URGENCY_BATCHED,
-    URGENCY_SYNC, /* ahead of batched bundles, never refused for a full queue */
+    URGENCY_URGENT, /* incrementSync, set and the like: first, never refused for a full queue */
 };
 
 struct bundle {
@@ -128,7 +128,7 @@ struct bundle {
     uint32_t answered; /* the commit layer's own: ops already durable */
     enum urgency urgency;
     bool whole;     /* all ops in one batch: atomic or keyed bundles */
-    bool alone;     /* of a sync bundle: a batch of its own, of whatever size */
+    bool alone;     /* of an urgent bundle: a batch of its own, of whatever size */
     bool weighty;   /* some op has a weight */
     bool unbounded; /* never refused for a full queue: its maker waits for each, one at a time */
     bool atomic;    /* all or nothing */
@@ -148,7 +148,7 @@ struct bundle {
      * be (`err`). It must not wait. */
     void (*done)(struct bundle *bundle);
     struct rules *rules; /* of a bundle that puts new rules in force; else NULL */
-    /* Of a sync bundle whose ops can be made only when nothing else is under way: pushed
+    /* Of an urgent bundle whose ops can be made only when nothing else is under way: pushed
      * with one op, called by whoever has the turn, alone in it, once every earlier batch is
      * durable; it sets `ops` and `count`. `time_ms` is the batch time it will be decided at. */
     void (*prepare)(struct bundle *bundle, int64_t time_ms);

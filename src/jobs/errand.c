@@ -68,7 +68,7 @@ static enum err move(struct work *work)
     struct op op = propose_object_if(arena, &config->store->secret, job_key(arena, work->job.id),
                                      work->stored, next);
     struct bundle bundle = {
-        .ops = &op, .count = 1, .urgency = URGENCY_SYNC, .atomic = true, .whole = true};
+        .ops = &op, .count = 1, .urgency = URGENCY_URGENT, .atomic = true, .whole = true};
     enum err e = config->propose(config->context, &bundle);
     if (e == ERR_OK) work->stored = next;
     return e;

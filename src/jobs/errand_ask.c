@@ -82,7 +82,7 @@ static enum err put_job(struct errands *errands, struct arena *arena, struct job
         forget_op(errands, arena, census),
     };
     struct bundle put = {
-        .ops = ops, .count = 3, .urgency = URGENCY_SYNC, .atomic = true, .whole = true};
+        .ops = ops, .count = 3, .urgency = URGENCY_URGENT, .atomic = true, .whole = true};
     propose_fit(&put, config->batch_ops);
     return config->propose(config->context, &put);
 }

@@ -292,7 +292,7 @@ static enum err commit_definitions(struct merging *merging)
     const struct caretaker *config = &merging->importer->config;
     struct bundle bundle = {.ops = merging->ops,
                             .count = merging->count,
-                            .urgency = URGENCY_SYNC,
+                            .urgency = URGENCY_URGENT,
                             .atomic = true,
                             .whole = true,
                             .weighty = true};

@@ -118,7 +118,7 @@ static enum err propose_ops(struct step *step, struct op *ops, uint32_t count)
     const struct caretaker *config = &step->rebuilder->config;
     struct bundle bundle = {.ops = ops,
                             .count = count,
-                            .urgency = URGENCY_SYNC,
+                            .urgency = URGENCY_URGENT,
                             .atomic = true,
                             .whole = true,
                             .weighty = true};
@@ -396,7 +396,7 @@ static enum err swap_generations(struct step *step)
                             step->job.rebuild.since, step->job.rebuild.from.size > 0)};
     swap.bundle = (struct bundle){.ops = &swap.placeholder,
                                   .count = 1,
-                                  .urgency = URGENCY_SYNC,
+                                  .urgency = URGENCY_URGENT,
                                   .atomic = true,
                                   .whole = true,
                                   .prepare = swap_prepare};

@@ -97,7 +97,7 @@ static enum err put(struct rebuilder *rebuilder, struct op *ops, uint32_t count)
     const struct caretaker *config = &rebuilder->config;
     struct bundle bundle = {.ops = ops,
                             .count = count,
-                            .urgency = URGENCY_SYNC,
+                            .urgency = URGENCY_URGENT,
                             .atomic = true,
                             .whole = true,
                             .weighty = true};
@@ -173,7 +173,7 @@ static enum err forget_locked(struct rebuilder *rebuilder, struct arena *arena,
     struct rules *without = rules_without(rules, definition->name);
     struct bundle bundle = {.ops = ops,
                             .count = 2,
-                            .urgency = URGENCY_SYNC,
+                            .urgency = URGENCY_URGENT,
                             .atomic = true,
                             .whole = true,
                             .weighty = true,

@@ -128,7 +128,7 @@ static enum err propose_change(struct entity *entity, enum mark_step step)
     struct op op = propose_mark(entity->query.tenant, &entity->change);
     struct bundle bundle = {.ops = &op,
                             .count = 1,
-                            .urgency = URGENCY_SYNC,
+                            .urgency = URGENCY_URGENT,
                             .whole = true,
                             .weighty = true,
                             .tenant = entity->query.tenant};
@@ -171,7 +171,7 @@ static enum err enact_adjusted(struct entity *entity, struct rules *rules)
     }
     struct bundle bundle = {.ops = ops,
                             .count = count,
-                            .urgency = URGENCY_SYNC,
+                            .urgency = URGENCY_URGENT,
                             .atomic = true,
                             .whole = true,
                             .alone = true,

@@ -143,7 +143,7 @@ static enum err propose_marks(struct reconciler *reconciler, struct mark_change 
     struct op *ops = must_calloc(count, sizeof *ops);
     for (unsigned i = 0; i < count; i++)
         ops[i] = propose_mark(tenants[i], &changes[i]);
-    struct bundle bundle = {.ops = ops, .count = count, .urgency = URGENCY_SYNC, .weighty = true};
+    struct bundle bundle = {.ops = ops, .count = count, .urgency = URGENCY_URGENT, .weighty = true};
     enum err e = config->propose(config->context, &bundle);
     free(ops);
     return e;

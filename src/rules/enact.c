@@ -200,7 +200,7 @@ static void plan_bundle(struct enactment *enactment)
     struct bundle *bundle = &enactment->bundle;
     *bundle = (struct bundle){.ops = arena_alloc(&enactment->arena, sizeof *bundle->ops),
                               .count = 1,
-                              .urgency = URGENCY_SYNC,
+                              .urgency = URGENCY_URGENT,
                               .atomic = true,
                               .whole = true,
                               .weighty = true,

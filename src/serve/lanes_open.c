@@ -104,8 +104,8 @@ static struct queue_limits queue_limits(const struct config *config)
     return (struct queue_limits){
         .ops_max = (uint32_t)config->limits_queue_ops,
         .tenant_ops_max = (uint32_t)config->limits_tenant_queue_ops,
-        .sync_ops_max = (uint32_t)config->limits_sync_ops,
-        .tenant_sync_ops_max = (uint32_t)(config->limits_sync_ops * 4 / 5),
+        .urgent_ops_max = (uint32_t)config->limits_sync_ops,
+        .tenant_urgent_ops_max = (uint32_t)(config->limits_sync_ops * 4 / 5),
         .bytes_max = (size_t)config->limits_inflight_bytes,
         .tenant_bytes_max = (size_t)config->limits_inflight_bytes / 5 * 4,
         .batch_weight_max = config_batch_weight(config),

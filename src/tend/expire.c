@@ -68,7 +68,7 @@ enum care_next sweep_step(struct care *care)
     struct bundle *bundle = &sweep->bundle;
     const struct moment moment = clock_moment(care->lane->clock);
     *bundle = (struct bundle){
-        .ops = bundle->ops, .urgency = URGENCY_SYNC, .weighty = true, .done = sweep_done};
+        .ops = bundle->ops, .urgency = URGENCY_URGENT, .weighty = true, .done = sweep_done};
     arena_reset(&sweep->arena);
     enum err e = store_due(care->lane->store, moment_sure(&moment), sweep_add, sweep);
     if (e != ERR_OK || bundle->count == 0) return CARE_RESTS;

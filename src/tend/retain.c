@@ -99,7 +99,7 @@ enum care_next retain_step(struct care *care)
                                 object_number(&retain->arena, (uint64_t)before_ms));
     retain->bundle = (struct bundle){.ops = &retain->op,
                                      .count = 1,
-                                     .urgency = URGENCY_SYNC,
+                                     .urgency = URGENCY_URGENT,
                                      .weighty = true,
                                      .done = retain_done};
     (void)!care_propose(care, &retain->bundle);

@@ -14,7 +14,7 @@ struct errand *errand_of(const struct bundle *bundle)
 
 static uint32_t *line_of(struct sim *sim, const struct errand *errand)
 {
-    return errand->bundle->urgency == URGENCY_SYNC ? &sim->sync_ops : &sim->queue_ops;
+    return errand->bundle->urgency == URGENCY_URGENT ? &sim->urgent_ops : &sim->queue_ops;
 }
 
 void errand_push(struct sim *sim, struct errand *errand, struct bundle *bundle,
@@ -70,7 +70,7 @@ uint32_t errands_waiting(const struct sim *sim)
 {
     uint32_t ops = 0;
     for (const struct errand *errand = sim->errands; errand; errand = errand->next)
-        if (errand->bundle->urgency == URGENCY_SYNC && errand->taken < errand->count)
+        if (errand->bundle->urgency == URGENCY_URGENT && errand->taken < errand->count)
             ops += errand->count - errand->taken;
     return ops;
 }

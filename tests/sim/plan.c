@@ -92,7 +92,7 @@ static void plan_limits(struct plan *plan, struct dice *dice)
     plan->queue = (struct queue_limits){
         .ops_max = (uint32_t)dice_between(dice, 3, 100),
         .tenant_ops_max = (uint32_t)dice_between(dice, 2, 80),
-        .sync_ops_max = (uint32_t)dice_between(dice, 1, 20),
+        .urgent_ops_max = (uint32_t)dice_between(dice, 1, 20),
         .bytes_max = dice_chance(dice, 30) ? (size_t)dice_between(dice, 500, 5000) : 1u << 30,
         .tenant_bytes_max = dice_chance(dice, 30) ? (size_t)dice_between(dice, 500, 3000) : 0,
         .batch_ops = dice_chance(dice, 50) ? 1 + (uint32_t)dice_below(dice, 8) : 0,

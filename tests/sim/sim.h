@@ -226,7 +226,7 @@ struct sim {
     uint32_t queue_ops;
     uint32_t tenant_ops[MODEL_TENANTS];
     size_t tenant_bytes[MODEL_TENANTS];
-    uint32_t sync_ops;
+    uint32_t urgent_ops;
     uint32_t tended_ops; /* of the sweep and of retention */
     uint32_t waiting;    /* ops that waited when the turn began */
     size_t queue_bytes;
@@ -319,7 +319,7 @@ void errand_push(struct sim *sim, struct errand *errand, struct bundle *bundle,
 struct errand *errand_of(const struct bundle *bundle); /* NULL: it is none */
 void errands_taken(struct sim *sim);
 void errands_refused(struct sim *sim);
-uint32_t errands_waiting(const struct sim *sim); /* sync ops that no turn has taken */
+uint32_t errands_waiting(const struct sim *sim); /* urgent ops that no turn has taken */
 /* A propose_fn: `sim->errand_kind` says what it is. */
 enum err errand_propose(void *context, struct bundle *bundle);
 /* Whether a batch under way brings new rules or generations. */

@@ -90,7 +90,7 @@ static void make_request(struct sim *sim, struct request *request)
         unsigned most = whole ? sim->plan.batch_ops_max : MODEL_OPS_MAX;
         bundle->count = 1 + dice_below(dice, dice_chance(dice, 70) && most > 6 ? 6 : most);
     } else {
-        request->urgency = dice_chance(dice, 30) ? URGENCY_SYNC : URGENCY_BATCHED;
+        request->urgency = dice_chance(dice, 30) ? URGENCY_URGENT : URGENCY_BATCHED;
     }
     if (sim->plan.events && dice_chance(dice, 45)) {
         events_ask(sim, bundle);
@@ -206,8 +206,8 @@ static void free_flight(struct flight *flight)
 
 bool traffic_sync_room(const struct sim *sim, uint32_t count)
 {
-    uint32_t used = sim->sync_ops + sim->tended_ops;
-    return used == 0 || used + count <= sim->plan.queue.sync_ops_max;
+    uint32_t used = sim->urgent_ops + sim->tended_ops;
+    return used == 0 || used + count <= sim->plan.queue.urgent_ops_max;
 }
 
 /* What the queue has to say. */
@@ -215,7 +215,7 @@ static enum err room_for(const struct sim *sim, const struct flight *flight)
 {
     const struct queue_limits *limits = &sim->plan.queue;
     uint32_t count = flight->bundle.count;
-    if (flight->bundle.urgency == URGENCY_SYNC)
+    if (flight->bundle.urgency == URGENCY_URGENT)
         return traffic_sync_room(sim, count) ? ERR_OK : ERR_BUSY;
     if (sim->queue_ops + count > limits->ops_max) return ERR_QUEUE_FULL;
     unsigned tenant = flight->request.asked.tenant;
@@ -233,8 +233,8 @@ static void note_queued(struct sim *sim, struct flight *flight)
         end = &(*end)->next;
     *end = flight;
     sim->queue_bytes += flight->bundle.bytes;
-    if (flight->bundle.urgency == URGENCY_SYNC) {
-        sim->sync_ops += flight->bundle.count;
+    if (flight->bundle.urgency == URGENCY_URGENT) {
+        sim->urgent_ops += flight->bundle.count;
     } else {
         sim->queue_ops += flight->bundle.count;
         sim->tenant_ops[flight->request.asked.tenant] += flight->bundle.count;
@@ -250,8 +250,8 @@ static void note_answered(struct sim *sim, struct flight *flight)
     if (!*place) sim_fail(sim, "a bundle was answered twice");
     *place = flight->next;
     sim->queue_bytes -= flight->bundle.bytes;
-    if (flight->bundle.urgency == URGENCY_SYNC) {
-        sim->sync_ops -= flight->bundle.count;
+    if (flight->bundle.urgency == URGENCY_URGENT) {
+        sim->urgent_ops -= flight->bundle.count;
     } else {
         sim->queue_ops -= flight->bundle.count;
         sim->tenant_ops[flight->request.asked.tenant] -= flight->bundle.count;
@@ -355,7 +355,7 @@ void traffic_ask_keys(struct sim *sim)
 {
     for (unsigned tenant = 0; tenant < sim->plan.tenants; tenant++)
         for (unsigned number = 0; number < sim->plan.keys; number++) {
-            struct request request = {.urgency = URGENCY_SYNC};
+            struct request request = {.urgency = URGENCY_URGENT};
             request.asked.count = 1;
             request.asked.tenant = tenant;
             request.asked.ops[0] = (struct model_op){.kind = MODEL_DELETE,
@@ -459,7 +459,8 @@ static void flight_done(struct bundle *bundle)
 static bool same_line(const struct flight *a, const struct flight *b)
 {
     if (a->bundle.urgency != b->bundle.urgency) return false;
-    return a->bundle.urgency == URGENCY_SYNC || a->request.asked.tenant == b->request.asked.tenant;
+    return a->bundle.urgency == URGENCY_URGENT ||
+           a->request.asked.tenant == b->request.asked.tenant;
 }
 
 static void check_turn(struct sim *sim, const struct flight *flight, const struct slice *slice)
@@ -482,10 +483,10 @@ static bool is_next(const struct sim *sim, const struct flight *flight)
     return flight->taken < flight->bundle.count;
 }
 
-/* One by one, and every other turn: an errand that stood among the sync bundles first. */
+/* One by one, and every other turn: an errand that stood among the urgent bundles first. */
 static unsigned patience_of(const struct sim *sim, const struct flight *flight)
 {
-    return TURNS_MAX + (flight->bundle.urgency == URGENCY_SYNC ? 2 * errands_waiting(sim) : 0);
+    return TURNS_MAX + (flight->bundle.urgency == URGENCY_URGENT ? 2 * errands_waiting(sim) : 0);
 }
 
 /* Lanes and tenants take turns: nobody's next bundle waits for ever, however large. */
@@ -500,7 +501,7 @@ static void check_patience(struct sim *sim)
                 "tenant %u's bundle of %u operations%s%s was passed over %u times, batches of %u",
                 flight->request.asked.tenant, flight->bundle.count,
                 flight->bundle.whole ? ", whole," : "",
-                flight->bundle.urgency == URGENCY_SYNC ? ", sync," : "", flight->passed_over,
+                flight->bundle.urgency == URGENCY_URGENT ? ", urgent," : "", flight->passed_over,
                 sim->plan.batch_ops_max);
     }
 }
@@ -556,15 +557,15 @@ void traffic_taken(struct sim *sim, const struct apply *apply)
         check_alone(sim, apply);
         return;
     }
-    uint32_t ops = 0, sync_ops = 0, sync_slices = 0;
+    uint32_t ops = 0, urgent_ops = 0, urgent_slices = 0;
     bool waits = batched_waits(sim);
     uint32_t most = sim->plan.batch_ops_max;
     for (uint32_t s = 0; s < apply->slices_count; s++) {
         const struct slice *slice = &apply->slices[s];
         struct flight *flight = traffic_flight(slice->bundle);
         ops += slice->count;
-        sync_slices += slice->bundle->urgency == URGENCY_SYNC;
-        sync_ops += slice->bundle->urgency == URGENCY_SYNC ? slice->count : 0;
+        urgent_slices += slice->bundle->urgency == URGENCY_URGENT;
+        urgent_ops += slice->bundle->urgency == URGENCY_URGENT ? slice->count : 0;
         if (!flight) continue;
         check_turn(sim, flight, slice);
         flight->taken += slice->count;
@@ -572,8 +573,8 @@ void traffic_taken(struct sim *sim, const struct apply *apply)
     }
     check_patience(sim);
     if (ops == 0 || ops > most) sim_fail(sim, "a batch of %u operations, at most %u", ops, most);
-    if (waits && most > 1 && sync_ops > most / 2 && sync_slices > 1)
-        sim_fail(sim, "%u of %u sync operations while others wait", sync_ops, most);
+    if (waits && most > 1 && urgent_ops > most / 2 && urgent_slices > 1)
+        sim_fail(sim, "%u of %u urgent operations while others wait", urgent_ops, most);
 }
 
 /* Only the queue knows what it gave. */
@@ -590,7 +591,7 @@ void traffic_refused(struct sim *sim)
 
 bool traffic_idle(const struct sim *sim)
 {
-    return sim->queue_ops == 0 && sim->sync_ops == 0 && sim->tended_ops == 0;
+    return sim->queue_ops == 0 && sim->urgent_ops == 0 && sim->tended_ops == 0;
 }
 
 /* What is left of the depth is of those who tend, whose bundles are not ours: they are answered
@@ -598,7 +599,7 @@ bool traffic_idle(const struct sim *sim)
 void traffic_check_depth(struct sim *sim)
 {
     uint32_t depth = queue_depth(sim->queue);
-    uint32_t ours = sim->queue_ops + sim->sync_ops;
+    uint32_t ours = sim->queue_ops + sim->urgent_ops;
     if (depth < ours || depth - ours > sim->tended_ops)
         sim_fail(sim, "the queue says %u operations are unanswered, expected %u and up to %u",
                  depth, ours, sim->tended_ops);

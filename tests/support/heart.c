@@ -60,7 +60,7 @@ static void config_fill(struct heart_config *config)
     struct queue_limits *queue = &config->queue;
     if (!queue->ops_max) queue->ops_max = 100000;
     if (!queue->tenant_ops_max) queue->tenant_ops_max = queue->ops_max;
-    if (!queue->sync_ops_max) queue->sync_ops_max = queue->ops_max;
+    if (!queue->urgent_ops_max) queue->urgent_ops_max = queue->ops_max;
     if (!queue->bytes_max) queue->bytes_max = 1u << 30;
     struct apply_limits *limits = &config->limits;
     if (!limits->tenant_cells) limits->tenant_cells = 1000000;

@@ -303,7 +303,7 @@ static void *push_main(void *context)
     for (unsigned i = 0; i < PUSHES; i++) {
         pusher->bundles[i] = (struct bundle){.ops = pusher->ops[i],
                                              .count = 1 + i % 3,
-                                             .urgency = i % 7 ? URGENCY_BATCHED : URGENCY_SYNC,
+                                             .urgency = i % 7 ? URGENCY_BATCHED : URGENCY_URGENT,
                                              .whole = i % 5 == 0,
                                              .tenant = pusher->ops[i][0].tenant,
                                              .done = pusher_done,
@@ -351,7 +351,7 @@ static void threads_count_every_op_once(void **state)
         start((struct heart_config){.batch_ops = 5,
                                     .batches = 2,
                                     .inline_ops = inline_ops[i],
-                                    .queue = {.ops_max = 40, .sync_ops_max = 10}});
+                                    .queue = {.ops_max = 40, .urgent_ops_max = 10}});
         unsigned ops = run_threads(pushers);
         assert_int_equal(heart_net(heart, "n"), ops);
         assert_int_equal(queue_depth(heart->queue), 0);

@@ -592,7 +592,7 @@ static void traffic_checkpoints_and_reads_go_on_together(void **state)
     for (unsigned i = 0; i < ROUNDS; i++) {
         const struct op ops[] = {increment("n", 0, 0, 1), increment("n", 60, 60 * (i % 50), 1),
                                  increment("m", 60, 60 * i, 1)};
-        struct bundle shape = {.urgency = i % 2 ? URGENCY_SYNC : URGENCY_BATCHED};
+        struct bundle shape = {.urgency = i % 2 ? URGENCY_URGENT : URGENCY_BATCHED};
         heart_send(heart, shape, ops, 3);
         if (i % 16 == 15) sched_yield();
     }
@@ -637,7 +637,7 @@ static void a_sweep_in_the_midst_of_new_series_forgets_none(void **state)
         snprintf(name, sizeof name, "due%u", i);
         struct op op = increment(name, 60, 0, 1);
         op.expires_ms = 1;
-        heart_send(heart, (struct bundle){.urgency = URGENCY_SYNC}, &op, 1);
+        heart_send(heart, (struct bundle){.urgency = URGENCY_URGENT}, &op, 1);
         if (i % 8 == 7) usleep(500);
     }
     queue_stop(heart->queue);

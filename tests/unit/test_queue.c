@@ -28,7 +28,7 @@ static void start(struct queue_limits limits)
 {
     limits.ops_max = 1000;
     limits.tenant_ops_max = 800;
-    limits.sync_ops_max = 100;
+    limits.urgent_ops_max = 100;
     limits.bytes_max = 10000;
     queue = queue_new(&limits, NULL);
 }
@@ -70,10 +70,10 @@ static struct bundle *push_whole(const char *tenant, char name, uint32_t count)
     return bundle;
 }
 
-static struct bundle *push_sync(char name, uint32_t count, bool whole)
+static struct bundle *push_urgent(char name, uint32_t count, bool whole)
 {
     struct bundle *bundle = bundle_new("s", name, count);
-    bundle->urgency = URGENCY_SYNC;
+    bundle->urgency = URGENCY_URGENT;
     bundle->whole = whole;
     assert_int_equal(queue_push(queue, bundle), ERR_OK);
     return bundle;
@@ -125,15 +125,15 @@ static void a_whole_bundle_may_be_larger_than_enough(void **state)
     push_whole("u", 'c', 96);
     assert_string_equal(take(100), "a0+5 b0+95");
     assert_string_equal(take(100), "c0+96");
-    push_sync('s', 60, true);
+    push_urgent('s', 60, true);
     assert_string_equal(take(100), "s0+60");
 }
 
-static void sync_bundles_leave_others_half_of_enough(void **state)
+static void urgent_bundles_leave_others_half_of_enough(void **state)
 {
     start_again((struct queue_limits){.batch_ops = 10});
     push("t", 'a', 20);
-    push_sync('s', 20, false);
+    push_urgent('s', 20, false);
     assert_string_equal(take(100), "s0+5 a0+20");
     assert_string_equal(take(100), "s5+10");
     assert_string_equal(take(100), "s15+5");
@@ -142,7 +142,7 @@ static void sync_bundles_leave_others_half_of_enough(void **state)
 static void where_one_is_enough_the_lanes_take_turns(void **state)
 {
     start_again((struct queue_limits){.batch_ops = 1});
-    push_sync('s', 3, false);
+    push_urgent('s', 3, false);
     push("t", 'a', 1);
     assert_string_equal(take(100), "s0+1");
     assert_string_equal(take(100), "a0+1");
@@ -206,15 +206,15 @@ static void prepare_nothing(struct bundle *bundle, int64_t time_ms)
 static void new_rules_go_alone(void **state)
 {
     push("t", 'a', 3);
-    push_sync('b', 1, false);
+    push_urgent('b', 1, false);
     struct bundle *rules = bundle_new("", 'r', 5);
     static struct op ops[5];
     rules->ops = ops;
-    rules->urgency = URGENCY_SYNC;
+    rules->urgency = URGENCY_URGENT;
     rules->whole = rules->weighty = true;
     rules->rules = (struct rules *)rules; /* any will do */
     assert_int_equal(queue_push(queue, rules), ERR_OK);
-    push_sync('c', 1, false);
+    push_urgent('c', 1, false);
     assert_string_equal(take(4), "b0+1");
     assert_string_equal(take(4), "r0+5"); /* whatever its size */
     assert_string_equal(take(4), "c0+1 a0+3");
@@ -226,7 +226,7 @@ static void a_bundle_that_is_prepared_goes_alone(void **state)
     struct bundle *bundle = bundle_new("", 'p', 1);
     static struct op ops[7];
     bundle->ops = ops;
-    bundle->urgency = URGENCY_SYNC;
+    bundle->urgency = URGENCY_URGENT;
     bundle->prepare = prepare_nothing;
     assert_int_equal(queue_push(queue, bundle), ERR_OK);
     struct slice slices[8];
@@ -286,49 +286,49 @@ static void a_tenant_that_came_late_does_not_wait_for_one_that_came_early(void *
 
 /* ---- urgencies ---- */
 
-static enum err try_sync(const char *tenant, uint32_t count)
+static enum err try_urgent(const char *tenant, uint32_t count)
 {
     struct bundle *bundle = bundle_new(tenant, 'x', count);
-    bundle->urgency = URGENCY_SYNC;
+    bundle->urgency = URGENCY_URGENT;
     enum err e = queue_push(queue, bundle);
     if (e != ERR_OK) bundles_count--;
     return e;
 }
 
-static void one_tenant_cannot_hold_all_of_the_sync_lane(void **state)
+static void one_tenant_cannot_hold_all_of_the_urgent_places(void **state)
 {
-    start_again((struct queue_limits){.tenant_sync_ops_max = 80});
-    assert_int_equal(try_sync("a", 80), ERR_OK);
-    assert_int_equal(try_sync("a", 1), ERR_BUSY);
-    assert_int_equal(try_sync("b", 20), ERR_OK);
-    assert_int_equal(try_sync("c", 1), ERR_BUSY);
+    start_again((struct queue_limits){.tenant_urgent_ops_max = 80});
+    assert_int_equal(try_urgent("a", 80), ERR_OK);
+    assert_int_equal(try_urgent("a", 1), ERR_BUSY);
+    assert_int_equal(try_urgent("b", 20), ERR_OK);
+    assert_int_equal(try_urgent("c", 1), ERR_BUSY);
     take(1000);
-    assert_int_equal(try_sync("a", 1), ERR_OK);  /* answered ones give their places back */
-    assert_int_equal(try_sync("b", 90), ERR_OK); /* what is larger than a share comes alone */
-    assert_int_equal(try_sync("b", 1), ERR_BUSY);
+    assert_int_equal(try_urgent("a", 1), ERR_OK);  /* answered ones give their places back */
+    assert_int_equal(try_urgent("b", 90), ERR_OK); /* what is larger than a share comes alone */
+    assert_int_equal(try_urgent("b", 1), ERR_BUSY);
     take(1000);
 }
 
-static void sync_bundles_go_first(void **state)
+static void urgent_bundles_go_first(void **state)
 {
     push("t", 'a', 1);
-    push_sync('s', 2, false);
-    push_sync('t', 1, false);
+    push_urgent('s', 2, false);
+    push_urgent('t', 1, false);
     assert_string_equal(take(100), "s0+2 t0+1 a0+1");
 }
 
-static void sync_bundles_take_at_most_half_while_others_wait(void **state)
+static void urgent_bundles_take_at_most_half_while_others_wait(void **state)
 {
     push("t", 'a', 50);
-    push_sync('s', 60, false);
+    push_urgent('s', 60, false);
     assert_string_equal(take(20), "s0+10 a0+10");
     assert_string_equal(take(60), "s10+30 a10+30");
     assert_string_equal(take(60), "s40+20 a40+10");
 }
 
-static void alone_sync_bundles_take_it_all(void **state)
+static void alone_urgent_bundles_take_it_all(void **state)
 {
-    push_sync('s', 60, false);
+    push_urgent('s', 60, false);
     assert_string_equal(take(20), "s0+20");
     push("t", 'a', 1);
     assert_string_equal(take(1), "s20+1"); /* half of one is nothing: nobody would get in */
@@ -353,13 +353,13 @@ static void a_whole_bundle_may_be_larger_than_a_turn(void **state)
     assert_string_equal(take(300), "a0+200 b0+1");
 }
 
-static void a_whole_sync_bundle_may_be_larger_than_its_half(void **state)
+static void a_whole_urgent_bundle_may_be_larger_than_its_half(void **state)
 {
     push("t", 'a', 5);
-    push_sync('s', 10, true);
+    push_urgent('s', 10, true);
     assert_string_equal(take(10), "s0+10");
-    push_sync('t', 1, false);
-    push_sync('u', 9, true);
+    push_urgent('t', 1, false);
+    push_urgent('u', 9, true);
     assert_string_equal(take(10), "t0+1 a0+5");
     assert_string_equal(take(10), "u0+9");
 }
@@ -388,26 +388,26 @@ static void a_whole_bundle_as_large_as_a_batch_is_not_starved_by_other_tenants(v
     assert_true(batches_until('a', 128, refill_nothing) <= 2);
 }
 
-static void refill_sync(void)
+static void refill_urgent(void)
 {
-    push_sync('s', 1, false);
+    push_urgent('s', 1, false);
 }
 
-static void a_whole_bundle_as_large_as_a_batch_is_not_starved_by_the_sync_lane(void **state)
+static void a_whole_bundle_as_large_as_a_batch_is_not_starved_by_urgent_ones(void **state)
 {
-    push_sync('s', 1, false);
+    push_urgent('s', 1, false);
     push_whole("t", 'a', 128);
-    assert_true(batches_until('a', 128, refill_sync) <= 2);
+    assert_true(batches_until('a', 128, refill_urgent) <= 2);
 }
 
 static void refill_sync_whole(void)
 {
-    push_sync('s', 10, true);
+    push_urgent('s', 10, true);
 }
 
 static void whole_bundles_of_both_lanes_take_turns(void **state)
 {
-    push_sync('s', 10, true);
+    push_urgent('s', 10, true);
     push_whole("t", 'a', 10);
     assert_true(batches_until('a', 10, refill_sync_whole) <= 2);
     push_whole("t", 'b', 10);
@@ -416,7 +416,7 @@ static void whole_bundles_of_both_lanes_take_turns(void **state)
 
 static void in_batches_of_one_the_lanes_take_turns(void **state)
 {
-    push_sync('s', 5, false);
+    push_urgent('s', 5, false);
     push("t", 'a', 2);
     assert_string_equal(take(1), "s0+1");
     assert_string_equal(take(1), "a0+1");
@@ -510,19 +510,19 @@ static void a_full_batched_lane_does_not_refuse_sync_jobs_S3_49(void **state)
 {
     push("s", 'a', 800);
     push("u", 'b', 200);
-    push_sync('s', 10, false);
+    push_urgent('s', 10, false);
     assert_int_equal(queue_depth(queue), 1010);
 }
 
-static void the_sync_lane_has_a_bound_of_its_own(void **state)
+static void urgent_ops_have_a_bound_of_its_own(void **state)
 {
-    push_sync('s', 99, false);
+    push_urgent('s', 99, false);
     struct bundle *bundle = bundle_new("s", 'x', 2);
-    bundle->urgency = URGENCY_SYNC;
+    bundle->urgency = URGENCY_URGENT;
     assert_int_equal(queue_push(queue, bundle), ERR_BUSY);
-    push_sync('t', 1, false);
+    push_urgent('t', 1, false);
     take(200);
-    push_sync('u', 150, false); /* larger than the bound, but there is no other */
+    push_urgent('u', 150, false); /* larger than the bound, but there is no other */
 }
 
 static void a_list_of_bundles_is_pushed_and_the_refused_come_back_in_order(void **state)
@@ -576,7 +576,7 @@ static void a_waiter_wakes_up_for_a_bundle_and_for_the_end(void **state)
     push("t", 'a', 1);
     eventually(1);
     usleep(10000);
-    push_sync('s', 1, false);
+    push_urgent('s', 1, false);
     eventually(2);
     queue_stop(queue);
     pthread_join(thread, NULL);
@@ -625,9 +625,9 @@ static void lose_the_ring(void)
     queue_depth(queue);
 }
 
-static void forget_a_sync_bundle(void)
+static void forget_a_urgent_bundle(void)
 {
-    queue->sync = (struct fifo){0};
+    queue->urgent = (struct fifo){0};
     queue_depth(queue);
 }
 
@@ -655,11 +655,11 @@ static void push_rules_among_others(void)
 static void a_count_that_is_wrong_ends_the_process(void **state)
 {
     push("t", 'a', 3);
-    push_sync('s', 2, true);
+    push_urgent('s', 2, true);
     expect_panic(count_one_too_many, "queue->waiting_ops <= queue->ops");
     expect_panic(lose_the_ring, "(queue->ring_first != NULL) == (queue->waiting_ops > 0)");
-    expect_panic(forget_a_sync_bundle,
-                 "(queue->sync.first != NULL) == (queue->waiting_sync_ops > 0)");
+    expect_panic(forget_a_urgent_bundle,
+                 "(queue->urgent.first != NULL) == (queue->waiting_urgent_ops > 0)");
     expect_panic(keep_bytes_of_nobody, "queue->bytes == 0 ||");
     expect_panic(answer_what_waits, "bundle->taken > 0");
     expect_panic(push_rules_among_others, "!goes_alone(bundle)");
@@ -715,7 +715,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FAIR(nothing_joins_a_batch_that_has_enough),
         FAIR(a_whole_bundle_may_be_larger_than_enough),
-        FAIR(sync_bundles_leave_others_half_of_enough),
+        FAIR(urgent_bundles_leave_others_half_of_enough),
         FAIR(where_one_is_enough_the_lanes_take_turns),
         FAIR(a_batch_holds_so_much_weight),
         FAIR(what_is_heavier_than_a_batch_goes_first_in_one),
@@ -726,15 +726,15 @@ int main(void)
         FAIR(a_bundle_is_cut_over_batches_in_order),
         FAIR(tenants_take_turns_a_few_ops_at_a_time),
         FAIR(a_tenant_that_came_late_does_not_wait_for_one_that_came_early),
-        FAIR(one_tenant_cannot_hold_all_of_the_sync_lane),
-        FAIR(sync_bundles_go_first),
-        FAIR(sync_bundles_take_at_most_half_while_others_wait),
-        FAIR(alone_sync_bundles_take_it_all),
+        FAIR(one_tenant_cannot_hold_all_of_the_urgent_places),
+        FAIR(urgent_bundles_go_first),
+        FAIR(urgent_bundles_take_at_most_half_while_others_wait),
+        FAIR(alone_urgent_bundles_take_it_all),
         FAIR(a_whole_bundle_comes_in_one_piece),
         FAIR(a_whole_bundle_may_be_larger_than_a_turn),
-        FAIR(a_whole_sync_bundle_may_be_larger_than_its_half),
+        FAIR(a_whole_urgent_bundle_may_be_larger_than_its_half),
         FAIR(a_whole_bundle_as_large_as_a_batch_is_not_starved_by_other_tenants),
-        FAIR(a_whole_bundle_as_large_as_a_batch_is_not_starved_by_the_sync_lane),
+        FAIR(a_whole_bundle_as_large_as_a_batch_is_not_starved_by_urgent_ones),
         FAIR(whole_bundles_of_both_lanes_take_turns),
         FAIR(in_batches_of_one_the_lanes_take_turns),
         FAIR(two_stuck_tenants_do_not_stop_the_others),
@@ -745,7 +745,7 @@ int main(void)
         FAIR(bytes_are_bounded_too),
         FAIR(one_tenant_cannot_hold_all_the_bytes),
         FAIR(a_full_batched_lane_does_not_refuse_sync_jobs_S3_49),
-        FAIR(the_sync_lane_has_a_bound_of_its_own),
+        FAIR(urgent_ops_have_a_bound_of_its_own),
         FAIR(a_list_of_bundles_is_pushed_and_the_refused_come_back_in_order),
         FAIR(a_waiter_wakes_up_for_a_bundle_and_for_the_end),
         FAIR(what_is_queued_is_still_taken_after_the_stop),

@@ -18,7 +18,7 @@ static struct queue *queues[QUEUES];
 static const struct queue_limits limits = {
     .ops_max = 100,
     .tenant_ops_max = 80,
-    .sync_ops_max = 10,
+    .urgent_ops_max = 10,
     .bytes_max = 1000,
     .tenant_bytes_max = 800,
 };
@@ -79,10 +79,10 @@ static void bytes_are_bounded_over_all_queues(void **state)
     answer(queues[1], &c);
 }
 
-static void sync_ops_are_bounded_over_all_queues(void **state)
+static void urgent_ops_are_bounded_over_all_queues(void **state)
 {
     struct bundle a = bundle_of("a", 8, 0), b = bundle_of("b", 3, 0), large = bundle_of("c", 50, 0);
-    a.urgency = b.urgency = large.urgency = URGENCY_SYNC;
+    a.urgency = b.urgency = large.urgency = URGENCY_URGENT;
     assert_int_equal(queue_push(queues[0], &a), ERR_OK);
     assert_int_equal(queue_push(queues[1], &b), ERR_BUSY);
     assert_int_equal(queue_push(queues[2], &large), ERR_BUSY);
@@ -153,7 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SHARED(ops_are_bounded_over_all_queues),
         SHARED(bytes_are_bounded_over_all_queues),
-        SHARED(sync_ops_are_bounded_over_all_queues),
+        SHARED(urgent_ops_are_bounded_over_all_queues),
         SHARED(a_tenants_share_is_counted_in_its_own_queue),
         SHARED(what_is_unbounded_goes_in_and_is_counted),
         SHARED(queues_that_fill_at_once_never_pass_a_bound),

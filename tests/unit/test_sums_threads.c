@@ -94,7 +94,7 @@ static void sums_are_between_what_was_acknowledged_and_what_was_sent(void **stat
     for (unsigned i = 0; i < ROUNDS; i++) {
         struct op op = make(OP_INCREMENT, (unsigned)(hash_mix(i) % BUCKETS), 1);
         sent++;
-        heart_send(heart, (struct bundle){.urgency = URGENCY_SYNC}, &op, 1);
+        heart_send(heart, (struct bundle){.urgency = URGENCY_URGENT}, &op, 1);
         if (i % 8 == 7) sched_yield();
     }
     stop_threads();
@@ -112,11 +112,11 @@ static void a_counter_that_dies_is_summed_whole_or_not_at_all(void **state)
     for (unsigned i = 0; i < LIVES; i++) {
         for (unsigned k = 0; k < BORN; k++)
             ops[k] = make(OP_INCREMENT, k, 1);
-        heart_send(heart, (struct bundle){.urgency = URGENCY_SYNC, .atomic = true}, ops, BORN);
+        heart_send(heart, (struct bundle){.urgency = URGENCY_URGENT, .atomic = true}, ops, BORN);
         usleep(i % 3 * 1000); /* for a checkpoint */
-        heart_send(heart, (struct bundle){.urgency = URGENCY_SYNC}, ops, 1);
+        heart_send(heart, (struct bundle){.urgency = URGENCY_URGENT}, ops, 1);
         ops[0].kind = OP_DELETE;
-        heart_send(heart, (struct bundle){.urgency = URGENCY_SYNC}, ops, 1);
+        heart_send(heart, (struct bundle){.urgency = URGENCY_URGENT}, ops, 1);
     }
     stop_threads();
     assert_true(sum(INT64_MIN, INT64_MAX).added == 0);

@@ -129,7 +129,7 @@ static void a_cell_extended_since_the_proposal_stays(void **state)
     add("a", 1);
     struct op extend = ask(&heart->asks, OP_SET, "a", 5);
     extend.expires_ms = HEART_START_MS + 99999;
-    heart_send(heart, (struct bundle){.urgency = URGENCY_SYNC}, &extend, 1);
+    heart_send(heart, (struct bundle){.urgency = URGENCY_URGENT}, &extend, 1);
     heart_wait_ms(heart, SWEEP_MS);
     tend_round(tend);
     assert_int_equal(queue_depth(heart->queue), 2);
@@ -143,7 +143,7 @@ static void a_cell_made_anew_since_the_proposal_stays(void **state)
     add("a", 1);
     const struct op ops[] = {ask(&heart->asks, OP_DELETE, "a", 0),
                              ask(&heart->asks, OP_INCREMENT, "a", 7)};
-    heart_send(heart, (struct bundle){.urgency = URGENCY_SYNC}, ops, 2);
+    heart_send(heart, (struct bundle){.urgency = URGENCY_URGENT}, ops, 2);
     heart_wait_ms(heart, SWEEP_MS);
     tend_round(tend);
     assert_int_equal(queue_depth(heart->queue), 3);
@@ -180,11 +180,11 @@ static void a_full_queue_is_tried_again(void **state)
     heart_run(heart);
     tend_free(tend);
     heart_free(heart);
-    heart = heart_new((struct heart_config){.store = "memory", .queue = {.sync_ops_max = 1}});
+    heart = heart_new((struct heart_config){.store = "memory", .queue = {.urgent_ops_max = 1}});
     tend = tend_one();
     add("a", 1);
     struct op op = ask(&heart->asks, OP_SET, "other", 1);
-    heart_send(heart, (struct bundle){.urgency = URGENCY_SYNC}, &op, 1);
+    heart_send(heart, (struct bundle){.urgency = URGENCY_URGENT}, &op, 1);
     heart_wait_ms(heart, SWEEP_MS);
     tend_round(tend);
     assert_int_equal(queue_depth(heart->queue), 1); /* no place */
@@ -251,7 +251,7 @@ static enum err ward_due(struct store *store, int64_t now_ms, store_due_fn *visi
 
 static int lanes_setup(void **state)
 {
-    const struct queue_limits limits = {.sync_ops_max = 10};
+    const struct queue_limits limits = {.urgent_ops_max = 10};
     setup(state);
     tend_free(tend);
     press = stalls = false;
