@@ -304,10 +304,10 @@ struct api *api_new(const struct api_config *config)
         api->loops[i].tokens = auth_cache_new();
         make_collected(&api->loops[i], config->lanes->count);
     }
-    api->readers = readers_new((unsigned)config->config->limits_readers,
+    api->readers = readers_new("reader", (unsigned)config->config->limits_readers,
                                (unsigned)config->config->limits_read_queue);
-    api->source_readers = readers_new(SOURCE_THREADS, SOURCE_TASKS);
-    api->packers = readers_new(1, PACKING_TASKS);
+    api->source_readers = readers_new("source", SOURCE_THREADS, SOURCE_TASKS);
+    api->packers = readers_new("packer", 1, PACKING_TASKS);
     api->shares = shares_new((unsigned)config->config->limits_tenant_connections,
                              (unsigned)config->config->limits_tenant_streams);
     api->activity = activity_new();

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/table.h"
+#include "base/thread.h"
 
 struct task_list {
     struct read_task *first;
@@ -158,7 +159,7 @@ static void *reader_main(void *context)
     return NULL;
 }
 
-struct readers *readers_new(unsigned threads, unsigned tasks_max)
+struct readers *readers_new(const char *name, unsigned threads, unsigned tasks_max)
 {
     struct readers *readers =
         must_calloc(1, sizeof *readers + threads * sizeof readers->threads[0]);
@@ -167,8 +168,7 @@ struct readers *readers_new(unsigned threads, unsigned tasks_max)
     table_init(&readers->tenants);
     readers->waiting_max = tasks_max;
     for (unsigned i = 0; i < threads; i++) {
-        int failed = pthread_create(&readers->threads[i], NULL, reader_main, readers);
-        must(failed == 0);
+        thread_start(&readers->threads[i], name, reader_main, readers);
         readers->threads_count++;
     }
     return readers;

@@ -23,7 +23,8 @@ struct read_task {
     struct read_task *next;
 };
 
-struct readers *readers_new(unsigned threads, unsigned tasks_max);
+/* `name` is the threads'. */
+struct readers *readers_new(const char *name, unsigned threads, unsigned tasks_max);
 void readers_free(struct readers *readers); /* runs what is queued, then ends the threads */
 
 /* ERR_BUSY: the queue, or the tenant's share of it, is full. */

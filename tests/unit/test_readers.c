@@ -57,7 +57,7 @@ static void start(unsigned tasks_max)
     tasks_count = 0;
     at_gate = false;
     memset(order, 0, sizeof order);
-    readers = readers_new(1, tasks_max);
+    readers = readers_new("reader", 1, tasks_max);
     pthread_mutex_lock(&gate);
     blocker = (struct read_task){.tenant = BYTES("blocker"), .run = wait_at_gate};
     assert_int_equal(readers_push(readers, &blocker), ERR_OK);
@@ -183,7 +183,7 @@ static void a_queue_of_one_takes_one(void **state)
 
 static void places_are_free_again_once_their_task_runs(void **state)
 {
-    readers = readers_new(2, 2);
+    readers = readers_new("reader", 2, 2);
     tasks_count = 0;
     ran = 0;
     for (unsigned i = 0; i < TASKS; i++) {

@@ -21,6 +21,7 @@
 #include "api/views/stream_state.h"
 #include "base/hash.h"
 #include "base/metrics.h"
+#include "base/thread.h"
 #include "core/timefmt.h"
 
 #define MS INT64_C(1000000)
@@ -244,9 +245,7 @@ struct streams *streams_new(struct api *api)
     arena_init(&streams->arena, ARENA_CHUNK);
     buf_init(&streams->state, STATE_BYTES_MAX);
     buf_init(&streams->rules, STATE_BYTES_MAX);
-    int failed = pthread_create(&streams->thread, NULL, streams_main, streams);
-    must(failed == 0);
-    pthread_setname_np(streams->thread, "streams");
+    thread_start(&streams->thread, "streams", streams_main, streams);
     return streams;
 }
 
