@@ -7,7 +7,7 @@
  *     only as alive as its counter says. */
 #include "core/apply.h"
 
-#include "core/ahead.h"
+#include "core/prefetch.h"
 #include "core/apply_event.h"
 #include "core/apply_mark.h"
 #include "core/cell.h"
@@ -264,7 +264,7 @@ static void decide_each(struct apply *apply, const struct slice *slice)
 {
     for (uint32_t i = 0; i < slice->count; i++) {
         struct op *op = &slice->bundle->ops[slice->first + i];
-        ops_ahead(op, slice->count - i);
+        prefetch_ops(op, slice->count - i);
         if (op->err == ERR_OK) decide_op(apply, op);
         if (op->sequence > slice->bundle->sequence) slice->bundle->sequence = op->sequence;
     }

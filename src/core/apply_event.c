@@ -134,16 +134,16 @@ static void recall_stored(struct apply *apply, struct bytes tenant, const struct
 }
 
 /* The same sets, but at the places of the decrement's own time. */
-static void recall_ahead(struct apply *apply, const struct change *change)
+static void recall_foreseen(struct apply *apply, const struct change *change)
 {
-    const struct change *ahead = change->entity->ahead;
+    const struct change *foreseen = change->entity->foreseen;
     change->entity->unreadable = false;
-    former_room(apply, change->entity, ahead->targets_count);
-    for (uint32_t i = 0; i < ahead->targets_count; i++) {
+    former_room(apply, change->entity, foreseen->targets_count);
+    for (uint32_t i = 0; i < foreseen->targets_count; i++) {
         struct target *target = former_add(apply, change);
-        target->key = ahead->targets[i].key;
-        target->print = ahead->targets[i].print;
-        target->mark = ahead->targets[i].mark;
+        target->key = foreseen->targets[i].key;
+        target->print = foreseen->targets[i].print;
+        target->mark = foreseen->targets[i].mark;
     }
 }
 
@@ -153,17 +153,17 @@ void change_recall(struct apply *apply, struct bytes tenant, struct change *chan
     struct read_object *state = &apply->reads.objects[entity->index];
     bool turns_on = change->op == OP_INCREMENT;
     entity->former_count = 0;
-    entity->ahead = NULL;
+    entity->foreseen = NULL;
     entity->unreadable = false;
     if (!turns_on) recall_stored(apply, tenant, change);
     if (repeat) return;
-    if (!state->foreseen) state->ahead_on = state->value.size > 0;
-    state->foreseen = true;
-    if (state->ahead_on == turns_on) return;
-    entity->ahead = turns_on ? NULL : state->ahead;
-    if (entity->ahead) recall_ahead(apply, change);
-    state->ahead_on = turns_on;
-    state->ahead = turns_on ? change : NULL;
+    if (!state->is_foreseen) state->foreseen_on = state->value.size > 0;
+    state->is_foreseen = true;
+    if (state->foreseen_on == turns_on) return;
+    entity->foreseen = turns_on ? NULL : state->foreseen;
+    if (entity->foreseen) recall_foreseen(apply, change);
+    state->foreseen_on = turns_on;
+    state->foreseen = turns_on ? change : NULL;
 }
 
 /* -- Changing cells ---------------------------------------------------------------------------- */
@@ -280,7 +280,7 @@ static enum err find_targets(const struct apply *apply, const struct change *cha
     *targets_out = entity ? entity->former : change->targets;
     *count_out = entity ? entity->former_count : change->targets_count;
     if (!entity) return ERR_OK;
-    return apply->reads.objects[entity->index].switched == entity->ahead ? ERR_OK : ERR_BUSY;
+    return apply->reads.objects[entity->index].switched == entity->foreseen ? ERR_OK : ERR_BUSY;
 }
 
 /* The targets are the batch's and gone when somebody asks. */

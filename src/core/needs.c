@@ -3,7 +3,7 @@
  * A batch often hits the same few counters thousands of times, so ops are pointed at shared
  * entries through small open-addressing tables. The tables live in the batch's arena and are as
  * large as the batch: a lone increment pays for a handful of slots, not for five thousand. */
-#include "core/ahead.h"
+#include "core/prefetch.h"
 #include "core/apply.h"
 #include "core/apply_event.h"
 #include "core/bucket.h"
@@ -131,7 +131,7 @@ static void each_op(struct needs *needs, op_fn *visit)
         must(slice->first + slice->count <= slice->bundle->count);
         for (uint32_t i = 0; i < slice->count; i++) {
             struct op *op = &slice->bundle->ops[slice->first + i];
-            ops_ahead(op, slice->count - i);
+            prefetch_ops(op, slice->count - i);
             if (op->err == ERR_OK) visit(needs, op);
         }
     }
@@ -204,7 +204,7 @@ static struct first_counts count_first(struct apply *apply)
         counts.keys += slice->bundle->keyed;
         for (uint32_t i = 0; i < slice->count; i++) {
             struct op *op = &slice->bundle->ops[slice->first + i];
-            ops_ahead(op, slice->count - i);
+            prefetch_ops(op, slice->count - i);
             if (op->err != ERR_OK) continue;
             if (op->kind == OP_EVENT) event_project_again(apply, op);
             if (op->kind == OP_EVENT && op->err == ERR_OK) weigh_event(apply, op, &counts);
@@ -301,7 +301,7 @@ static struct second_counts count_second(struct apply *apply)
         const struct slice *slice = &apply->slices[s];
         for (uint32_t i = 0; i < slice->count; i++) {
             struct op *op = &slice->bundle->ops[slice->first + i];
-            ops_ahead(op, slice->count - i);
+            prefetch_ops(op, slice->count - i);
             if (op->err != ERR_OK || has_no_cell(op) || is_known(apply, op)) continue;
             struct second_counts one = {1, 1};
             if (has_event(op)) one = count_event(apply, op);

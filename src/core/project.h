@@ -31,9 +31,9 @@ struct entity_state {
     struct fingerprint print;
     uint32_t index; /* apply's own */
     uint32_t former_count;
-    bool unreadable;            /* apply's own: its stored state is damaged */
-    struct target *former;      /* apply's own: the targets it was switched on under */
-    const struct change *ahead; /* by this one of the same batch; NULL: before it */
+    bool unreadable;               /* apply's own: its stored state is damaged */
+    struct target *former;         /* apply's own: the targets it was switched on under */
+    const struct change *foreseen; /* switched on by this one of the same batch; NULL: before it */
     struct buf *told; /* out, if it was asked for: the keys of `former`, each with its size */
 };
 

@@ -65,9 +65,9 @@ struct read_object {
     struct bytes key;
     struct bytes value;            /* size 0: absent */
     const struct change *switched; /* apply's own: what in this batch switched the entity on */
-    const struct change *ahead;    /* the same as foreseen, see change_recall */
-    bool foreseen;                 /* `ahead` and `ahead_on` are set */
-    bool ahead_on;
+    const struct change *foreseen; /* what will have switched it on, see change_recall */
+    bool foreseen_on;              /* whether it will be on after the changes met so far */
+    bool is_foreseen;              /* the two above are set */
     bool changed;
     void *handle;
 };

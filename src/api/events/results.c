@@ -2,7 +2,7 @@
 #include "api/counters/batch.h"
 #include "api/call.h"
 #include "api/events/events.h"
-#include "core/ahead.h"
+#include "core/prefetch.h"
 #include "core/timefmt.h"
 
 struct totals {
@@ -77,7 +77,7 @@ static struct totals bundle_totals(const struct bundle *bundle)
 {
     struct totals totals = {0};
     for (uint32_t i = 0; i < bundle->count; i++) {
-        events_ahead(&bundle->ops[i], bundle->count - i);
+        prefetch_events(&bundle->ops[i], bundle->count - i);
         total_add(&totals, &bundle->ops[i]);
     }
     return totals;
@@ -119,7 +119,7 @@ void events_finish_many(struct call *call)
     reply_sequence(reply, bundle->sequence);
     int64_t now = now_ms(call);
     for (uint32_t i = 0; i < bundle->count; i++) {
-        events_ahead(&bundle->ops[i], bundle->count - i);
+        prefetch_events(&bundle->ops[i], bundle->count - i);
         events_count(&bundle->ops[i], now);
     }
 }

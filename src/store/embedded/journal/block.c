@@ -2,7 +2,7 @@
  * a cause some 8, and the journal's bytes are the server's write speed. */
 #include "store/embedded/journal/block.h"
 
-#include "core/ahead.h"
+#include "core/prefetch.h"
 #include "core/counter.h"
 #include "core/mark.h"
 
@@ -72,11 +72,11 @@ static void encode_cause(struct buf *buf, const struct read_set *reads, const st
     }
 }
 
-/* The texts of the events that come next, in time (core/ahead.h). */
-static void causes_ahead(const struct op *const *causes, uint32_t left)
+/* The texts of the events that come next, in time (core/prefetch.h). */
+static void prefetch_causes(const struct op *const *causes, uint32_t left)
 {
     enum { TEXTS = 4, EVENT = 8 };
-    if (left > EVENT && causes[EVENT]->event) ahead_of(causes[EVENT]->event, sizeof(struct event));
+    if (left > EVENT && causes[EVENT]->event) prefetch(causes[EVENT]->event, sizeof(struct event));
     if (left <= TEXTS || !causes[TEXTS]->event) return;
     const struct event *event = causes[TEXTS]->event;
     __builtin_prefetch(event->id.data);
@@ -90,7 +90,7 @@ static void encode_causes(struct buf *buf, const struct write_set *writes)
     size_t at = buf->size;
     buf_add_u32(buf, 0);
     for (uint32_t i = 0; i < writes->count; i++) {
-        causes_ahead((const struct op *const *)writes->causes + i, writes->count - i);
+        prefetch_causes((const struct op *const *)writes->causes + i, writes->count - i);
         encode_cause(buf, writes->reads, writes->causes[i]);
     }
     if (!buf->failed) put_u32(buf->data + at, (uint32_t)(buf->size - at - sizeof(uint32_t)));
