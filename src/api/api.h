@@ -7,6 +7,7 @@
 
 #include "api/auth/auth.h"
 #include "base/clock.h"
+#include "base/reason.h"
 #include "commit/lanes.h"
 #include "wire/exchange.h"
 
@@ -37,7 +38,7 @@ struct api_errand_page {
 /* All may wait for a commit or the disk. `why_out` may get a sentence when they fail. */
 struct api_errands {
     enum err (*ask)(void *context, const struct api_errand_ask *ask, struct buf *id_out,
-                    struct buf *name_out, struct buf *why_out);
+                    struct buf *name_out, struct reason *why_out);
     /* JSON objects with commas between; `next_out` stays empty on the last page. */
     enum err (*list)(void *context, const struct api_errand_page *page, struct buf *json_out,
                      struct buf *next_out);
@@ -64,7 +65,7 @@ struct api_config {
     void *reload_context;
     /* A rebuild of a rule counter, and a job as a JSON object; they may wait for a commit. */
     enum err (*rebuild)(void *context, const struct api_rebuild *wish, struct buf *id_out,
-                        struct buf *why_out);
+                        struct reason *why_out);
     enum err (*forget)(void *context, struct bytes counter);
     enum err (*job)(void *context, struct bytes id, struct buf *json_out);
     void *jobs_context;

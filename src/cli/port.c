@@ -143,15 +143,13 @@ static int prepare(const struct config_source *source, const struct port_flags *
 {
     struct config config;
     char dir[TREE_PATH_MAX];
-    struct buf why;
+    struct reason why;
     int code = cli_load_config(source, &config);
-    buf_init(&why, 8192);
     if (!code && tree_path(dir, config.ops_dir, "exports") != ERR_OK)
         code = cli_failure("import", "the path of ops.dir is too long");
     if (!code && import_prepare(dir, flags->name, flags->prepare, &why) != ERR_OK)
-        code = cli_failure("import", "%.*s", (int)why.size, why.data);
+        code = cli_failure("import", "%s", why.text);
     if (!code) printf("%s is empty and can take the ids of %s\n", flags->prepare, flags->name);
-    buf_release(&why);
     config_release(&config);
     return code;
 }

@@ -27,7 +27,7 @@ struct restoring {
     const char *name;
     const char *data;
     struct effort effort;
-    struct buf why;
+    struct reason why;
     enum err err;
     atomic_bool done;
 };
@@ -59,8 +59,7 @@ static void watch(struct restoring *restoring, bool quiet)
 
 static int say(const struct restoring *restoring, bool json)
 {
-    if (restoring->err != ERR_OK)
-        return cli_failure("restore", "%.*s", (int)restoring->why.size, restoring->why.data);
+    if (restoring->err != ERR_OK) return cli_failure("restore", "%s", restoring->why.text);
     unsigned long long bytes = (unsigned long long)atomic_load(&restoring->effort.total);
     if (json) {
         struct buf text;
@@ -85,13 +84,11 @@ static int restore(const struct config *config, const char *name, const char *da
     pthread_t thread;
     if (tree_path(dir, config->ops_dir, "backups") != ERR_OK)
         return cli_failure("restore", "the path of ops.dir is too long");
-    buf_init(&restoring.why, 16384);
+    reason_clear(&restoring.why);
     must(pthread_create(&thread, NULL, restore_main, &restoring) == 0);
     watch(&restoring, json);
     pthread_join(thread, NULL);
-    int code = say(&restoring, json);
-    buf_release(&restoring.why);
-    return code;
+    return say(&restoring, json);
 }
 
 int cli_restore(int argc, char **argv)

@@ -15,7 +15,6 @@
 #include "jobs/errand_internal.h"
 
 #define RETRY_MS 500 /* a store in trouble is asked again after this */
-#define WHY_SIZE_MAX 1024u
 
 /* One errand under way. */
 struct work {
@@ -24,7 +23,7 @@ struct work {
     struct job_record job;
     struct bytes stored; /* its bytes, as expected in the store */
     struct bytes marked; /* what they become with the chunk of an import under way */
-    struct buf why;
+    struct reason why;
 };
 
 struct errands *errands_new(const struct errand_config *config)
@@ -78,8 +77,8 @@ static enum err end(struct work *work, enum err e)
 {
     work->job.state = e == ERR_OK ? JOB_DONE : JOB_FAILED;
     work->job.ended_ms = clock_now_ms(work->errands->config.with.clock);
-    if (e != ERR_OK && work->why.size == 0) buf_add(&work->why, bytes_str(err_sentence(e)));
-    work->job.why = buf_bytes(&work->why);
+    if (e != ERR_OK && !reason_given(&work->why)) reason_say(&work->why, "%s", err_sentence(e));
+    work->job.why = bytes_str(work->why.text);
     if (e != ERR_OK)
         log_line(LOG_ERROR, "an errand failed", LOG_KV("name", work->job.name),
                  LOG_KV("why", work->job.why));
@@ -94,7 +93,7 @@ static enum err snapshot(struct work *work, struct store_position *position_out)
     const char *dir = work->errands->snapshot;
     enum err e = tree_remove(dir);
     if (e == ERR_OK) return store_snapshot(store, dir, position_out, &work->why);
-    buf_addf(&work->why, "%s cannot be removed: %s", dir, strerror(errno));
+    reason_say(&work->why, "%s cannot be removed: %s", dir, strerror(errno));
     return e;
 }
 
@@ -124,7 +123,7 @@ static enum err copy_backup(struct work *work, const char *name)
 
 static enum err name_taken(struct work *work)
 {
-    buf_addf(&work->why, "that name is taken");
+    reason_say(&work->why, "that name is taken");
     return ERR_CONFLICT;
 }
 
@@ -196,9 +195,20 @@ static enum err check_ids(struct work *work, const struct port_record *header)
     const struct store *store = work->errands->config.with.store;
     if (!header->ids || memcmp(&header->secret, &store->secret, sizeof store->secret) == 0)
         return ERR_OK;
-    buf_addf(&work->why, "the ids in this export were made with another key; `tally import NAME "
-                         "--prepare DIR` makes an empty data directory that can take them");
+    reason_say(&work->why, "the ids in this export were made with another key; `tally import NAME "
+                           "--prepare DIR` makes an empty data directory that can take them");
     return ERR_CONFLICT;
+}
+
+static enum err refresh_rules(struct work *work)
+{
+    const struct errand_config *config = &work->errands->config;
+    struct buf report;
+    buf_init(&report, sizeof work->why.text);
+    enum err e = config->refresh(config->refresh_context, &report);
+    if (e != ERR_OK) reason_say(&work->why, "%.*s", (int)report.size, report.data);
+    buf_release(&report);
+    return e;
 }
 
 static enum err import_lines(struct work *work, struct importer *importer)
@@ -208,8 +218,7 @@ static enum err import_lines(struct work *work, struct importer *importer)
     bool more = true;
     enum err e = check_ids(work, importer_header(importer));
     if (e == ERR_OK) e = import_definitions(importer, &changed, &work->why);
-    if (e == ERR_OK && changed)
-        e = errands->config.refresh(errands->config.refresh_context, &work->why);
+    if (e == ERR_OK && changed) e = refresh_rules(work);
     if (e == ERR_OK) e = import_skip(importer, work->job.position);
     work->job.size = importer_lines(importer);
     while (e == ERR_OK && more) {
@@ -268,8 +277,8 @@ static enum err run(struct work *work)
 {
     enum err e = tree_make(work->errands->config.ops_dir);
     if (e != ERR_OK)
-        buf_addf(&work->why, "%s cannot be made: %s", work->errands->config.ops_dir,
-                 strerror(errno));
+        reason_say(&work->why, "%s cannot be made: %s", work->errands->config.ops_dir,
+                   strerror(errno));
     if (e == ERR_OK) e = run_kind(work);
     return e;
 }
@@ -281,7 +290,7 @@ static bool run_stored(struct errands *errands, struct bytes stored)
     enum err decoded = job_decode(stored, &work.job);
     must(decoded == ERR_OK); /* find_unfinished has seen it */
     arena_init(&work.arena, 4096);
-    buf_init(&work.why, WHY_SIZE_MAX);
+    reason_clear(&work.why);
     set_running(errands, work.job.id);
     enum err e = ERR_OK;
     if (work.job.state == JOB_WAITING) {
@@ -294,7 +303,6 @@ static bool run_stored(struct errands *errands, struct bytes stored)
         e = e == ERR_BUSY || (e != ERR_OK && is_stopped(errands)) ? ERR_BUSY : end(&work, e);
     }
     set_running(errands, 0);
-    buf_release(&work.why);
     arena_release(&work.arena);
     return e == ERR_OK;
 }

@@ -12,6 +12,7 @@
 #ifndef TALLY_JOBS_ERRAND_H
 #define TALLY_JOBS_ERRAND_H
 
+#include "base/reason.h"
 #include "commit/propose.h"
 #include "store/embedded/embedded.h"
 #include "jobs/job.h"
@@ -40,7 +41,7 @@ struct errand_ask {
  * store cannot; ERR_CONFLICT: the name is taken; ERR_NOT_FOUND: there is no such export; ERR_BUSY:
  * too many are waiting; ERR_STORAGE. `why_out` may get a sentence. */
 MUST_USE enum err errand_ask(struct errands *errands, const struct errand_ask *ask,
-                             struct buf *id_out, struct buf *name_out, struct buf *why_out);
+                             struct buf *id_out, struct buf *name_out, struct reason *why_out);
 
 /* Any thread. The errand as a JSON object. ERR_NOT_FOUND: no errand has that id. */
 MUST_USE enum err errand_describe(struct errands *errands, struct bytes id, struct buf *json_out);

@@ -108,27 +108,27 @@ static bool file_exists(struct errands *errands, enum job_kind kind, struct byte
 }
 
 static enum err check_ask(struct errands *errands, const struct errand_ask *ask,
-                          const struct census *census, struct buf *why)
+                          const struct census *census, struct reason *why)
 {
     if (!errands->config.embedded) {
-        buf_addf(why, "Only the embedded store can do that.");
+        reason_say(why, "Only the embedded store can do that.");
         return ERR_INVALID;
     }
     if (!backup_name_valid(census->name)) {
-        buf_addf(why, "name must be 1 to %u of A-Z a-z 0-9 _ . ~ - without a leading dot.",
-                 BACKUP_NAME_MAX);
+        reason_say(why, "name must be 1 to %u of A-Z a-z 0-9 _ . ~ - without a leading dot.",
+                   BACKUP_NAME_MAX);
         return ERR_INVALID;
     }
     if (census->waiting >= WAITING_MAX) return ERR_BUSY;
     bool there = file_exists(errands, ask->kind, census->name);
     if (ask->kind == JOB_IMPORT) return there ? ERR_OK : ERR_NOT_FOUND;
     if (!there && !census->taken) return ERR_OK;
-    buf_addf(why, "That name is taken.");
+    reason_say(why, "That name is taken.");
     return ERR_CONFLICT;
 }
 
 static enum err ask_once(struct errands *errands, struct arena *arena, const struct errand_ask *ask,
-                         struct job_record *job, bool *again_out, struct buf *why)
+                         struct job_record *job, bool *again_out, struct reason *why)
 {
     *again_out = false;
     int64_t now_ms = clock_now_ms(errands->config.with.clock);
@@ -148,13 +148,14 @@ static enum err ask_once(struct errands *errands, struct arena *arena, const str
 }
 
 enum err errand_ask(struct errands *errands, const struct errand_ask *ask, struct buf *id_out,
-                    struct buf *name_out, struct buf *why_out)
+                    struct buf *name_out, struct reason *why_out)
 {
     struct arena arena;
     struct job_record job = {0};
     arena_init(&arena, 4096);
     enum err e;
     bool again;
+    reason_clear(why_out);
     do /* two asked at once: the other one may have taken the name */
         e = ask_once(errands, &arena, ask, &job, &again, why_out);
     while (again);

@@ -263,9 +263,8 @@ static enum err write_all(struct exporting *exporting)
     return exporting->err;
 }
 
-static enum err settle(const struct export_request *request, struct buf *why)
+static enum err settle(const struct export_request *request, struct reason *why)
 {
-    char error[1024] = "";
     struct store *store;
     struct embedded_config config = *request->store;
     config.dir = request->snapshot;
@@ -273,29 +272,20 @@ static enum err settle(const struct export_request *request, struct buf *why)
     config.segment_bytes = EXPORT_SEGMENT_BYTES;
     config.spare_segments = 0;
     config.checkpoint_ms = config.archive_ms = NEVER_MS;
-    enum err e = embedded_open(&store, &config, error, sizeof error);
-    if (e == ERR_OK)
-        store_close(store);
-    else
-        buf_add(why, bytes_str(error));
+    enum err e = embedded_open(&store, &config, why);
+    if (e == ERR_OK) store_close(store);
     return e;
 }
 
-static enum err open_parts(struct exporting *exporting, struct buf *why)
+static enum err open_parts(struct exporting *exporting, struct reason *why)
 {
     const struct export_request *request = exporting->request;
     char path[TREE_PATH_MAX];
-    char error[1024] = "";
-    struct reason refusal;
-    enum err e = identity_read(&exporting->identity, request->snapshot, &refusal);
-    if (e != ERR_OK) snprintf(error, sizeof error, "%s", refusal.text);
+    enum err e = identity_read(&exporting->identity, request->snapshot, why);
     if (e == ERR_OK) e = tree_path(path, request->snapshot, "state");
     const struct state_config config = {.dir = path, .cache_bytes = EXPORT_CACHE_BYTES};
-    if (e == ERR_OK) e = state_open(&exporting->state, &config, error, sizeof error);
-    if (e != ERR_OK) {
-        buf_add(why, bytes_str(error));
-        return e;
-    }
+    if (e == ERR_OK) e = state_open(&exporting->state, &config, why);
+    if (e != ERR_OK) return e;
     for (int family = 0; family < STATE_FAMILY_COUNT; family++)
         atomic_fetch_add(&exporting->effort->total,
                          family == STATE_CELLS || (family == STATE_IDS && request->ids)
@@ -312,11 +302,12 @@ static void close_parts(struct exporting *exporting)
 }
 
 enum err export_write(const struct export_request *request, struct effort *effort,
-                      uint64_t *lines_out, struct buf *why_out)
+                      uint64_t *lines_out, struct reason *why_out)
 {
     struct exporting exporting = {.request = request, .effort = effort};
     arena_init(&exporting.arena, 16u << 10);
     buf_init(&exporting.line, PORT_LINE_MAX);
+    reason_clear(why_out);
     enum err e = settle(request, why_out);
     if (e == ERR_OK) e = open_parts(&exporting, why_out);
     if (e == ERR_OK) e = write_all(&exporting);
@@ -326,8 +317,8 @@ enum err export_write(const struct export_request *request, struct effort *effor
         if (e != ERR_OK) errno = error;
         if (e == ERR_OK) e = closed;
     }
-    if (e == ERR_STORAGE && why_out->size == 0)
-        buf_addf(why_out, "the export could not be written: %s", strerror(errno));
+    if (e == ERR_STORAGE && !reason_given(why_out))
+        reason_say(why_out, "the export could not be written: %s", strerror(errno));
     *lines_out = exporting.lines;
     close_parts(&exporting);
     return e;

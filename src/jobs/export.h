@@ -2,6 +2,7 @@
 #ifndef TALLY_JOBS_EXPORT_H
 #define TALLY_JOBS_EXPORT_H
 
+#include "base/reason.h"
 #include "base/tree.h"
 #include "store/embedded/embedded.h"
 
@@ -17,6 +18,6 @@ struct export_request {
 /* ERR_STORAGE, ERR_CORRUPT with a sentence in `why_out`; ERR_BUSY: told to stop. Nothing is left of
  * it then. `*lines_out` is what was written. */
 MUST_USE enum err export_write(const struct export_request *request, struct effort *effort,
-                               uint64_t *lines_out, struct buf *why_out);
+                               uint64_t *lines_out, struct reason *why_out);
 
 #endif

@@ -45,7 +45,7 @@ struct chunk {
     uint32_t count_max;
     size_t weight;
     bool end;
-    struct buf *why;
+    struct reason *why;
 };
 
 /* -- Reading the file through ------------------------------------------------------------------ */
@@ -60,7 +60,7 @@ static enum err reopen(struct importer *importer)
 }
 
 static enum err next_record(struct importer *importer, struct arena *arena,
-                            struct port_record *record_out, struct buf *why)
+                            struct port_record *record_out, struct reason *why)
 {
     struct bytes line;
     const char *wrong;
@@ -68,12 +68,12 @@ static enum err next_record(struct importer *importer, struct arena *arena,
     importer->sum_before = importer->sum;
     if (e == ERR_OK) importer->sum = port_sum(importer->sum, line);
     if (e == ERR_OK && !port_record_read(importer->parser, line, arena, record_out, &wrong)) {
-        buf_addf(why, "line %llu of the export %s", (unsigned long long)importer->at + 1, wrong);
+        reason_say(why, "line %llu of the export %s", (unsigned long long)importer->at + 1, wrong);
         return ERR_CORRUPT;
     }
     if (e == ERR_CORRUPT || e == ERR_NOT_FOUND) {
-        buf_addf(why, "the export is cut short or damaged after line %llu",
-                 (unsigned long long)importer->at);
+        reason_say(why, "the export is cut short or damaged after line %llu",
+                   (unsigned long long)importer->at);
         return ERR_CORRUPT;
     }
     importer->at++;
@@ -142,7 +142,7 @@ static const char *check_record(struct importer *importer, const struct port_rec
     }
 }
 
-static enum err read_through(struct importer *importer, struct buf *why)
+static enum err read_through(struct importer *importer, struct reason *why)
 {
     struct arena arena;
     struct port_record record = {0};
@@ -154,7 +154,7 @@ static enum err read_through(struct importer *importer, struct buf *why)
         e = next_record(importer, &arena, &record, why);
         const char *wrong = e == ERR_OK ? check_record(importer, &record) : NULL;
         if (wrong) {
-            buf_addf(why, "line %llu of the export %s", (unsigned long long)importer->at, wrong);
+            reason_say(why, "line %llu of the export %s", (unsigned long long)importer->at, wrong);
             e = ERR_CORRUPT;
         }
         atomic_store(&importer->effort->done, port_reader_offset(importer->reader));
@@ -167,8 +167,9 @@ static enum err read_through(struct importer *importer, struct buf *why)
 
 enum err importer_open(struct importer **importer_out, const struct caretaker *config,
                        const char *dir, const char *name, struct effort *effort,
-                       struct buf *why_out)
+                       struct reason *why_out)
 {
+    reason_clear(why_out);
     struct importer *importer = must_calloc(1, sizeof *importer);
     importer->config = *config;
     importer->effort = effort;
@@ -178,8 +179,9 @@ enum err importer_open(struct importer **importer_out, const struct caretaker *c
     arena_init(&importer->arena, 16u << 10);
     enum err e = read_through(importer, why_out);
     if (e == ERR_OK) e = reopen(importer);
-    if (e == ERR_NOT_FOUND && why_out->size == 0) buf_addf(why_out, "there is no such export");
-    if (e == ERR_STORAGE) buf_addf(why_out, "the export cannot be read: %s", strerror(errno));
+    if (e == ERR_NOT_FOUND && !reason_given(why_out))
+        reason_say(why_out, "there is no such export");
+    if (e == ERR_STORAGE) reason_say(why_out, "the export cannot be read: %s", strerror(errno));
     *importer_out = importer;
     if (e == ERR_OK) return ERR_OK;
     importer_close(importer);
@@ -226,7 +228,7 @@ struct merging {
     uint32_t count;
     uint64_t generation;
     struct bytes generation_before; /* as stored */
-    struct buf *why;
+    struct reason *why;
 };
 
 static enum err read_object(struct merging *merging, struct bytes key, struct bytes *value_out)
@@ -252,9 +254,9 @@ static enum err merge_one(struct merging *merging, const struct port_record *rec
         e = definition_decode(stored.size ? stored : record->value, &merging->arena, &definition);
     if (e != ERR_OK) return e;
     if (definition.mode != record->mode) {
-        buf_addf(merging->why, "counter %.*s is %s here and %s in the export",
-                 (int)record->counter.size, record->counter.data,
-                 counter_mode_names[definition.mode], counter_mode_names[record->mode]);
+        reason_say(merging->why, "counter %.*s is %s here and %s in the export",
+                   (int)record->counter.size, record->counter.data,
+                   counter_mode_names[definition.mode], counter_mode_names[record->mode]);
         return ERR_CONFLICT;
     }
     if (stored.size && definition.adjusted) return ERR_OK;
@@ -302,7 +304,7 @@ static enum err commit_definitions(struct merging *merging)
     return e == ERR_OK ? ERR_OK : ERR_BUSY; /* what is so is read again */
 }
 
-enum err import_definitions(struct importer *importer, bool *changed_out, struct buf *why_out)
+enum err import_definitions(struct importer *importer, bool *changed_out, struct reason *why_out)
 {
     struct merging merging = {.importer = importer, .why = why_out};
     arena_init(&merging.arena, 16u << 10);
@@ -332,7 +334,8 @@ static enum err find_generation(struct chunk *chunk, struct bytes counter, uint3
     if (chunk->importer->only.size) return ERR_OK;
     const struct definition *definition = rules_find(chunk->rules, counter);
     if (definition) *generation_out = definition->generation;
-    if (!definition) buf_addf(chunk->why, "counter %.*s is gone", (int)counter.size, counter.data);
+    if (!definition)
+        reason_say(chunk->why, "counter %.*s is gone", (int)counter.size, counter.data);
     return definition ? ERR_OK : ERR_CONFLICT;
 }
 
@@ -470,11 +473,11 @@ static enum err commit_chunk(struct chunk *chunk)
     propose_fit(&bundle, config->batch_ops);
     enum err e = config->propose(config->context, &bundle);
     if (e == ERR_STORAGE || e == ERR_CONFLICT) return ERR_BUSY;
-    if (e != ERR_OK) buf_add(chunk->why, bytes_str(err_sentence(e)));
+    if (e != ERR_OK) reason_say(chunk->why, "%s", err_sentence(e));
     return e;
 }
 
-static void chunk_begin(struct chunk *chunk, struct importer *importer, struct buf *why)
+static void chunk_begin(struct chunk *chunk, struct importer *importer, struct reason *why)
 {
     uint32_t most =
         importer->config.batch_ops < CHUNK_OPS_MAX ? importer->config.batch_ops : CHUNK_OPS_MAX;
@@ -487,7 +490,7 @@ static void chunk_begin(struct chunk *chunk, struct importer *importer, struct b
 }
 
 enum err import_chunk_held(struct importer *importer, import_mark_fn *mark, void *context,
-                           bool *more_out, struct buf *why_out)
+                           bool *more_out, struct reason *why_out)
 {
     struct chunk chunk;
     chunk_begin(&chunk, importer, why_out);
@@ -506,7 +509,7 @@ enum err import_chunk_held(struct importer *importer, import_mark_fn *mark, void
 }
 
 enum err import_chunk(struct importer *importer, import_mark_fn *mark, void *context,
-                      bool *more_out, struct buf *why_out)
+                      bool *more_out, struct reason *why_out)
 {
     pthread_mutex_lock(importer->config.enacting);
     enum err e = import_chunk_held(importer, mark, context, more_out, why_out);

@@ -13,6 +13,7 @@
 #ifndef TALLY_JOBS_IMPORT_H
 #define TALLY_JOBS_IMPORT_H
 
+#include "base/reason.h"
 #include "commit/propose.h"
 #include "jobs/record.h"
 #include "base/tree.h"
@@ -23,7 +24,7 @@ struct importer;
  * to stop. */
 MUST_USE enum err importer_open(struct importer **importer_out, const struct caretaker *config,
                                 const char *dir, const char *name, struct effort *effort,
-                                struct buf *why_out);
+                                struct reason *why_out);
 void importer_close(struct importer *importer); /* may be NULL */
 const struct port_record *importer_header(const struct importer *importer);
 uint64_t importer_lines(const struct importer *importer); /* before the last */
@@ -31,7 +32,7 @@ uint64_t importer_lines(const struct importer *importer); /* before the last */
 /* `*changed_out`: rules have to be put in force anew. ERR_CONFLICT: a counter is of another mode
  * here. ERR_BUSY: the store is in trouble; try again. */
 MUST_USE enum err import_definitions(struct importer *importer, bool *changed_out,
-                                     struct buf *why_out);
+                                     struct reason *why_out);
 
 /* The next line is the one after `lines`. */
 MUST_USE enum err import_skip(struct importer *importer, uint64_t lines);
@@ -48,10 +49,10 @@ typedef struct op import_mark_fn(void *context, struct arena *arena, uint64_t li
 /* ERR_OK and `*more_out`, or what stopped it: ERR_CELL_LIMIT and the like with a sentence, or
  * ERR_BUSY: the store is in trouble, begin again where it is known to be. */
 MUST_USE enum err import_chunk(struct importer *importer, import_mark_fn *mark, void *context,
-                               bool *more_out, struct buf *why_out);
+                               bool *more_out, struct reason *why_out);
 /* The same for a caller that holds `enacting`. */
 MUST_USE enum err import_chunk_held(struct importer *importer, import_mark_fn *mark, void *context,
-                                    bool *more_out, struct buf *why_out);
+                                    bool *more_out, struct reason *why_out);
 uint64_t import_position(const struct importer *importer); /* lines taken */
 
 #endif

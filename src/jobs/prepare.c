@@ -10,7 +10,7 @@
 #include "store/embedded/lanes_dir.h"
 
 enum err port_header(const char *dir, const char *name, struct arena *arena,
-                     struct port_record *header_out, struct buf *why)
+                     struct port_record *header_out, struct reason *why)
 {
     struct port_reader *reader = NULL;
     struct bytes line;
@@ -18,37 +18,37 @@ enum err port_header(const char *dir, const char *name, struct arena *arena,
     enum err e =
         backup_name_valid(bytes_str(name)) ? port_reader_open(&reader, dir, name) : ERR_NOT_FOUND;
     if (e != ERR_OK) {
-        buf_addf(why, "there is no export %s in %s", name, dir);
+        reason_say(why, "there is no export %s in %s", name, dir);
         return e;
     }
     struct json_parser *parser = json_parser_new(PORT_LINE_MAX);
     e = port_reader_line(reader, &line);
     bool good = e == ERR_OK && port_record_read(parser, line, arena, header_out, &wrong) &&
                 header_out->kind == PORT_HEADER;
-    if (!good) buf_addf(why, "line 1 of the export %s", wrong ? wrong : "is no header");
+    if (!good) reason_say(why, "line 1 of the export %s", wrong ? wrong : "is no header");
     json_parser_free(parser);
     port_reader_close(reader);
     return good ? ERR_OK : ERR_CORRUPT;
 }
 
-enum err import_prepare(const char *dir, const char *name, const char *data, struct buf *why_out)
+enum err import_prepare(const char *dir, const char *name, const char *data, struct reason *why_out)
 {
     struct arena arena;
     struct port_record header;
     arena_init(&arena, 4096);
     enum err e = port_header(dir, name, &arena, &header, why_out);
     if (e == ERR_OK && !header.ids) {
-        buf_addf(why_out, "the export %s has no ids; any server can take it", name);
+        reason_say(why_out, "the export %s has no ids; any server can take it", name);
         e = ERR_CONFLICT;
     }
     if (e == ERR_OK && !tree_is_empty(data)) {
-        buf_addf(why_out, "%s is not empty", data);
+        reason_say(why_out, "%s is not empty", data);
         e = ERR_CONFLICT;
     }
     if (e == ERR_OK) {
         e = tree_make(data);
         if (e == ERR_OK) e = lanes_dir_make(data, 1, header.ids_shared, &header.secret);
-        if (e != ERR_OK) buf_addf(why_out, "%s cannot be made: %s", data, strerror(errno));
+        if (e != ERR_OK) reason_say(why_out, "%s cannot be made: %s", data, strerror(errno));
     }
     arena_release(&arena);
     return e;

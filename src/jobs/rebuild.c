@@ -22,8 +22,7 @@
 #define LOOK_BYTES (8u << 20)
 #endif
 #define OBJECTS_PER_CHUNK 1u /* the job's own position */
-#define WHY_SIZE_MAX 1024u
-#define SWAP_BATCHES 8u /* replayed at once before the swap: some 100 ms */
+#define SWAP_BATCHES 8u      /* replayed at once before the swap: some 100 ms */
 
 /* One step under way. */
 struct step {
@@ -48,7 +47,7 @@ struct step {
     bool full;
     struct json_parser *parser;
     struct bytes marked; /* the job's bytes with the chunk of an export under way */
-    struct buf why;      /* it cannot go on; empty: the error says it all */
+    struct reason why;   /* it cannot go on; empty: the error says it all */
     enum err err;
 };
 
@@ -303,7 +302,7 @@ static enum err base_chunk(struct step *step)
 {
     bool more;
     uint64_t sequence;
-    buf_reset(&step->why);
+    reason_clear(&step->why);
     enum err e = rebuild_base_chunk(step->rebuilder, &step->job, step->definition->mode, mark_base,
                                     step, &more, &sequence, &step->why);
     if (e != ERR_OK || more) return e;
@@ -466,16 +465,11 @@ static bool step_job(struct rebuilder *rebuilder, struct bytes value)
     enum err decoded = job_decode(value, &step.job);
     must(decoded == ERR_OK); /* find_unfinished has seen it */
     arena_init(&step.arena, STEP_CHUNK);
-    buf_init(&step.why, WHY_SIZE_MAX);
+    reason_clear(&step.why);
     pthread_mutex_lock(rebuilder->config.enacting);
     enum err e = run_locked(&step);
     pthread_mutex_unlock(rebuilder->config.enacting);
-    if (is_final(e)) {
-        buf_add_char(&step.why, '\0');
-        e = fail_job(&step,
-                     step.why.size > 1 && !step.why.failed ? step.why.data : err_sentence(e));
-    }
-    buf_release(&step.why);
+    if (is_final(e)) e = fail_job(&step, reason_given(&step.why) ? step.why.text : err_sentence(e));
     arena_release(&step.arena);
     return e == ERR_OK || e == ERR_CONFLICT;
 }

@@ -41,7 +41,7 @@ struct rebuild_wish {
  * all the same, and `from` needs only the events after the export. ERR_INVALID: no such export of
  * this installation, as `why_out` says. ERR_STORAGE. */
 MUST_USE enum err rebuild_ask(struct rebuilds *rebuilds, const struct rebuild_wish *wish,
-                              struct buf *id_out, struct buf *why_out);
+                              struct buf *id_out, struct reason *why_out);
 
 /* Any thread. The job as a JSON object, or ERR_NOT_FOUND. */
 MUST_USE enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id,

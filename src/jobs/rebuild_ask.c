@@ -135,7 +135,7 @@ enum err rebuilder_join(struct rebuilder *rebuilder, struct arena *arena,
 }
 
 enum err rebuilder_check(struct rebuilder *rebuilder, struct arena *arena,
-                         const struct rebuild_wish *wish, struct buf *why)
+                         const struct rebuild_wish *wish, struct reason *why)
 {
     struct rules *rules = rulebook_hold(rebuilder->config.rulebook);
     const struct definition *definition = rules_find(rules, wish->counter);

@@ -11,20 +11,21 @@ static void name_of(char out[NAME_SIZE_MAX + 1], struct bytes from)
 }
 
 enum err rebuild_check_base(struct rebuilder *rebuilder, struct arena *arena, struct bytes from,
-                            bool force, struct buf *why)
+                            bool force, struct reason *why)
 {
     char name[NAME_SIZE_MAX + 1];
     struct port_record header;
+    struct reason unread;
     uint64_t retained_ms;
     name_of(name, from);
-    buf_reset(why);
-    if (port_header(rebuilder->exports, name, arena, &header, why) != ERR_OK) {
-        buf_reset(why);
-        buf_addf(why, "There is no export of that name.");
+    reason_clear(why);
+    if (port_header(rebuilder->exports, name, arena, &header, &unread) != ERR_OK) {
+        reason_say(why, "There is no export of that name.");
         return ERR_INVALID;
     }
     if (header.installation != rebuilder->config.store->installation) {
-        buf_addf(why, "The export is of another installation: what follows it is not known here.");
+        reason_say(why,
+                   "The export is of another installation: what follows it is not known here.");
         return ERR_INVALID;
     }
     enum err e = store_number(rebuilder->config.store, META_RETAINED, &retained_ms);
@@ -40,7 +41,7 @@ void rebuild_base_close(struct rebuilder *rebuilder)
 
 /* Kept open from chunk to chunk; opened anew where a job begins, or goes on after a restart. */
 static enum err open_base(struct rebuilder *rebuilder, const struct job_record *job,
-                          enum counter_mode mode, struct buf *why)
+                          enum counter_mode mode, struct reason *why)
 {
     char name[NAME_SIZE_MAX + 1];
     bool same = rebuilder->base && rebuilder->base_job == job->id &&
@@ -56,14 +57,14 @@ static enum err open_base(struct rebuilder *rebuilder, const struct job_record *
     }
     if (e != ERR_OK) return e;
     e = import_only(rebuilder->base, job->name, mode, job->rebuild.generation);
-    if (e == ERR_NOT_FOUND) buf_addf(why, "the export does not have this counter");
-    if (e == ERR_CONFLICT) buf_addf(why, "the counter is of another mode in the export");
+    if (e == ERR_NOT_FOUND) reason_say(why, "the export does not have this counter");
+    if (e == ERR_CONFLICT) reason_say(why, "the counter is of another mode in the export");
     return e == ERR_CONFLICT ? ERR_INVALID : e;
 }
 
 enum err rebuild_base_chunk(struct rebuilder *rebuilder, const struct job_record *job,
                             enum counter_mode mode, import_mark_fn *mark, void *context,
-                            bool *more_out, uint64_t *sequence_out, struct buf *why)
+                            bool *more_out, uint64_t *sequence_out, struct reason *why)
 {
     enum err e = open_base(rebuilder, job, mode, why);
     if (e == ERR_OK) e = import_chunk_held(rebuilder->base, mark, context, more_out, why);

@@ -32,7 +32,7 @@ bool rebuilder_step(struct rebuilder *rebuilder, bool *idle_out);
 /* rebuild_ask.c */
 /* Whether the lane can count the counter again: see rebuild_ask. */
 MUST_USE enum err rebuilder_check(struct rebuilder *rebuilder, struct arena *arena,
-                                  const struct rebuild_wish *wish, struct buf *why);
+                                  const struct rebuild_wish *wish, struct reason *why);
 /* A job that waits for the same; `*job_out` lives in `arena`, its id is 0 if there is none. */
 MUST_USE enum err rebuilder_find(struct rebuilder *rebuilder, struct arena *arena,
                                  const struct rebuild_wish *wish, struct job_record *job_out);
@@ -62,12 +62,12 @@ MUST_USE enum err rebuild_check_history(struct rebuilder *rebuilder,
 /* Whether a rebuild can begin with this export: it is of this installation, and unless `force`
  * every event after it is retained. ERR_INVALID with a sentence, or ERR_HISTORY. */
 MUST_USE enum err rebuild_check_base(struct rebuilder *rebuilder, struct arena *arena,
-                                     struct bytes from, bool force, struct buf *why);
+                                     struct bytes from, bool force, struct reason *why);
 /* One chunk of what the export says, into the job's generation, with the caller's mark; by the
  * stepping thread, which holds `enacting`. `*sequence_out` is the export's moment. */
 MUST_USE enum err rebuild_base_chunk(struct rebuilder *rebuilder, const struct job_record *job,
                                      enum counter_mode mode, import_mark_fn *mark, void *context,
-                                     bool *more_out, uint64_t *sequence_out, struct buf *why);
+                                     bool *more_out, uint64_t *sequence_out, struct reason *why);
 void rebuild_base_close(struct rebuilder *rebuilder);
 
 #endif

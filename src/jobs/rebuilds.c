@@ -74,7 +74,7 @@ static enum err find_or_number(struct rebuilds *rebuilds, struct arena *arena,
 
 /* No lane has a record before every lane has said that it can. */
 static enum err ask(struct rebuilds *rebuilds, struct arena *arena, const struct rebuild_wish *wish,
-                    struct job_record *job, struct buf *why)
+                    struct job_record *job, struct reason *why)
 {
     enum err e = ERR_OK;
     for (unsigned i = 0; i < rebuilds->count && e == ERR_OK; i++)
@@ -86,11 +86,12 @@ static enum err ask(struct rebuilds *rebuilds, struct arena *arena, const struct
 }
 
 enum err rebuild_ask(struct rebuilds *rebuilds, const struct rebuild_wish *wish, struct buf *id_out,
-                     struct buf *why_out)
+                     struct reason *why_out)
 {
     struct arena arena;
     struct job_record job;
     arena_init(&arena, 4096);
+    reason_clear(why_out);
     enum err e = ask(rebuilds, &arena, wish, &job, why_out);
     if (e == ERR_OK) {
         buf_add_u64(id_out, job.id);

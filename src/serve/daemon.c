@@ -231,31 +231,31 @@ int daemon_run(const struct config *config, const struct daemon_options *options
 {
     struct config fitting = *config;
     struct server server = {.config = &fitting, .options = options};
-    char error[512] = "";
+    struct reason why;
     sigset_t signals;
     log_set_level(config->log_level);
     block_signals(&signals); /* before the first thread: they all inherit it */
     descriptors_fit(&fitting);
     must(listen_parse(bytes_str(config->listen), &server.listen));
 
-    enum err e = server_open_lanes(&server, error, sizeof error);
-    if (e == ERR_OK) e = auth_new(&server.auth, config, error, sizeof error);
+    enum err e = server_open_lanes(&server, &why);
+    if (e == ERR_OK) e = auth_new(&server.auth, config, why.text, sizeof why.text);
     if (e == ERR_OK) {
         server_make_tend(&server);
         server_make_rebuilds(&server);
         server_make_reconciler(&server);
         server_make_reloader(&server);
         server_make_errands(&server);
-        e = server_open_wire(&server, error, sizeof error);
+        e = server_open_wire(&server, why.text, sizeof why.text);
     }
-    struct buf why;
-    buf_init(&why, 64u << 10);
+    struct buf report;
+    buf_init(&report, 64u << 10);
     if (e == ERR_OK)
-        e = run(&server, &signals, &why);
+        e = run(&server, &signals, &report);
     else
-        buf_add(&why, bytes_str(error));
-    if (e != ERR_OK) fprintf(stderr, "tally: %.*s\n", (int)why.size, (const char *)why.data);
-    buf_release(&why);
+        buf_add(&report, bytes_str(why.text));
+    if (e != ERR_OK) fprintf(stderr, "tally: %.*s\n", (int)report.size, (const char *)report.data);
+    buf_release(&report);
     release(&server);
     return e == ERR_OK ? 0 : 1;
 }

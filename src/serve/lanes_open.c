@@ -47,33 +47,30 @@ static struct embedded_config embedded_of_config(const struct config *config)
     };
 }
 
-static enum err take_dir(struct server *server, char *error, size_t error_size)
+static enum err take_dir(struct server *server, struct reason *why_out)
 {
     const struct config *config = server->config;
     const struct identity_wish wish = {.lanes = (unsigned)config->store_lanes,
                                        .ids_shared =
                                            config->events_id_scope == CONFIG_IDS_INSTALLATION};
-    struct reason why;
     server->embedded = embedded_of_config(config);
-    enum err e = lanes_dir_open(&server->dirs, config->data, &wish, &why);
-    if (e != ERR_OK) snprintf(error, error_size, "%s", why.text);
-    return e;
+    return lanes_dir_open(&server->dirs, config->data, &wish, why_out);
 }
 
 /* Which lane it is that cannot be opened is said too: not every sentence has a path in it. */
 static enum err open_embedded(struct server *server, unsigned index, struct store **store_out,
-                              char *error, size_t error_size)
+                              struct reason *why_out)
 {
     struct embedded_config lane = server->embedded;
-    char why[1024];
+    struct reason why;
     lane.dir = lanes_dir_lane(&server->dirs, index);
     lane.lane = index;
     lane.installation = server->dirs.identity.installation;
-    enum err e = embedded_open(store_out, &lane, why, sizeof why);
+    enum err e = embedded_open(store_out, &lane, &why);
     if (e != ERR_OK && lane.lanes > 1)
-        snprintf(error, error_size, "lane %u: %s", index, why);
+        reason_say(why_out, "lane %u: %s", index, why.text);
     else if (e != ERR_OK)
-        snprintf(error, error_size, "%s", why);
+        *why_out = why;
     return e;
 }
 
@@ -86,11 +83,11 @@ static enum err open_memory(struct server *server, unsigned index, struct store 
 }
 
 static enum err open_store(struct server *server, unsigned index, struct store **store_out,
-                           char *error, size_t error_size)
+                           struct reason *why_out)
 {
     if (server->config->store_kind == CONFIG_STORE_MEMORY)
         return open_memory(server, index, store_out);
-    return open_embedded(server, index, store_out, error, error_size);
+    return open_embedded(server, index, store_out, why_out);
 }
 
 static void wake_wire(void *context)
@@ -126,7 +123,7 @@ static struct apply_limits apply_limits(const struct config *config)
     };
 }
 
-static enum err open_lane(struct server *server, unsigned index, char *error, size_t error_size)
+static enum err open_lane(struct server *server, unsigned index, struct reason *why_out)
 {
     const struct config *config = server->config;
     struct lane_config lane = {
@@ -140,23 +137,22 @@ static enum err open_lane(struct server *server, unsigned index, char *error, si
         .answered = wake_wire,
         .context = server,
     };
-    enum err e = open_store(server, index, &lane.store, error, error_size);
+    enum err e = open_store(server, index, &lane.store, why_out);
     if (e != ERR_OK) return e;
     e = lane_open(&server->lanes.items[index], &lane);
-    if (e != ERR_OK) snprintf(error, error_size, "cannot read what was recorded of the clock.");
+    if (e != ERR_OK) reason_say(why_out, "cannot read what was recorded of the clock.");
     return e;
 }
 
-enum err server_open_lanes(struct server *server, char *error, size_t error_size)
+enum err server_open_lanes(struct server *server, struct reason *why_out)
 {
     enum err e = ERR_OK;
     server->lanes.count = (unsigned)server->config->store_lanes;
     server->room.shared = server->lanes.count > 1;
     server->lanes.items = must_calloc(server->lanes.count, sizeof *server->lanes.items);
-    if (server->config->store_kind == CONFIG_STORE_EMBEDDED)
-        e = take_dir(server, error, error_size);
+    if (server->config->store_kind == CONFIG_STORE_EMBEDDED) e = take_dir(server, why_out);
     for (unsigned i = 0; i < server->lanes.count && e == ERR_OK; i++)
-        e = open_lane(server, i, error, error_size);
+        e = open_lane(server, i, why_out);
     return e;
 }
 

@@ -39,7 +39,7 @@ struct server {
 
 /* lanes_open.c: opens and recovers the store, and makes its lanes. `error` has one sentence if it
  * fails; lanes_close is due in any case. */
-MUST_USE enum err server_open_lanes(struct server *server, char *error, size_t error_size);
+MUST_USE enum err server_open_lanes(struct server *server, struct reason *why_out);
 void server_close_lanes(struct server *server);
 
 /* wiring.c: makes what works on the lanes, in this order. */

@@ -82,7 +82,7 @@ static void update_gauges(void *context)
 }
 
 static enum err ask_rebuild(void *context, const struct api_rebuild *asked, struct buf *id_out,
-                            struct buf *why_out)
+                            struct reason *why_out)
 {
     struct server *server = context;
     const struct rebuild_wish wish = {
@@ -107,7 +107,7 @@ _Static_assert((int)API_EXPORT == JOB_EXPORT && (int)API_IMPORT == JOB_IMPORT,
                "the same errands in the same order");
 
 static enum err ask_errand(void *context, const struct api_errand_ask *asked, struct buf *id_out,
-                           struct buf *name_out, struct buf *why_out)
+                           struct buf *name_out, struct reason *why_out)
 {
     const struct errand_ask ask = {
         .kind = (enum job_kind)asked->kind, .name = asked->name, .ids = asked->ids};

@@ -188,7 +188,7 @@ static void fault_forget(struct store *store, int64_t before_ms)
 }
 
 static enum err fault_snapshot(struct store *store, const char *dir,
-                               struct store_position *position_out, struct buf *why_out)
+                               struct store_position *position_out, struct reason *why_out)
 {
     struct fault *fault = FAULT_OF(store);
     return store_snapshot(fault->inner, dir, position_out, why_out);

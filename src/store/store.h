@@ -51,6 +51,7 @@
 #ifndef TALLY_STORE_STORE_H
 #define TALLY_STORE_STORE_H
 
+#include "base/reason.h"
 #include "store/view.h"
 #include "store/writer.h"
 
@@ -84,7 +85,7 @@ struct store_ops {
     enum err (*due)(struct store *store, int64_t now_ms, store_due_fn *visit, void *context);
     bool (*tend)(struct store *store);
     enum err (*snapshot)(struct store *store, const char *dir, struct store_position *position_out,
-                         struct buf *why_out); /* NULL: this store makes none */
+                         struct reason *why_out); /* NULL: this store makes none */
     void (*stats)(struct store *store, struct store_stats *stats_out);
     void (*close)(struct store *store);
 };
@@ -129,7 +130,7 @@ static inline bool store_tend(struct store *store)
  * says which file could not be what. */
 MUST_USE static inline enum err store_snapshot(struct store *store, const char *dir,
                                                struct store_position *position_out,
-                                               struct buf *why_out)
+                                               struct reason *why_out)
 {
     return store->ops->snapshot(store, dir, position_out, why_out);
 }

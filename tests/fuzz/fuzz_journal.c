@@ -37,11 +37,11 @@ static enum err accept(void *context, const struct journal_block *block)
 
 static uint64_t journal_opens(const struct journal_config *config, struct journal **journal_out)
 {
-    char error[400];
+    struct reason why;
     uint64_t last = 0;
-    enum err e = journal_open(journal_out, config, 0, accept, &last, error, sizeof error);
+    enum err e = journal_open(journal_out, config, 0, accept, &last, &why);
     must((e == ERR_OK) == (*journal_out != NULL));
-    must(e == ERR_OK || strlen(error) > 0);
+    must(e == ERR_OK || strlen(why.text) > 0);
     return last;
 }
 

@@ -82,7 +82,7 @@ static void free_parts(struct sim *sim)
 
 /* ---- the embedded store ---- */
 
-static enum err open_once(struct sim *sim, struct store **store_out, char *error, size_t size)
+static enum err open_once(struct sim *sim, struct store **store_out, struct reason *why_out)
 {
     const struct plan *plan = &sim->plan;
     const struct embedded_config config = {
@@ -100,8 +100,8 @@ static enum err open_once(struct sim *sim, struct store **store_out, char *error
         .archive_ms = plan->archive_ms,
         .key_keep_ms = plan->forget_ms,
     };
-    *error = '\0';
-    return embedded_open(store_out, &config, error, size);
+    reason_clear(why_out);
+    return embedded_open(store_out, &config, why_out);
 }
 
 static void crash_disk(struct sim *sim)
@@ -116,7 +116,7 @@ static void crash_disk(struct sim *sim)
 /* An opening that fails or is killed on its way, once or twice, changes nothing for the next. */
 static void open_badly(struct sim *sim)
 {
-    char error[500];
+    struct reason why;
     struct store *store;
     bool broken = sim->plan.fault_weight && dice_chance(&sim->dice, 50);
     sim_say(sim, "an opening that %s", broken ? "meets a fault" : "is killed");
@@ -124,22 +124,22 @@ static void open_badly(struct sim *sim)
         disk_break(sim->disk, &sim->dice);
     else
         life_arm_picture(sim, 40, false);
-    enum err e = open_once(sim, &store, error, sizeof error);
+    enum err e = open_once(sim, &store, &why);
     if (e == ERR_OK)
         embedded_crash(store);
     else if (e != ERR_STORAGE || !broken)
-        sim_fail(sim, "the store does not open: %s", error);
+        sim_fail(sim, "the store does not open: %s", why.text);
     crash_disk(sim);
 }
 
 static struct store *open_embedded(struct sim *sim, bool first)
 {
-    char error[500];
+    struct reason why;
     struct store *store;
     while (!first && dice_chance(&sim->dice, 20))
         open_badly(sim);
-    if (open_once(sim, &store, error, sizeof error) != ERR_OK)
-        sim_fail(sim, "the store does not open: %s", error);
+    if (open_once(sim, &store, &why) != ERR_OK)
+        sim_fail(sim, "the store does not open: %s", why.text);
     return store;
 }
 

@@ -60,15 +60,14 @@ void rebuild_ask_some(struct sim *sim)
         model_may_rebuild(shown, reload_rules(sim, sim->rules_current), counter, force);
     unsigned waiting = find_waiting(shown, counter, force);
     unsigned before = shown->rebuilds_count;
-    struct buf id, why;
+    struct reason why;
+    struct buf id;
     buf_init(&id, 100);
-    buf_init(&why, 1000);
     sim->asked++;
     sim->errand_kind = ERRAND_ASK;
     const struct rebuild_wish wish = {.counter = bytes_str(ruleset_counter_name(counter)),
                                       .force = force};
     enum err e = rebuild_ask(sim->rebuilds, &wish, &id, &why);
-    buf_release(&why);
     sim_say(sim, "a rebuild of %s is asked for: %s", ruleset_counter_name(counter), err_code(e));
     buf_add_char(&id, 0);
     if (e != expected && !(e == ERR_STORAGE && may_fail(sim)))

@@ -21,7 +21,7 @@ struct archive_world {
     struct archive *archive;
     unsigned tenants;
     size_t payload_max;
-    char error[400];
+    struct reason why;
 };
 
 struct archive_record {
@@ -41,8 +41,8 @@ static inline void world_init(struct archive_world *world, unsigned tenants)
 
 static inline enum err world_open(struct archive_world *world)
 {
-    world->error[0] = '\0';
-    return archive_open(&world->archive, &world->config, world->error, sizeof world->error);
+    reason_clear(&world->why);
+    return archive_open(&world->archive, &world->config, &world->why);
 }
 
 static inline void world_close(struct archive_world *world)

@@ -91,7 +91,7 @@ static enum err open_embedded(struct heart *heart)
         .archive_ms = heart->config.archive_ms,
         .key_keep_ms = heart->config.limits.key_keep_ms,
     };
-    return embedded_open(&heart->inner, &config, heart->error, sizeof heart->error);
+    return embedded_open(&heart->inner, &config, &heart->why);
 }
 
 static void start(struct heart *heart)
@@ -242,7 +242,7 @@ void heart_crash(struct heart *heart, uint64_t seed)
     stop(heart);
     if (heart->sim) io_sim_crash(heart->sim, seed);
     enum err e = heart_open(heart);
-    if (e != ERR_OK) fprintf(stderr, "%s\n", heart->error);
+    if (e != ERR_OK) fprintf(stderr, "%s\n", heart->why.text);
     must(e == ERR_OK);
 }
 

@@ -68,7 +68,7 @@ struct heart {
     struct io_sim *sim; /* of the disk; NULL: a real one */
     struct sent *sents; /* newest first */
     unsigned wakes;     /* calls of commit_config.answered */
-    char error[512];    /* the sentence of the last opening that failed */
+    struct reason why;  /* the sentence of the last opening that failed */
 };
 
 struct heart *heart_new(struct heart_config config);

@@ -36,7 +36,7 @@ static inline int teardown(void **state)
 static inline void expect_reopen(uint64_t applied)
 {
     enum err e = world_open(&world, applied);
-    if (e != ERR_OK) fail_msg("%s", world.error);
+    if (e != ERR_OK) fail_msg("%s", world.why.text);
     if (world.broken) fail_msg("%s", world.broken);
 }
 
@@ -50,7 +50,7 @@ static inline void expect_refused(uint64_t applied, const char *part_of_sentence
 {
     assert_int_equal(world_open(&world, applied), ERR_CORRUPT);
     assert_null(world.journal);
-    if (!strstr(world.error, part_of_sentence)) fail_msg("said: %s", world.error);
+    if (!strstr(world.why.text, part_of_sentence)) fail_msg("said: %s", world.why.text);
 }
 
 static inline void write_blocks(unsigned count)

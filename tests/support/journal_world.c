@@ -88,10 +88,9 @@ static void seek(struct world *world, uint64_t after)
 
 enum err world_open(struct world *world, uint64_t applied)
 {
-    world->error[0] = '\0';
+    reason_clear(&world->why);
     seek(world, applied);
-    enum err e = journal_open(&world->journal, &world->config, applied, replay, world, world->error,
-                              sizeof world->error);
+    enum err e = journal_open(&world->journal, &world->config, applied, replay, world, &world->why);
     if (e != ERR_OK) return e;
     world->count = world->at;
     if (world_last(world) < world->acked) note_broken(world, "what was acknowledged comes back");

@@ -32,7 +32,7 @@ struct world {
     size_t at;          /* index of the next block to be replayed */
     size_t replayed;    /* blocks at the last opening */
     const char *broken; /* the first promise found broken; NULL: none */
-    char error[400];    /* the sentence of the last opening that failed */
+    struct reason why;  /* the sentence of the last opening that failed */
 };
 
 void world_init(struct world *world, unsigned segment_pages, unsigned spare_count);

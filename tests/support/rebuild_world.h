@@ -121,12 +121,10 @@ static inline void enact(const char *text)
     struct enactment enactment;
     struct buf why;
     struct rules *rules = rules_of_text(text, 0);
-    buf_init(&why, 1000);
     assert_int_equal(enact_plan(&enactment, heart->store, rules, bytes_str(text), &why), ERR_OK);
     assert_int_equal(propose(NULL, &enactment.bundle), ERR_OK);
     enact_release(&enactment);
     rules_release(rules);
-    buf_release(&why);
 }
 
 static inline uint32_t generation(const char *name)
@@ -144,12 +142,11 @@ static inline int64_t net(const char *name)
 
 static inline enum err wish_for(struct rebuild_wish wish)
 {
-    struct buf id, why;
+    struct reason why;
+    struct buf id;
     buf_init(&id, 100);
-    buf_init(&why, 1000);
     enum err e = rebuild_ask(rebuilds, &wish, &id, &why);
     buf_release(&id);
-    buf_release(&why);
     return e;
 }
 

@@ -47,9 +47,9 @@ static inline struct key_record record_of(uint64_t n, uint64_t sequence)
 
 static inline void world_open(struct world *world)
 {
-    char error[256];
+    struct reason why;
     struct state_config state = {.dir = world->dir.path, .cache_bytes = 8u << 20};
-    if (state_open(&world->state, &state, error, sizeof error) != ERR_OK) fail_msg("%s", error);
+    if (state_open(&world->state, &state, &why) != ERR_OK) fail_msg("%s", why.text);
     struct registry_config config = {.dir = world->dir.path,
                                      .io = &io_system,
                                      .state = world->state,

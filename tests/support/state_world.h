@@ -27,9 +27,8 @@ static inline int64_t expired_before(void *context)
 
 static inline void world_open(struct world *world)
 {
-    char error[256] = "";
-    if (state_open(&world->state, &world->config, error, sizeof error) != ERR_OK)
-        fail_msg("%s", error);
+    struct reason why;
+    if (state_open(&world->state, &world->config, &why) != ERR_OK) fail_msg("%s", why.text);
     world->batch = state_batch_new(world->state);
 }
 

@@ -421,7 +421,7 @@ static void a_disk_that_does_not_read_is_no_damage(void **state)
     world_close(&world);
     io_sim_fail_read(world.sim, 2, EIO);
     assert_int_equal(world_open(&world), ERR_STORAGE);
-    assert_true(strlen(world.error) > 10);
+    assert_true(strlen(world.why.text) > 10);
     assert_int_equal(world_open(&world), ERR_OK);
 }
 
@@ -432,8 +432,8 @@ static void refuses(const char *sentence)
     world_close(&world);
     assert_int_equal(world_open(&world), ERR_CORRUPT);
     assert_null(world.archive);
-    assert_non_null(strstr(world.error, sentence));
-    assert_non_null(strstr(world.error, "events-"));
+    assert_non_null(strstr(world.why.text, sentence));
+    assert_non_null(strstr(world.why.text, "events-"));
 }
 
 static void a_file_of_another_installation_is_refused(void **state)

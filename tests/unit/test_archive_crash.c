@@ -423,7 +423,7 @@ static void what_was_sealed_comes_back_after_any_crash(void **state)
         for (unsigned i = 0; i < 60 && right; i++)
             right = step(&life);
         if (right) right = reads_right(&life);
-        if (!right) fail_msg("seed %llu: %s", (unsigned long long)seed, life.world.error);
+        if (!right) fail_msg("seed %llu: %s", (unsigned long long)seed, life.world.why.text);
         world_release(&life.world);
     }
 }

@@ -217,9 +217,9 @@ static void only_what_is_after_applied_is_replayed(void **state)
 
 static void expect_refused(enum err expected, const char *part_of_sentence)
 {
-    heart->error[0] = 0;
+    reason_clear(&heart->why);
     assert_int_equal(heart_open(heart), expected);
-    if (!strstr(heart->error, part_of_sentence)) fail_msg("said: %s", heart->error);
+    if (!strstr(heart->why.text, part_of_sentence)) fail_msg("said: %s", heart->why.text);
 }
 
 static void a_second_opener_is_refused(void **state)
@@ -230,8 +230,8 @@ static void a_second_opener_is_refused(void **state)
                                            .clock = &heart->time->clock,
                                            .cache_bytes = 1u << 20,
                                            .segment_bytes = 1u << 20};
-    assert_int_equal(embedded_open(&second, &config, heart->error, sizeof heart->error), ERR_BUSY);
-    assert_non_null(strstr(heart->error, "in use"));
+    assert_int_equal(embedded_open(&second, &config, &heart->why), ERR_BUSY);
+    assert_non_null(strstr(heart->why.text, "in use"));
     do_ok(increment("n", 0, 0, 1)); /* the first one goes on */
 }
 
@@ -243,7 +243,7 @@ static void a_state_ahead_of_its_journal_is_refused(void **state)
     disk_init(&heart->disk);
     heart->sim = heart->disk.sim;
     expect_refused(ERR_CORRUPT, "");
-    assert_true(strlen(heart->error) > 10);
+    assert_true(strlen(heart->why.text) > 10);
 }
 
 static enum err accept_block(void *context, const struct journal_block *block)
@@ -267,8 +267,8 @@ static void append_body(struct bytes body)
                                           .segment_size = heart->config.segment_bytes,
                                           .first_size = heart->config.segment_bytes,
                                           .installation = identity.installation};
-    if (journal_open(&journal, &config, 0, accept_block, NULL, heart->error, 400) != ERR_OK)
-        fail_msg("%s", heart->error);
+    if (journal_open(&journal, &config, 0, accept_block, NULL, &heart->why) != ERR_OK)
+        fail_msg("%s", heart->why.text);
     struct journal_block block = {.first_sequence = journal_last_sequence(journal) + 1,
                                   .count = 1,
                                   .time_ms = HEART_START_MS,
@@ -286,7 +286,7 @@ static void a_block_of_an_unknown_format_is_refused(void **state)
     heart_close(heart);
     append_body(BYTES("\x03\0\0\0\0"));
     expect_refused(ERR_CORRUPT, "");
-    assert_true(strlen(heart->error) > 10);
+    assert_true(strlen(heart->why.text) > 10);
 }
 
 static void a_block_of_a_known_format_is_installed(void **state)
@@ -305,7 +305,7 @@ static void with_state(void (*change)(struct state *, struct state_batch *))
     char dir[512];
     snprintf(dir, sizeof dir, "%s/state", heart->dir.path);
     const struct state_config config = {.dir = dir, .cache_bytes = 1u << 20};
-    if (state_open(&below, &config, heart->error, 400) != ERR_OK) fail_msg("%s", heart->error);
+    if (state_open(&below, &config, &heart->why) != ERR_OK) fail_msg("%s", heart->why.text);
     struct state_batch *batch = state_batch_new(below);
     change(below, batch);
     assert_int_equal(state_write(below, batch), ERR_OK);

@@ -150,7 +150,7 @@ static void live(uint64_t seed, struct life *life)
     if (e == ERR_OK && world->acked > life->applied) e = world_scan(world, life->applied + 1);
     if (e != ERR_OK || world->broken)
         fail_msg("seed %llu: %s; %s", (unsigned long long)seed,
-                 world->broken ? world->broken : err_sentence(e), world->error);
+                 world->broken ? world->broken : err_sentence(e), world->why.text);
     world_release(world);
 }
 

@@ -83,7 +83,7 @@ static void a_state_ahead_of_its_journal_is_refused(void **state)
     struct world empty;
     world_init(&empty, 8, 0);
     assert_int_equal(world_open(&empty, 1), ERR_CORRUPT);
-    assert_non_null(strstr(empty.error, "the journal is empty"));
+    assert_non_null(strstr(empty.why.text, "the journal is empty"));
     world_release(&empty);
 }
 
@@ -189,10 +189,10 @@ static void what_replay_refuses_is_not_opened(void **state)
     write_blocks(3);
     world_kill(&world);
     struct journal *journal;
-    char error[200];
-    enum err e = journal_open(&journal, &world.config, 0, refuse, NULL, error, sizeof error);
+    struct reason why;
+    enum err e = journal_open(&journal, &world.config, 0, refuse, NULL, &why);
     assert_int_equal(e, ERR_INTERNAL);
-    assert_non_null(strstr(error, "offset 8192 was refused"));
+    assert_non_null(strstr(why.text, "offset 8192 was refused"));
     expect_open(0, 3);
 }
 

@@ -207,11 +207,11 @@ static void a_state_that_cannot_be_opened_says_why(void **state)
 {
     struct world *world = *state;
     struct state *other;
-    char error[256] = "";
+    struct reason why;
     struct state_config config = world->config; /* locked by ourselves */
-    assert_int_equal(state_open(&other, &config, error, sizeof error), ERR_STORAGE);
+    assert_int_equal(state_open(&other, &config, &why), ERR_STORAGE);
     assert_null(other);
-    assert_non_null(strstr(error, "lock"));
+    assert_non_null(strstr(why.text, "lock"));
 }
 
 static void an_identity_is_kept_and_never_shared(void **state)
@@ -417,16 +417,16 @@ static void a_bad_record_of_the_manifest_with_good_ones_after_it_is_damage(void 
 {
     struct world *world = *state;
     char path[512];
-    char error[1024] = "";
+    struct reason why;
     put_in_all(world, "1");
     assert_int_equal(state_flush(world->state), ERR_OK);
     world_close(world);
     manifest_path(world, path);
     size_t size = size_of(path);
     flip_byte(path, (long)size / 2);
-    assert_int_equal(state_open(&world->state, &world->config, error, sizeof error), ERR_STORAGE);
-    assert_non_null(strstr(error, "is damaged at byte"));
-    assert_non_null(strstr(error, "good records follow"));
+    assert_int_equal(state_open(&world->state, &world->config, &why), ERR_STORAGE);
+    assert_non_null(strstr(why.text, "is damaged at byte"));
+    assert_non_null(strstr(why.text, "good records follow"));
     assert_int_equal(size_of(path), size);
     flip_byte(path, (long)size / 2); /* nothing else was changed */
     world_open(world);
@@ -438,7 +438,7 @@ static void more_than_an_append_is_damage_and_stays_as_it_is(void **state)
 {
     struct world *world = *state;
     char path[512];
-    char error[1024] = "";
+    struct reason why;
     char *rot = must_calloc(1, 70000);
     struct stat before;
     struct stat after;
@@ -448,8 +448,8 @@ static void more_than_an_append_is_damage_and_stays_as_it_is(void **state)
     append_to(path, rot, 70000);
     free(rot);
     assert_int_equal(stat(path, &before), 0);
-    assert_int_equal(state_open(&world->state, &world->config, error, sizeof error), ERR_STORAGE);
-    assert_non_null(strstr(error, "MANIFEST"));
+    assert_int_equal(state_open(&world->state, &world->config, &why), ERR_STORAGE);
+    assert_non_null(strstr(why.text, "MANIFEST"));
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_size, after.st_size);
     assert_int_equal(truncate(path, before.st_size - 70000), 0);

@@ -7,7 +7,6 @@
 #include "core/op.h"
 
 #define JOB_ID_SIZE_MAX 32
-#define WHY_SIZE_MAX 512
 #define NEXT_SIZE_MAX 1024
 
 static const struct bytes list_names[] = {
@@ -36,20 +35,16 @@ static void run_ask(struct call *call)
     const struct api_config *config = &call->api->config;
     struct buf id;
     struct buf name;
-    struct buf why;
+    struct reason why;
     buf_init(&id, JOB_ID_SIZE_MAX);
     buf_init(&name, NAME_SIZE_MAX + 1);
-    buf_init(&why, WHY_SIZE_MAX);
     enum err e = config->errands.ask(config->errands.context, call->plan, &id, &name, &why);
-    bool told = why.size > 0;
-    buf_add_char(&why, '\0');
     if (e == ERR_OK)
         reply_asked(call, &id, &name);
     else
-        exchange_error(call->exchange, e, told && !why.failed ? why.data : NULL);
+        exchange_error(call->exchange, e, reason_text(&why));
     buf_release(&id);
     buf_release(&name);
-    buf_release(&why);
 }
 
 /* Only an export asks for ids. */

@@ -6,7 +6,6 @@
 #include "core/name.h"
 
 #define JOB_ID_SIZE_MAX 32
-#define WHY_SIZE_MAX 512
 
 /* -- Asking for a rebuild ---------------------------------------------------------------------- */
 
@@ -15,22 +14,18 @@ static void run_rebuild(struct call *call)
     const struct api_config *config = &call->api->config;
     struct reply *reply = &call->exchange->reply;
     struct buf id;
-    struct buf why;
+    struct reason why;
     buf_init(&id, JOB_ID_SIZE_MAX);
-    buf_init(&why, WHY_SIZE_MAX);
     enum err e = config->rebuild(config->jobs_context, call->plan, &id, &why);
-    bool told = why.size > 0;
-    buf_add_char(&why, '\0');
     if (e == ERR_OK) {
         reply->status = 202;
         buf_add(&reply->body, BYTES("{\"job\":\""));
         buf_add(&reply->body, buf_bytes(&id));
         buf_add(&reply->body, BYTES("\"}"));
     } else {
-        exchange_error(call->exchange, e, told && !why.failed ? why.data : NULL);
+        exchange_error(call->exchange, e, reason_text(&why));
     }
     buf_release(&id);
-    buf_release(&why);
 }
 
 static enum err read_options(struct call *call, struct api_rebuild *wish, struct reason *why)

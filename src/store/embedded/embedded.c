@@ -36,11 +36,11 @@ static const struct writer_ops embedded_writer_ops;
 static const struct view_ops embedded_view_ops;
 
 static enum err make_dir(const char *dir, const char *name, char *path, size_t size,
-                         char *error_out, size_t error_size)
+                         struct reason *why_out)
 {
     int need = snprintf(path, size, "%s/%s", dir, name);
     if (need < 0 || (size_t)need >= size) {
-        snprintf(error_out, error_size, "the path of the data directory is too long.");
+        reason_say(why_out, "the path of the data directory is too long.");
         return ERR_STORAGE;
     }
     int result = mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -errno;
@@ -48,18 +48,17 @@ static enum err make_dir(const char *dir, const char *name, char *path, size_t s
      * and all that is in it goes with the name. */
     if (result == 0) result = io_system.ops->sync_dir(&io_system, dir);
     if (result == 0) return ERR_OK;
-    snprintf(error_out, error_size, "cannot make %s: %s.", path, strerror(-result));
+    reason_say(why_out, "cannot make %s: %s.", path, strerror(-result));
     return ERR_STORAGE;
 }
 
 /* It holds on to room by its links. */
-static enum err remove_snapshot(const char *dir, char *error_out, size_t error_size)
+static enum err remove_snapshot(const char *dir, struct reason *why_out)
 {
     char path[TREE_PATH_MAX];
     enum err e = tree_path(path, dir, EMBEDDED_SNAPSHOT);
     if (e == ERR_OK) e = tree_remove(path);
-    if (e != ERR_OK)
-        snprintf(error_out, error_size, "cannot remove %s: %s.", path, strerror(errno));
+    if (e != ERR_OK) reason_say(why_out, "cannot remove %s: %s.", path, strerror(errno));
     return e;
 }
 
@@ -71,10 +70,10 @@ static int64_t ids_expired_before(void *context)
     return sure_ms == INT64_MIN ? INT64_MIN : sure_ms - embedded->config.key_keep_ms;
 }
 
-static enum err open_state(struct embedded *embedded, char *error_out, size_t error_size)
+static enum err open_state(struct embedded *embedded, struct reason *why_out)
 {
     char path[4096];
-    enum err e = make_dir(embedded->config.dir, "state", path, sizeof path, error_out, error_size);
+    enum err e = make_dir(embedded->config.dir, "state", path, sizeof path, why_out);
     if (e != ERR_OK) return e;
     embedded->state_failed = !reserve_make_room(&embedded->reserve, OPEN_ROOM_BYTES);
     struct state_config config = {.dir = path,
@@ -83,15 +82,15 @@ static enum err open_state(struct embedded *embedded, char *error_out, size_t er
                                   .sharers = embedded->config.lanes,
                                   .ids_expired_before = ids_expired_before,
                                   .context = embedded};
-    e = state_open(&embedded->state, &config, error_out, error_size);
+    e = state_open(&embedded->state, &config, why_out);
     if (e != ERR_OK) return e;
     embedded->writes = state_batch_new(embedded->state);
     e = sums_load(embedded->sums, embedded->state);
-    if (e != ERR_OK) snprintf(error_out, error_size, "cannot read which series are summed.");
+    if (e != ERR_OK) reason_say(why_out, "cannot read which series are summed.");
     return e;
 }
 
-static enum err read_applied(struct embedded *embedded, char *error_out, size_t error_size)
+static enum err read_applied(struct embedded *embedded, struct reason *why_out)
 {
     struct buf value;
     buf_init(&value, 256);
@@ -99,16 +98,16 @@ static enum err read_applied(struct embedded *embedded, char *error_out, size_t 
     enum err e = state_get(embedded->state, STATE_META, META_APPLIED, &value);
     if (e == ERR_OK) e = position_record_decode(buf_bytes(&value), &embedded->applied);
     if (e == ERR_NOT_FOUND) e = ERR_OK;
-    if (e != ERR_OK) snprintf(error_out, error_size, "cannot read `applied` from the state.");
+    if (e != ERR_OK) reason_say(why_out, "cannot read `applied` from the state.");
     buf_release(&value);
     embedded->durable = embedded->applied;
     return e;
 }
 
-static enum err open_registry(struct embedded *embedded, char *error_out, size_t error_size)
+static enum err open_registry(struct embedded *embedded, struct reason *why_out)
 {
     char path[4096];
-    enum err e = make_dir(embedded->config.dir, "ids", path, sizeof path, error_out, error_size);
+    enum err e = make_dir(embedded->config.dir, "ids", path, sizeof path, why_out);
     if (e != ERR_OK) return e;
     struct registry_config config = {.dir = path,
                                      .io = embedded->config.io,
@@ -116,7 +115,7 @@ static enum err open_registry(struct embedded *embedded, char *error_out, size_t
                                      .applied = embedded->applied.last_sequence,
                                      .seal_count = SEAL_COUNT};
     e = registry_open(&embedded->registry, &config);
-    if (e != ERR_OK) snprintf(error_out, error_size, "cannot open the id registry.");
+    if (e != ERR_OK) reason_say(why_out, "cannot open the id registry.");
     return e;
 }
 
@@ -184,11 +183,11 @@ static uint64_t first_segment_bytes(const struct embedded_config *config)
     return eighth < most ? eighth : most;
 }
 
-static enum err open_journal(struct embedded *embedded, char *error_out, size_t error_size)
+static enum err open_journal(struct embedded *embedded, struct reason *why_out)
 {
     char path[4096];
     const struct embedded_config *config = &embedded->config;
-    enum err e = make_dir(config->dir, "journal", path, sizeof path, error_out, error_size);
+    enum err e = make_dir(config->dir, "journal", path, sizeof path, why_out);
     if (e != ERR_OK) return e;
     struct journal_config journal = {.dir = path,
                                      .io = config->io,
@@ -199,20 +198,20 @@ static enum err open_journal(struct embedded *embedded, char *error_out, size_t 
                                      .spare_count = config->spare_segments,
                                      .installation = embedded->identity.installation};
     e = journal_open(&embedded->journal, &journal, embedded->applied.last_sequence, replay_block,
-                     embedded, error_out, error_size);
+                     embedded, why_out);
     if (e == ERR_OK) embedded->down = journal_has_failed(embedded->journal);
     return e;
 }
 
-static enum err open_archive(struct embedded *embedded, char *error_out, size_t error_size)
+static enum err open_archive(struct embedded *embedded, struct reason *why_out)
 {
     char path[4096];
     const struct embedded_config *config = &embedded->config;
-    enum err e = make_dir(config->dir, "archive", path, sizeof path, error_out, error_size);
+    enum err e = make_dir(config->dir, "archive", path, sizeof path, why_out);
     if (e != ERR_OK) return e;
     struct archive_config archive = {
         .dir = path, .io = config->io, .installation = embedded->identity.installation};
-    return archive_open(&embedded->archive, &archive, error_out, error_size);
+    return archive_open(&embedded->archive, &archive, why_out);
 }
 
 static struct embedded *embedded_new(const struct embedded_config *config)
@@ -269,7 +268,7 @@ static void embedded_free(struct embedded *embedded)
     free(embedded);
 }
 
-static enum err open_identity(struct embedded *embedded, char *error_out, size_t error_size)
+static enum err open_identity(struct embedded *embedded, struct reason *why_out)
 {
     const struct embedded_config *config = &embedded->config;
     const struct identity_wish wish = {.ids_shared = config->ids_shared,
@@ -278,30 +277,30 @@ static enum err open_identity(struct embedded *embedded, char *error_out, size_t
                                        .installation = config->installation};
     struct reason why;
     enum err e = identity_open(&embedded->identity, config->dir, &wish, &why);
-    if (e != ERR_OK) snprintf(error_out, error_size, "%s", why.text);
+    if (e != ERR_OK) reason_say(why_out, "%s", why.text);
     return e;
 }
 
 enum err embedded_open(struct store **store_out, const struct embedded_config *config,
-                       char *error_out, size_t error_size)
+                       struct reason *why_out)
 {
     struct embedded *embedded = embedded_new(config);
-    enum err e = open_identity(embedded, error_out, error_size);
+    enum err e = open_identity(embedded, why_out);
     if (e != ERR_OK) goto failed;
     embedded->store.secret = embedded->identity.secret;
     embedded->store.installation = embedded->identity.installation;
-    e = remove_snapshot(config->dir, error_out, error_size);
+    e = remove_snapshot(config->dir, why_out);
     if (e != ERR_OK) goto failed;
     reserve_init(&embedded->reserve, config->dir, embedded->config.lanes);
-    e = open_state(embedded, error_out, error_size);
+    e = open_state(embedded, why_out);
     if (e != ERR_OK) goto failed;
-    e = read_applied(embedded, error_out, error_size);
+    e = read_applied(embedded, why_out);
     if (e != ERR_OK) goto failed;
-    e = open_registry(embedded, error_out, error_size);
+    e = open_registry(embedded, why_out);
     if (e != ERR_OK) goto failed;
-    e = open_archive(embedded, error_out, error_size);
+    e = open_archive(embedded, why_out);
     if (e != ERR_OK) goto failed;
-    e = open_journal(embedded, error_out, error_size);
+    e = open_journal(embedded, why_out);
     if (e != ERR_OK) goto failed;
 
     embedded->store.writer.position = embedded->durable;

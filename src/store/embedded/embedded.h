@@ -28,10 +28,10 @@ struct embedded_config {
     int64_t key_keep_ms;       /* idempotency keys older than this are dropped for good */
 };
 
-/* Opens or makes the store and recovers it. On failure `error_out` has one sentence for a person.
+/* Opens or makes the store and recovers it. On failure `why_out` has one sentence for a person.
  * Recovery is done when it returns; `stats` may be asked at once. */
 MUST_USE enum err embedded_open(struct store **store_out, const struct embedded_config *config,
-                                char *error_out, size_t error_size);
+                                struct reason *why_out);
 
 /* For tests. What a kill does: frees the store as it stands, writes nothing back, tells nobody.
  * What was submitted must still be where it was. */

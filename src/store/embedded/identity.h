@@ -13,8 +13,8 @@
 #ifndef TALLY_STORE_EMBEDDED_IDENTITY_H
 #define TALLY_STORE_EMBEDDED_IDENTITY_H
 
-#include "base/err.h"
 #include "base/hash.h"
+#include "base/reason.h"
 #include "base/reason.h"
 
 /* A file of this name says that the directory is being filled from a backup, or that this was cut

@@ -152,7 +152,7 @@ void history_trim(struct embedded *embedded);
 
 /* snapshot.c */
 enum err embedded_snapshot(struct store *store, const char *dir,
-                           struct store_position *position_out, struct buf *why_out);
+                           struct store_position *position_out, struct reason *why_out);
 
 /* checkpoint.c */
 bool embedded_tend(struct store *store);

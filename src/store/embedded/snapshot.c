@@ -23,7 +23,7 @@
 struct snapshot {
     struct embedded *embedded;
     const char *dir;
-    struct buf *why;               /* which step failed, at which file, for which reason */
+    struct reason *why;            /* which step failed, at which file, for which reason */
     struct store_position applied; /* as the linked state has it */
     struct store_position moment;
     uint64_t from; /* the journal is copied after this sequence */
@@ -34,7 +34,7 @@ struct snapshot {
 static enum err failed(const struct snapshot *snapshot, const char *path, const char *what,
                        const char *reason)
 {
-    buf_addf(snapshot->why, "%s cannot be %s: %s", path, what, reason);
+    reason_say(snapshot->why, "%s cannot be %s: %s", path, what, reason);
     return ERR_STORAGE;
 }
 
@@ -206,7 +206,7 @@ static enum err copy_journal(struct snapshot *snapshot)
 }
 
 enum err embedded_snapshot(struct store *store, const char *dir,
-                           struct store_position *position_out, struct buf *why_out)
+                           struct store_position *position_out, struct reason *why_out)
 {
     struct embedded *embedded = embedded_of(store);
     struct snapshot snapshot = {.embedded = embedded, .dir = dir, .why = why_out};

@@ -30,13 +30,6 @@ struct listing {
     bool temporary; /* one was left behind */
 };
 
-struct sentence {
-    char *text;
-    size_t size;
-};
-
-#define SAY(sentence, ...) ((void)snprintf((sentence).text, (sentence).size, __VA_ARGS__))
-
 void archive_path(const struct archive *archive, char path[ARCHIVE_PATH_MAX], const char *name)
 {
     int size = snprintf(path, ARCHIVE_PATH_MAX, "%s/%s", archive->dir, name);
@@ -91,20 +84,21 @@ static int range_compare(const void *a, const void *b)
     return (left->last > right->last) - (left->last < right->last);
 }
 
-static enum err listing_check(const struct listing *listing, struct sentence error)
+static enum err listing_check(const struct listing *listing, struct reason *why)
 {
     for (size_t i = 1; i < listing->count; i++) {
         const struct range *previous = &listing->ranges[i - 1], *range = &listing->ranges[i];
         char name[ARCHIVE_NAME_SIZE];
         archive_name(name, range->first, range->last);
         if (range->first <= previous->last) {
-            SAY(error, "archive file %s holds sequences that another one holds, too", name);
+            reason_say(why, "archive file %s holds sequences that another one holds, too", name);
             return ERR_CORRUPT;
         }
         if (range->first - previous->last > 1) {
-            SAY(error,
-                "archive file %s does not follow: sequences %" PRIu64 " to %" PRIu64 " are missing",
-                name, previous->last + 1, range->first - 1);
+            reason_say(why,
+                       "archive file %s does not follow: sequences %" PRIu64 " to %" PRIu64
+                       " are missing",
+                       name, previous->last + 1, range->first - 1);
             return ERR_CORRUPT;
         }
     }
@@ -113,8 +107,7 @@ static enum err listing_check(const struct listing *listing, struct sentence err
 
 /* What a killed process saw renamed or removed need not be so after a power cut; synced, what is
  * listed now stays. */
-static enum err listing_read(struct archive *archive, struct listing *listing,
-                             struct sentence error)
+static enum err listing_read(struct archive *archive, struct listing *listing, struct reason *why)
 {
     struct io *io = archive->io;
     int result = io->ops->list(io, archive->dir, listing_visit, listing);
@@ -125,11 +118,11 @@ static enum err listing_read(struct archive *archive, struct listing *listing,
     }
     if (result == 0) result = io->ops->sync_dir(io, archive->dir);
     if (result < 0) {
-        SAY(error, "the archive's directory cannot be read or synced: %s", strerror(-result));
+        reason_say(why, "the archive's directory cannot be read or synced: %s", strerror(-result));
         return ERR_STORAGE;
     }
     if (listing->count) qsort(listing->ranges, listing->count, sizeof(struct range), range_compare);
-    return listing_check(listing, error);
+    return listing_check(listing, why);
 }
 
 /* What is not there in a file too short for it stays zero, and will be found wrong. */
@@ -163,7 +156,7 @@ static enum err file_judge(struct archive *archive, const char *name, struct ran
     return ERR_OK;
 }
 
-static enum err file_find(struct archive *archive, struct range range, struct sentence error)
+static enum err file_find(struct archive *archive, struct range range, struct reason *why)
 {
     char name[ARCHIVE_NAME_SIZE];
     archive_name(name, range.first, range.last);
@@ -171,15 +164,16 @@ static enum err file_find(struct archive *archive, struct range range, struct se
     enum archive_verdict verdict = ARCHIVE_DAMAGED;
     enum err e = file_judge(archive, name, range, &summary, &verdict);
     if (e != ERR_OK) {
-        SAY(error, "archive file %s cannot be read", name);
+        reason_say(why, "archive file %s cannot be read", name);
         return e;
     }
     if (verdict == ARCHIVE_FOREIGN) {
-        SAY(error, "archive file %s belongs to another installation", name);
+        reason_say(why, "archive file %s belongs to another installation", name);
         return ERR_CORRUPT;
     }
     if (verdict == ARCHIVE_NEWER) {
-        SAY(error, "archive file %s has a format that this version of tally does not know", name);
+        reason_say(why, "archive file %s has a format that this version of tally does not know",
+                   name);
         return ERR_CORRUPT;
     }
     if (verdict == ARCHIVE_DAMAGED)
@@ -188,18 +182,18 @@ static enum err file_find(struct archive *archive, struct range range, struct se
     return ERR_OK;
 }
 
-static enum err files_find(struct archive *archive, struct sentence error)
+static enum err files_find(struct archive *archive, struct reason *why)
 {
     struct listing listing = {0};
-    enum err e = listing_read(archive, &listing, error);
+    enum err e = listing_read(archive, &listing, why);
     for (size_t i = 0; i < listing.count && e == ERR_OK; i++)
-        e = file_find(archive, listing.ranges[i], error);
+        e = file_find(archive, listing.ranges[i], why);
     free(listing.ranges);
     return e;
 }
 
 enum err archive_open(struct archive **archive_out, const struct archive_config *config,
-                      char *error_out, size_t error_size)
+                      struct reason *why_out)
 {
     struct archive *archive = must_calloc(1, sizeof *archive);
     archive->dir = strdup(config->dir);
@@ -209,7 +203,7 @@ enum err archive_open(struct archive **archive_out, const struct archive_config 
     buf_init(&archive->run, ARCHIVE_RUN_MAX);
     pthread_mutex_init(&archive->loading, NULL);
     pthread_mutex_init(&archive->mutex, NULL);
-    enum err e = files_find(archive, (struct sentence){error_out, error_size});
+    enum err e = files_find(archive, why_out);
     if (e != ERR_OK) {
         archive_close(archive);
         archive = NULL;

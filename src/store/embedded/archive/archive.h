@@ -33,9 +33,9 @@ struct archive_config {
 
 /* A damaged file does not keep the archive from opening: reads that come to it answer ERR_CORRUPT.
  * A file that is missing from the middle, of another installation or of a newer format does, with
- * ERR_CORRUPT and a sentence in `error_out`, as does a failing disk, with ERR_STORAGE. */
+ * ERR_CORRUPT and a sentence in `why_out`, as does a failing disk, with ERR_STORAGE. */
 MUST_USE enum err archive_open(struct archive **archive_out, const struct archive_config *config,
-                               char *error_out, size_t error_size);
+                               struct reason *why_out);
 void archive_close(struct archive *archive);
 
 /* Whether a file of this name is part of an archive, and which run of sequences it holds. Others

@@ -109,17 +109,17 @@ enum err backup_list(const char *dir, backup_visit_fn *visit, void *context)
 
 #define NAMED_MAX 8u /* names that fit a sentence */
 
-void backup_say_missing(const char *dir, const char *name, struct buf *why_out)
+void backup_say_missing(const char *dir, const char *name, struct reason *why_out)
 {
     struct findings findings;
     enum err e = find_all(&findings, dir);
-    buf_addf(why_out, "there is no backup %s in %s", name, dir);
-    if (e == ERR_OK && findings.count == 0) buf_addf(why_out, ", nor any other");
+    reason_say(why_out, "there is no backup %s in %s", name, dir);
+    if (e == ERR_OK && findings.count == 0) reason_add(why_out, ", nor any other");
     for (size_t i = 0; i < findings.count && i < NAMED_MAX; i++) /* the newest first */
-        buf_addf(why_out, "%s%s",
-                 i ? ", " : "; there are: ", findings.items[findings.count - 1 - i].name);
+        reason_add(why_out, "%s%s",
+                   i ? ", " : "; there are: ", findings.items[findings.count - 1 - i].name);
     if (findings.count > NAMED_MAX)
-        buf_addf(why_out, " and %zu earlier ones", findings.count - NAMED_MAX);
+        reason_add(why_out, " and %zu earlier ones", findings.count - NAMED_MAX);
     findings_release(&findings);
 }
 
@@ -267,7 +267,7 @@ static enum err name_earlier(struct making *making, const struct findings *findi
 }
 
 enum err backup_make(const struct backup_request *request, struct effort *effort,
-                     struct buf *why_out)
+                     struct reason *why_out)
 {
     struct findings findings;
     struct making making = {.request = request,
@@ -276,16 +276,18 @@ enum err backup_make(const struct backup_request *request, struct effort *effort
                                          .moment_ms = request->position.time_ms,
                                          .taken_ms = request->taken_ms}};
     must(backup_name_valid(bytes_str(request->name)));
+    reason_clear(why_out);
     enum err e = find_all(&findings, request->dir);
     if (e == ERR_OK) e = name_earlier(&making, &findings);
     if (e == ERR_OK) e = make(&making);
-    if (e != ERR_OK) buf_addf(why_out, "the backup could not be written: %s", strerror(errno));
+    if (e != ERR_OK) reason_say(why_out, "the backup could not be written: %s", strerror(errno));
     if (e == ERR_OK && making.damaged)
-        buf_addf(why_out,
-                 "%zu file%s of the earlier backup %s %s damaged, %s first; this one has what the "
-                 "store has. `tally verify %s` names all",
-                 making.damaged_count, making.damaged_count == 1 ? "" : "s", making.earlier_name,
-                 making.damaged_count == 1 ? "is" : "are", making.damaged, making.earlier_name);
+        reason_say(
+            why_out,
+            "%zu file%s of the earlier backup %s %s damaged, %s first; this one has what the "
+            "store has. `tally verify %s` names all",
+            making.damaged_count, making.damaged_count == 1 ? "" : "s", making.earlier_name,
+            making.damaged_count == 1 ? "is" : "are", making.damaged, making.earlier_name);
     findings_release(&findings);
     manifest_release(&making.manifest);
     return e;

@@ -12,10 +12,11 @@
  *     damage that was there before it. Damage that comes later to a shared file is damage to all
  *     that share it: `backup_check` finds it.
  *
- * Errors come with a sentence in `why_out`, a buffer of the caller's. */
+ * Errors come with a sentence in `why_out`, unless a function says otherwise. */
 #ifndef TALLY_STORE_EMBEDDED_BACKUP_BACKUP_H
 #define TALLY_STORE_EMBEDDED_BACKUP_BACKUP_H
 
+#include "base/reason.h"
 #include "store/embedded/backup/manifest.h"
 #include "store/store.h"
 
@@ -43,7 +44,7 @@ MUST_USE enum err backup_find(const char *dir, const char *name, struct manifest
 /* ERR_STORAGE, ERR_BUSY when told to stop; nothing is left of it then. After ERR_OK `why_out` may
  * have a warning: the backup is whole, but an earlier one was found damaged. */
 MUST_USE enum err backup_make(const struct backup_request *request, struct effort *effort,
-                              struct buf *why_out);
+                              struct reason *why_out);
 
 /* Reads every file of a backup again and tells `damage` of each that is not as it was, by a
  * sentence that names it. ERR_CORRUPT: there was such a file, or its manifest is damaged;
@@ -52,13 +53,13 @@ MUST_USE enum err backup_make(const struct backup_request *request, struct effor
 typedef void backup_damage_fn(void *context, const char *sentence);
 MUST_USE enum err backup_check(const char *dir, const char *name, struct effort *effort,
                                backup_damage_fn *damage, void *context,
-                               struct manifest *manifest_out, struct buf *why_out);
+                               struct manifest *manifest_out, struct reason *why_out);
 
 /* Lays a backup out as a data directory that is empty or not there, checking every byte on the way.
  * A failure leaves the directory empty; a crash leaves one that refuses to open (RESTORING) and can
  * be removed. */
 MUST_USE enum err backup_restore(const char *dir, const char *name, const char *data,
-                                 struct effort *effort, struct buf *why_out);
+                                 struct effort *effort, struct reason *why_out);
 
 /* The directories that a store's files lie in, in a backup as in a data directory: made where they
  * are not there, and with all names in them made durable. */
@@ -76,6 +77,6 @@ typedef bool backup_visit_fn(void *context, const char *name, const struct manif
 MUST_USE enum err backup_list(const char *dir, backup_visit_fn *visit, void *context);
 
 /* "there is no backup NAME in DIR", and which there are. */
-void backup_say_missing(const char *dir, const char *name, struct buf *why_out);
+void backup_say_missing(const char *dir, const char *name, struct reason *why_out);
 
 #endif

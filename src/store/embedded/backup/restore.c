@@ -17,7 +17,7 @@
 /* A directory of that name without a manifest was a backup once: while one is made or removed it is
  * called something else. */
 static enum err open_backup(const char *dir, const char *name, char path[TREE_PATH_MAX],
-                            struct manifest *manifest_out, struct buf *why)
+                            struct manifest *manifest_out, struct reason *why)
 {
     enum err e = backup_name_valid(bytes_str(name)) ? tree_path(path, dir, name) : ERR_NOT_FOUND;
     if (e == ERR_NOT_FOUND || !backup_exists(dir, name)) {
@@ -25,23 +25,23 @@ static enum err open_backup(const char *dir, const char *name, char path[TREE_PA
         return ERR_NOT_FOUND;
     }
     if (e == ERR_OK) e = manifest_read(path, manifest_out);
-    if (e == ERR_STORAGE) buf_addf(why, "%s cannot be read: %s", path, strerror(errno));
-    if (e == ERR_CORRUPT) buf_addf(why, "%s/" MANIFEST_NAME " is damaged", path);
+    if (e == ERR_STORAGE) reason_say(why, "%s cannot be read: %s", path, strerror(errno));
+    if (e == ERR_CORRUPT) reason_say(why, "%s/" MANIFEST_NAME " is damaged", path);
     if (e != ERR_NOT_FOUND) return e;
-    buf_addf(why, "%s/" MANIFEST_NAME " is missing", path);
+    reason_say(why, "%s/" MANIFEST_NAME " is missing", path);
     return ERR_CORRUPT;
 }
 
-static enum err damaged(struct buf *why, const char *root, const struct tree_file *file,
+static enum err damaged(struct reason *why, const char *root, const struct tree_file *file,
                         const char *how)
 {
-    buf_addf(why, "%s/%s %s", root, file->path, how);
+    reason_say(why, "%s/%s %s", root, file->path, how);
     return ERR_CORRUPT;
 }
 
 /* One file, read again or copied to `to`. */
 static enum err take(const char *root, const struct tree_file *file, const char *to,
-                     struct effort *effort, struct buf *why)
+                     struct effort *effort, struct reason *why)
 {
     char from[TREE_PATH_MAX];
     struct stat now;
@@ -51,7 +51,7 @@ static enum err take(const char *root, const struct tree_file *file, const char 
     if (stat(from, &now) != 0 && errno == ENOENT) return damaged(why, root, file, "is missing");
     e = to ? tree_copy(from, to, &checksum, effort) : tree_checksum(from, &checksum, effort);
     if (e == ERR_STORAGE)
-        buf_addf(why, "%s could not be %s: %s", from, to ? "copied" : "read", strerror(errno));
+        reason_say(why, "%s could not be %s: %s", from, to ? "copied" : "read", strerror(errno));
     if (e != ERR_OK) return e;
     if (stat(from, &now) == 0 && (uint64_t)now.st_size != file->size)
         return damaged(why, root, file, "is damaged: it has another size");
@@ -64,22 +64,20 @@ static enum err take(const char *root, const struct tree_file *file, const char 
 static enum err check_file(const char *root, const struct tree_file *file, struct effort *effort,
                            backup_damage_fn *damage, void *context, bool *damaged_out)
 {
-    struct buf why;
-    buf_init(&why, 2 * TREE_PATH_MAX);
+    struct reason why;
+    reason_clear(&why);
     enum err e = take(root, file, NULL, effort, &why);
     bool bad = e == ERR_CORRUPT || e == ERR_STORAGE;
     if (bad) {
-        buf_add_char(&why, '\0');
-        damage(context, why.failed ? file->path : why.data);
+        damage(context, reason_given(&why) ? why.text : file->path);
         *damaged_out = true;
     }
-    buf_release(&why);
     return bad ? ERR_OK : e;
 }
 
 enum err backup_check(const char *dir, const char *name, struct effort *effort,
                       backup_damage_fn *damage, void *context, struct manifest *manifest_out,
-                      struct buf *why_out)
+                      struct reason *why_out)
 {
     char path[TREE_PATH_MAX];
     bool damaged = false;
@@ -96,7 +94,7 @@ enum err backup_check(const char *dir, const char *name, struct effort *effort,
 /* -- Restoring --------------------------------------------------------------------------------- */
 
 static enum err lay_out(const char *root, const struct manifest *manifest, const char *data,
-                        struct effort *effort, struct buf *why)
+                        struct effort *effort, struct reason *why)
 {
     char to[TREE_PATH_MAX];
     enum err e = backup_parts_make(data);
@@ -117,7 +115,7 @@ static enum err put_marker(const char *marker)
 }
 
 static enum err fill(const char *root, const struct manifest *manifest, const char *data,
-                     struct effort *effort, struct buf *why)
+                     struct effort *effort, struct reason *why)
 {
     char marker[TREE_PATH_MAX];
     enum err e = tree_path(marker, data, IDENTITY_RESTORING);
@@ -127,14 +125,14 @@ static enum err fill(const char *root, const struct manifest *manifest, const ch
     crash_point("restore.before_done");
     if (e == ERR_OK && unlink(marker) != 0) e = ERR_STORAGE;
     if (e == ERR_OK) e = tree_sync_dir(data);
-    if (e != ERR_OK && why->size == 0)
-        buf_addf(why, "%s cannot be written: %s", data, strerror(errno));
+    if (e != ERR_OK && !reason_given(why))
+        reason_say(why, "%s cannot be written: %s", data, strerror(errno));
     if (e != ERR_OK) (void)!tree_clear(data);
     return e;
 }
 
 enum err backup_restore(const char *dir, const char *name, const char *data, struct effort *effort,
-                        struct buf *why_out)
+                        struct reason *why_out)
 {
     char path[TREE_PATH_MAX];
     struct manifest manifest;
@@ -142,13 +140,13 @@ enum err backup_restore(const char *dir, const char *name, const char *data, str
     if (e != ERR_OK) return e;
     atomic_store(&effort->total, manifest_bytes(&manifest));
     if (!tree_is_empty(data)) {
-        buf_addf(why_out, "%s is not empty; a backup is restored into an empty directory only",
-                 data);
+        reason_say(why_out, "%s is not empty; a backup is restored into an empty directory only",
+                   data);
         e = ERR_CONFLICT;
     }
     if (e == ERR_OK) e = tree_make(data);
     if (e == ERR_STORAGE)
-        buf_addf(why_out, "%s cannot be made: %s", data, strerror(errno));
+        reason_say(why_out, "%s cannot be made: %s", data, strerror(errno));
     else if (e == ERR_OK)
         e = fill(path, &manifest, data, effort, why_out);
     manifest_release(&manifest);

@@ -125,13 +125,9 @@ uint64_t journal_spare_wanted(struct journal *journal);
 int journal_recycle(struct journal *journal, const char *path, uint64_t size);
 
 /* recover.c */
-struct sentence {
-    char *text;
-    size_t size;
-};
 /* Finds the files, replays the blocks and leaves `last`, `durable`, `epoch` and the lists set, and
  * all that was replayed durable. The cut is made by the journal_begin_segment that must follow. */
 MUST_USE enum err journal_recover(struct journal *journal, uint64_t applied,
-                                  journal_replay_fn *replay, void *context, struct sentence error);
+                                  journal_replay_fn *replay, void *context, struct reason *why);
 
 #endif

@@ -143,30 +143,29 @@ static struct journal *journal_new(const struct journal_config *config)
 
 /* The first segment after recovery. Without room for one the journal can still be read: what was
  * recovered is durable, and what was cut is cut again by the next opening in the same way. */
-static enum err journal_first_segment(struct journal *journal, struct sentence error)
+static enum err journal_first_segment(struct journal *journal, struct reason *why)
 {
     enum err e = journal_begin_segment(journal, &journal->durable, journal->size, 0);
     if (e == ERR_OK) return e;
-    int why = atomic_load(&journal->last_error);
-    if ((why == ENOSPC || why == EDQUOT) && journal->segments_count > 0) {
+    int error = atomic_load(&journal->last_error);
+    if ((error == ENOSPC || error == EDQUOT) && journal->segments_count > 0) {
         journal->failed = true;
         return ERR_OK;
     }
-    snprintf(error.text, error.size, "%s: no new journal segment can be made: %s",
-             journal->config.dir, strerror(why));
+    reason_say(why, "%s: no new journal segment can be made: %s", journal->config.dir,
+               strerror(error));
     return e;
 }
 
 enum err journal_open(struct journal **journal_out, const struct journal_config *config,
-                      uint64_t applied, journal_replay_fn *replay, void *context, char *error_out,
-                      size_t error_size)
+                      uint64_t applied, journal_replay_fn *replay, void *context,
+                      struct reason *why_out)
 {
     *journal_out = NULL;
     struct journal *journal = journal_new(config);
-    struct sentence error = {error_out, error_size};
-    enum err e = journal_recover(journal, applied, replay, context, error);
+    enum err e = journal_recover(journal, applied, replay, context, why_out);
     if (e != ERR_OK) goto out;
-    e = journal_first_segment(journal, error);
+    e = journal_first_segment(journal, why_out);
     if (e != ERR_OK) goto out;
     /* Segments that ended up without a block, so that many starts in a row do not fill the disk. */
     journal_trim(journal, 0);

@@ -20,8 +20,7 @@
 #ifndef TALLY_STORE_EMBEDDED_JOURNAL_JOURNAL_H
 #define TALLY_STORE_EMBEDDED_JOURNAL_JOURNAL_H
 
-#include "base/bytes.h"
-#include "base/err.h"
+#include "base/reason.h"
 #include "store/embedded/io.h"
 
 struct journal;
@@ -57,12 +56,12 @@ typedef enum err journal_replay_fn(void *context, const struct journal_block *bl
  * `applied`: the last sequence that the state already holds; 0 for none. Blocks are replayed that
  * hold anything after it. They are durable when journal_open returns, and not before: the state
  * must not be written back during replay. Fails with ERR_CORRUPT or ERR_STORAGE and one sentence in
- * `error_out`; also when the journal ends before `applied` (a state ahead of its journal), when
+ * `why_out`; also when the journal ends before `applied` (a state ahead of its journal), when
  * blocks right after `applied` are missing, or with what `replay` returned. Nothing is changed on
  * disk but rubbish before all blocks were found good. */
 MUST_USE enum err journal_open(struct journal **journal_out, const struct journal_config *config,
                                uint64_t applied, journal_replay_fn *replay, void *context,
-                               char *error_out, size_t error_size);
+                               struct reason *why_out);
 void journal_close(struct journal *journal);
 
 size_t journal_body_max(const struct journal *journal);

@@ -10,19 +10,10 @@
  * kill its last blocks may have been read from a cache that the next power cut empties. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "store/embedded/journal/internal.h"
-
-static void PRINTF_LIKE(2, 3) say(struct sentence sentence, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    if (sentence.size) vsnprintf(sentence.text, sentence.size, format, args);
-    va_end(args);
-}
 
 /* Numbers of files of one kind. */
 struct numbers {
@@ -58,13 +49,12 @@ static void listing_visit(void *context, const char *name)
     if (segment_name_parse(name, &kind, &number)) numbers_add(&listing->kinds[kind], number);
 }
 
-static enum err listing_init(struct listing *listing, struct journal *journal,
-                             struct sentence error)
+static enum err listing_init(struct listing *listing, struct journal *journal, struct reason *why)
 {
     *listing = (struct listing){0};
     int result = journal->io->ops->list(journal->io, journal->config.dir, listing_visit, listing);
     if (result < 0) {
-        say(error, "%s: cannot be listed: %s", journal->config.dir, strerror(-result));
+        reason_say(why, "%s: cannot be listed: %s", journal->config.dir, strerror(-result));
         return ERR_STORAGE;
     }
     struct numbers *live = &listing->kinds[SEGMENT_LIVE];
@@ -80,7 +70,7 @@ static void listing_release(struct listing *listing)
 
 /* Opens the segment and says what is wrong if it cannot. Close the reader in every case. */
 static enum err open_segment(struct segment_reader *reader, struct journal *journal,
-                             uint64_t number, struct sentence error)
+                             uint64_t number, struct reason *why)
 {
     char path[JOURNAL_PATH_MAX];
     const char *reason;
@@ -92,20 +82,21 @@ static enum err open_segment(struct segment_reader *reader, struct journal *jour
         e = ERR_CORRUPT;
     }
     if (e != ERR_OK)
-        say(error, "%s: %s", path, e == ERR_CORRUPT ? reason : strerror(reader->error));
+        reason_say(why, "%s: %s", path, e == ERR_CORRUPT ? reason : strerror(reader->error));
     return e;
 }
 
-static enum err load_segment(struct journal *journal, uint64_t number, struct sentence error)
+static enum err load_segment(struct journal *journal, uint64_t number, struct reason *why)
 {
     struct segment_reader reader;
-    enum err e = open_segment(&reader, journal, number, error);
+    enum err e = open_segment(&reader, journal, number, why);
     if (e != ERR_OK) goto out;
     const struct segment_header *header = &reader.header;
     size_t count = journal->segments_count;
     if (count && journal->segments[count - 1].previous.sequence > header->previous.sequence) {
-        say(error, "%s: segment %016" PRIx64 " names an earlier predecessor than the one before it",
-            journal->config.dir, number);
+        reason_say(why,
+                   "%s: segment %016" PRIx64 " names an earlier predecessor than the one before it",
+                   journal->config.dir, number);
         e = ERR_CORRUPT;
         goto out;
     }
@@ -121,12 +112,12 @@ out:
 }
 
 static enum err load_segments(struct journal *journal, const struct numbers *live,
-                              struct sentence error)
+                              struct reason *why)
 {
     journal->number_next = 1;
     enum err e = ERR_OK;
     for (size_t i = 0; i < live->count && e == ERR_OK; i++)
-        e = load_segment(journal, live->items[i], error);
+        e = load_segment(journal, live->items[i], why);
     journal->epoch++;
     return e;
 }
@@ -141,7 +132,7 @@ struct walk {
     uint64_t used;        /* where the last segment's blocks end */
     journal_replay_fn *visit;
     void *context;
-    struct sentence error;
+    struct reason *why;
 };
 
 static bool walk_arrived(const struct walk *walk, const struct segment_reader *reader,
@@ -160,17 +151,18 @@ static enum err walk_judge_tail(struct walk *walk, struct segment_reader *reader
     if (e != ERR_OK) return e;
     uint64_t last = reader->end.sequence;
     if (claim > last) {
-        say(walk->error,
-            "%s: the block at offset %" PRIu64 " is damaged: it would follow sequence %" PRIu64
-            ", and a later block says that %" PRIu64 " was durable",
-            name, reader->offset, last, claim);
+        reason_say(walk->why,
+                   "%s: the block at offset %" PRIu64
+                   " is damaged: it would follow sequence %" PRIu64
+                   ", and a later block says that %" PRIu64 " was durable",
+                   name, reader->offset, last, claim);
         return ERR_CORRUPT;
     }
     if (last < walk->durable) {
-        say(walk->error,
-            "%s: the journal ends at offset %" PRIu64 " with sequence %" PRIu64
-            ", but the state already holds %" PRIu64,
-            name, reader->offset, last, walk->durable);
+        reason_say(walk->why,
+                   "%s: the journal ends at offset %" PRIu64 " with sequence %" PRIu64
+                   ", but the state already holds %" PRIu64,
+                   name, reader->offset, last, walk->durable);
         return ERR_CORRUPT;
     }
     int result = reader->io->ops->sync(reader->io, reader->fd);
@@ -186,13 +178,14 @@ static enum err walk_judge(struct walk *walk, struct segment_reader *reader,
     if (e == ERR_CORRUPT && !until && walk->recovering)
         e = walk_judge_tail(walk, reader, name);
     else if (e == ERR_CORRUPT)
-        say(walk->error,
+        reason_say(
+            walk->why,
             "%s: the block at offset %" PRIu64 " is damaged: it would follow sequence %" PRIu64
             ", and what follows in the journal says that %" PRIu64 " was durable",
             name, reader->offset, reader->end.sequence, until ? until->sequence : walk->durable);
     if (e == ERR_STORAGE)
-        say(walk->error, "%s: %s at offset %" PRIu64, name, strerror(reader->error),
-            reader->offset);
+        reason_say(walk->why, "%s: %s at offset %" PRIu64, name, strerror(reader->error),
+                   reader->offset);
     return e;
 }
 
@@ -209,18 +202,18 @@ static enum err walk_blocks(struct walk *walk, struct segment_reader *reader,
         if (e != ERR_OK) return walk_judge(walk, reader, until, e, name);
         if (reader->end.sequence > walk->after) e = walk->visit(walk->context, &block);
         if (e != ERR_OK) {
-            say(walk->error, "%s: the block at offset %" PRIu64 " was refused: %s", name, offset,
-                err_sentence(e));
+            reason_say(walk->why, "%s: the block at offset %" PRIu64 " was refused: %s", name,
+                       offset, err_sentence(e));
             return e;
         }
     }
     if (!until || reader->end.sequence < until->sequence) return ERR_OK;
     if (reader->end.sequence == until->sequence && reader->end.checksum == until->checksum)
         return ERR_OK;
-    say(walk->error,
-        "%s: the blocks before offset %" PRIu64
-        " do not lead to the one that the next segment names",
-        name, reader->offset);
+    reason_say(walk->why,
+               "%s: the blocks before offset %" PRIu64
+               " do not lead to the one that the next segment names",
+               name, reader->offset);
     return ERR_CORRUPT;
 }
 
@@ -242,7 +235,7 @@ static enum err walk_segment(struct walk *walk, const struct segment *segment,
     char name[SEGMENT_NAME_SIZE];
     segment_name(name, SEGMENT_LIVE, segment->number);
     struct segment_reader reader;
-    enum err e = open_segment(&reader, walk->journal, segment->number, walk->error);
+    enum err e = open_segment(&reader, walk->journal, segment->number, walk->why);
     if (e == ERR_OK && !walk->recovering) skip_to_place(&reader, segment, walk->after);
     if (e == ERR_OK) e = walk_blocks(walk, &reader, until, name);
     walk->end = reader.end;
@@ -280,14 +273,16 @@ static enum err check_begin(const struct journal *journal, const struct walk *wa
 {
     uint64_t applied = walk->after;
     if (journal->segments_count == 0 && applied > 0) {
-        say(walk->error, "%s: the journal is empty, but the state already holds sequence %" PRIu64,
-            journal->config.dir, applied);
+        reason_say(walk->why,
+                   "%s: the journal is empty, but the state already holds sequence %" PRIu64,
+                   journal->config.dir, applied);
         return ERR_CORRUPT;
     }
     if (journal->segments_count > 0 && journal->segments[0].previous.sequence > applied) {
-        say(walk->error,
-            "%s: the journal begins after sequence %" PRIu64 ", but the state holds only %" PRIu64,
-            journal->config.dir, journal->segments[0].previous.sequence, applied);
+        reason_say(walk->why,
+                   "%s: the journal begins after sequence %" PRIu64
+                   ", but the state holds only %" PRIu64,
+                   journal->config.dir, journal->segments[0].previous.sequence, applied);
         return ERR_CORRUPT;
     }
     return ERR_OK;
@@ -322,14 +317,14 @@ static uint64_t spare_size(struct journal *journal, const char *path)
 /* The directory is synced first. Before the kill a file may have become a spare by a rename that is
  * not durable yet; written with a new header it could get its old journal-* name back. */
 static enum err adopt_spares(struct journal *journal, const struct listing *listing,
-                             struct sentence error)
+                             struct reason *why)
 {
     const struct numbers *spares = &listing->kinds[SEGMENT_SPARE];
     const struct numbers *rubbish = &listing->kinds[SEGMENT_MAKING];
     char path[JOURNAL_PATH_MAX];
     int result = journal->io->ops->sync_dir(journal->io, journal->config.dir);
     if (result < 0) {
-        say(error, "%s: cannot be synced: %s", journal->config.dir, strerror(-result));
+        reason_say(why, "%s: cannot be synced: %s", journal->config.dir, strerror(-result));
         return ERR_STORAGE;
     }
     for (size_t i = 0; i < spares->count; i++) {
@@ -348,7 +343,7 @@ static enum err adopt_spares(struct journal *journal, const struct listing *list
 }
 
 enum err journal_recover(struct journal *journal, uint64_t applied, journal_replay_fn *replay,
-                         void *context, struct sentence error)
+                         void *context, struct reason *why)
 {
     struct listing listing;
     struct walk walk = {
@@ -358,12 +353,12 @@ enum err journal_recover(struct journal *journal, uint64_t applied, journal_repl
         .recovering = true,
         .visit = replay,
         .context = context,
-        .error = error,
+        .why = why,
     };
-    enum err e = listing_init(&listing, journal, error);
-    if (e == ERR_OK) e = load_segments(journal, &listing.kinds[SEGMENT_LIVE], error);
+    enum err e = listing_init(&listing, journal, why);
+    if (e == ERR_OK) e = load_segments(journal, &listing.kinds[SEGMENT_LIVE], why);
     if (e == ERR_OK) e = replay_segments(journal, &walk);
-    if (e == ERR_OK) e = adopt_spares(journal, &listing, error);
+    if (e == ERR_OK) e = adopt_spares(journal, &listing, why);
     size_t count = journal->segments_count;
     journal->size = journal_size_for(journal, count ? journal->segments[count - 1].size : 0);
     listing_release(&listing);
@@ -374,12 +369,14 @@ enum err journal_scan(struct journal *journal, uint64_t from_sequence, journal_r
                       void *context)
 {
     /* First what is durable, then the list: so the list reaches at least that far. */
+    struct reason why;
     struct walk walk = {
         .journal = journal,
         .after = from_sequence > 0 ? from_sequence - 1 : 0,
         .durable = journal_durable_sequence(journal),
         .visit = visit,
         .context = context,
+        .why = &why,
     };
     if (walk.after >= walk.durable) return ERR_OK;
     size_t count;

@@ -24,7 +24,7 @@ struct walk {
     journal_replay_fn *visit;
     void *context;
     struct journal_extent *extent;
-    struct buf *why;
+    struct reason *why;
     struct listed *items;
     size_t count;
     size_t capacity;
@@ -68,7 +68,7 @@ static enum err open_listed(struct walk *walk, size_t index, struct segment_read
         e = ERR_CORRUPT;
     }
     if (e != ERR_OK)
-        buf_addf(walk->why, "%s %s", path, e == ERR_CORRUPT ? reason : strerror(reader->error));
+        reason_say(walk->why, "%s %s", path, e == ERR_CORRUPT ? reason : strerror(reader->error));
     return e;
 }
 
@@ -90,7 +90,7 @@ static enum err damaged(struct walk *walk, size_t index, uint64_t offset, const 
 {
     char path[PATH_SIZE];
     segment_path(walk, walk->items[index].number, path);
-    buf_addf(walk->why, "%s: the block at offset %" PRIu64 " %s", path, offset, how);
+    reason_say(walk->why, "%s: the block at offset %" PRIu64 " %s", path, offset, how);
     return ERR_CORRUPT;
 }
 
@@ -133,11 +133,11 @@ static enum err walk_segment(struct walk *walk, size_t index)
         if (e == ERR_OK) e = visit_block(walk, &block);
     }
     if (e == ERR_OK || e == ERR_CORRUPT) {
-        enum err judged = walk->why->size ? e : judge_end(walk, index, &reader, until);
+        enum err judged = reason_given(walk->why) ? e : judge_end(walk, index, &reader, until);
         e = judged;
     }
-    if (e == ERR_STORAGE && walk->why->size == 0)
-        buf_addf(walk->why, "the journal cannot be read: %s", strerror(reader.error));
+    if (e == ERR_STORAGE && !reason_given(walk->why))
+        reason_say(walk->why, "the journal cannot be read: %s", strerror(reader.error));
     segment_reader_close(&reader);
     return e;
 }
@@ -146,7 +146,7 @@ static enum err walk_all(struct walk *walk)
 {
     int result = io_system.ops->list(&io_system, walk->dir, list_name, walk);
     if (result < 0 && result != -ENOENT) {
-        buf_addf(walk->why, "%s cannot be listed: %s", walk->dir, strerror(-result));
+        reason_say(walk->why, "%s cannot be listed: %s", walk->dir, strerror(-result));
         return ERR_STORAGE;
     }
     if (walk->count == 0) return ERR_OK;
@@ -162,9 +162,10 @@ static enum err walk_all(struct walk *walk)
 
 enum err journal_walk(const char *dir, uint64_t installation, uint64_t after,
                       journal_replay_fn *visit, void *context, struct journal_extent *extent_out,
-                      struct buf *why_out)
+                      struct reason *why_out)
 {
     *extent_out = (struct journal_extent){0};
+    reason_clear(why_out);
     struct walk walk = {.dir = dir,
                         .installation = installation,
                         .after = after,

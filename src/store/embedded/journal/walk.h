@@ -21,6 +21,6 @@ struct journal_extent {
  * or not there is a journal without blocks. */
 MUST_USE enum err journal_walk(const char *dir, uint64_t installation, uint64_t after,
                                journal_replay_fn *visit, void *context,
-                               struct journal_extent *extent_out, struct buf *why_out);
+                               struct journal_extent *extent_out, struct reason *why_out);
 
 #endif

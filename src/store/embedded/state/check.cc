@@ -8,18 +8,19 @@
 #include <rocksdb/options.h>
 #include <rocksdb/sst_file_reader.h>
 
-#include <cstdio>
 #include <memory>
 
-extern "C" bool state_table_check(const char *path, char *why_out, size_t why_size);
+struct reason;
+extern "C" void reason_say(reason *why, const char *format, ...);
+extern "C" bool state_table_check(const char *path, reason *why_out);
 extern "C" bool state_table_is_litter(const char *dir, const char *name);
 
-bool state_table_check(const char *path, char *why_out, size_t why_size)
+bool state_table_check(const char *path, reason *why_out)
 {
     rocksdb::SstFileReader reader{rocksdb::Options()};
     rocksdb::Status status = reader.Open(path);
     if (status.ok()) status = reader.VerifyChecksum();
-    if (!status.ok()) snprintf(why_out, why_size, "%s", status.ToString().c_str());
+    if (!status.ok()) reason_say(why_out, "%s", status.ToString().c_str());
     return status.ok();
 }
 

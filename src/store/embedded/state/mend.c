@@ -133,18 +133,17 @@ static bool read_manifest(struct manifest_file *file, const char *dir)
 }
 
 /* Says so if it is not. */
-static bool is_torn(const struct manifest_file *file, char *why_out, size_t why_size)
+static bool is_torn(const struct manifest_file *file, struct reason *why_out)
 {
     if (file->end == file->size) return false;
     bool near = file->end > 0 && file->size - file->end <= TORN_MAX;
     size_t good = near ? next_good(file->data, file->end, file->size) : file->size;
     if (near && (good == file->size || lost_sector(file->data, file->end, good))) return true;
-    snprintf(why_out, why_size, "%s is damaged at byte %zu of %zu%s", file->path, file->end,
-             file->size,
-             near ? ", and good records follow: no write that a power cut tore, so nothing of it "
-                    "was changed; restore a backup"
-                  : ", more than one write that a power cut tore, so nothing of it was changed; "
-                    "restore a backup");
+    reason_say(why_out, "%s is damaged at byte %zu of %zu%s", file->path, file->end, file->size,
+               near ? ", and good records follow: no write that a power cut tore, so nothing of it "
+                      "was changed; restore a backup"
+                    : ", more than one write that a power cut tore, so nothing of it was changed; "
+                      "restore a backup");
     return false;
 }
 
@@ -172,11 +171,11 @@ static bool cut(const struct manifest_file *file, const char *dir)
     return true;
 }
 
-bool state_mend(const char *dir, char *why_out, size_t why_size)
+bool state_mend(const char *dir, struct reason *why_out)
 {
     struct manifest_file file;
-    why_out[0] = '\0';
-    bool mended = read_manifest(&file, dir) && is_torn(&file, why_out, why_size) && cut(&file, dir);
+    reason_clear(why_out);
+    bool mended = read_manifest(&file, dir) && is_torn(&file, why_out) && cut(&file, dir);
     if (file.fd >= 0) close(file.fd);
     free(file.data);
     return mended;

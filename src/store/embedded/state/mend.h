@@ -8,21 +8,18 @@
 #ifndef TALLY_STORE_EMBEDDED_STATE_MEND_H
 #define TALLY_STORE_EMBEDDED_STATE_MEND_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "base/must.h"
+#include "base/reason.h"
 
 /* After RocksDB refused to open `dir`. True: its MANIFEST ended in a torn append, which is now cut
  * off and kept beside it (MANIFEST-000005.torn-1234, 1234 being where it began), durably, and it is
  * worth another try. False: nothing was changed; `why_out` has a sentence if the MANIFEST is
- * damaged, "" if that is not what is wrong.
+ * damaged, and is empty if that is not what is wrong.
  *
  * An append is torn if it is at the end, not longer than appends are, and either nothing good
  * follows its first bad record, or that has the end of a sector that never came: zeros. Should that
  * have been damage all the same, the store still refuses: the journal then begins after the state
  * ends. */
-MUST_USE bool state_mend(const char *dir, char *why_out, size_t why_size);
+MUST_USE bool state_mend(const char *dir, struct reason *why_out);
 
 /* Before RocksDB opens `dir`: removes the files of ingestions that a crash or an error ended. */
 #define STATE_INGEST_PREFIX "ingest-"

@@ -125,15 +125,16 @@ static enum err state_opened(struct state *state, char *error)
 
 static enum err state_start(struct state *state)
 {
-    char damage[STATE_MESSAGE_SIZE] = "";
+    struct reason damage;
+    reason_clear(&damage);
     state_mend_leftovers(state->dir);
     char *error = state_try(state);
-    if (error && state_mend(state->dir, damage, sizeof damage)) {
+    if (error && state_mend(state->dir, &damage)) {
         rocksdb_free(error);
         error = state_try(state);
     }
     enum err e = state_opened(state, error);
-    return e != ERR_OK && damage[0] ? state_refuse(damage) : e;
+    return e != ERR_OK && reason_given(&damage) ? state_refuse(damage.text) : e;
 }
 
 static void state_stop(struct state *state)
@@ -145,8 +146,8 @@ static void state_stop(struct state *state)
     state->db = NULL;
 }
 
-enum err state_open(struct state **state_out, const struct state_config *config, char *error_out,
-                    size_t error_size)
+enum err state_open(struct state **state_out, const struct state_config *config,
+                    struct reason *why_out)
 {
     struct state *state = must_calloc(1, sizeof *state);
     state->dir = must_alloc(strlen(config->dir) + 1);
@@ -161,7 +162,7 @@ enum err state_open(struct state **state_out, const struct state_config *config,
     enum err e =
         config->read_only ? state_opened(state, state_try_read_only(state)) : state_start(state);
     if (e != ERR_OK) {
-        snprintf(error_out, error_size, "%s", state_message);
+        reason_say(why_out, "%s", state_message);
         state_close(state);
         state = NULL;
     }

@@ -8,8 +8,7 @@
 #ifndef TALLY_STORE_EMBEDDED_STATE_STATE_H
 #define TALLY_STORE_EMBEDDED_STATE_STATE_H
 
-#include "base/bytes.h"
-#include "base/err.h"
+#include "base/reason.h"
 
 enum state_family {
     STATE_META,     /* "applied" and what else there is one of */
@@ -37,7 +36,7 @@ struct state_config {
 };
 
 MUST_USE enum err state_open(struct state **state_out, const struct state_config *config,
-                             char *error_out, size_t error_size);
+                             struct reason *why_out);
 void state_close(struct state *state); /* does not flush */
 /* For writing, whatever it was. ERR_STORAGE: it is open for reading only now, or if that cannot be
  * either, every call answers ERR_STORAGE; try again later. */
@@ -118,7 +117,7 @@ MUST_USE enum err state_ingest(struct state *state, enum state_family family, st
 MUST_USE enum err state_flush(struct state *state);
 
 /* Reads every block of a table file again. False: `why_out` says what is wrong with it. */
-MUST_USE bool state_table_check(const char *path, char *why_out, size_t why_size);
+MUST_USE bool state_table_check(const char *path, struct reason *why_out);
 /* Whether the state in `dir`, which nobody has open, does without the table: one that was being
  * written when the process was killed, and goes when it is opened again. */
 MUST_USE bool state_table_is_litter(const char *dir, const char *name);

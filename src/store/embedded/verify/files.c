@@ -80,8 +80,8 @@ static enum err see_block(void *context, const struct journal_block *block)
 void verify_journal(struct verify *verify, const char *dir)
 {
     char path[TREE_PATH_MAX];
-    struct buf why;
-    buf_init(&why, 2 * TREE_PATH_MAX);
+    struct reason why;
+    reason_clear(&why);
     enum err e = tree_path(path, dir, "journal");
     if (e == ERR_OK)
         e = journal_walk(path, verify->identity.installation, 0, see_block, verify,
@@ -92,10 +92,8 @@ void verify_journal(struct verify *verify, const char *dir)
                    (unsigned long long)verify->journal.blocks,
                    (unsigned long long)verify->journal.last);
     else if (e != ERR_BUSY)
-        verify_say(verify, VERIFY_DAMAGED, "journal", "%.*s",
-                   why.size ? (int)why.size : (int)strlen(err_sentence(e)),
-                   why.size ? why.data : err_sentence(e));
-    buf_release(&why);
+        verify_say(verify, VERIFY_DAMAGED, "journal", "%s",
+                   reason_given(&why) ? why.text : err_sentence(e));
 }
 
 /* -- Archive ----------------------------------------------------------------------------------- */
@@ -130,12 +128,12 @@ static bool check_archive_file(struct verify *verify, const char *dir, const cha
 void verify_archive(struct verify *verify, const char *dir)
 {
     char path[TREE_PATH_MAX];
-    char error[512] = "";
+    struct reason why;
     if (tree_path(path, dir, "archive") != ERR_OK || access(path, F_OK) != 0) return;
     const struct archive_config config = {
         .dir = path, .io = &io_system, .installation = verify->identity.installation};
-    if (archive_open(&verify->archive, &config, error, sizeof error) != ERR_OK) {
-        verify_say(verify, VERIFY_DAMAGED, "archive", "%s", error);
+    if (archive_open(&verify->archive, &config, &why) != ERR_OK) {
+        verify_say(verify, VERIFY_DAMAGED, "archive", "%s", why.text);
         return;
     }
     bool damaged = verify->damaged;
@@ -198,13 +196,13 @@ void verify_ids(struct verify *verify, const char *dir)
 static bool check_table(struct verify *verify, const char *dir, const char *name)
 {
     char path[TREE_PATH_MAX];
-    char why[512] = "";
+    struct reason why;
     size_t size = strlen(name);
     if (size < 4 || strcmp(name + size - 4, ".sst") != 0) return false;
     if (tree_path(path, dir, name) != ERR_OK) return false;
-    bool good = state_table_check(path, why, sizeof why);
+    bool good = state_table_check(path, &why);
     if (!good && state_table_is_litter(dir, name)) return false;
-    if (!good) verify_say(verify, VERIFY_DAMAGED, "state", "state/%s: %s", name, why);
+    if (!good) verify_say(verify, VERIFY_DAMAGED, "state", "state/%s: %s", name, why.text);
     return good;
 }
 

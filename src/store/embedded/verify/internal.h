@@ -37,10 +37,11 @@ void verify_tables(struct verify *verify, const char *dir);
 MUST_USE enum err scratch_link(const char *from, const char *to, bool journal);
 /* Opens the store in `dir`, which is recovery, and closes it, which writes everything back: its
  * RocksDB then holds all there is. `why_out` says what is wrong. */
-MUST_USE enum err scratch_settle(const struct verify *verify, const char *dir, struct buf *why_out);
+MUST_USE enum err scratch_settle(const struct verify *verify, const char *dir,
+                                 struct reason *why_out);
 /* The journal of `to`: that of `base` (NULL: none), then what `more` has after it. */
 MUST_USE enum err scratch_journal(const struct verify *verify, const char *base, const char *more,
-                                  const char *to, struct buf *why_out);
+                                  const char *to, struct reason *why_out);
 
 /* state.c: compares the states of two settled stores and says what differs. */
 MUST_USE enum err verify_compare(struct verify *verify, const char *now, const char *then,

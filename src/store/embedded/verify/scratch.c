@@ -78,9 +78,8 @@ enum err scratch_link(const char *from, const char *to, bool journal)
     return e;
 }
 
-enum err scratch_settle(const struct verify *verify, const char *dir, struct buf *why_out)
+enum err scratch_settle(const struct verify *verify, const char *dir, struct reason *why_out)
 {
-    char error[1024] = "";
     struct store *store;
     const struct embedded_config config = {
         .dir = dir,
@@ -95,11 +94,8 @@ enum err scratch_settle(const struct verify *verify, const char *dir, struct buf
         .archive_ms = NEVER_MS,
         .key_keep_ms = verify->config->key_keep_ms,
     };
-    enum err e = embedded_open(&store, &config, error, sizeof error);
-    if (e != ERR_OK)
-        buf_add(why_out, bytes_str(error));
-    else
-        store_close(store);
+    enum err e = embedded_open(&store, &config, why_out);
+    if (e == ERR_OK) store_close(store);
     return e;
 }
 
@@ -109,7 +105,7 @@ static enum err add_block(void *context, const struct journal_block *block)
 }
 
 enum err scratch_journal(const struct verify *verify, const char *base, const char *more,
-                         const char *to, struct buf *why_out)
+                         const char *to, struct reason *why_out)
 {
     char from[TREE_PATH_MAX];
     char path[TREE_PATH_MAX];

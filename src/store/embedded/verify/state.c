@@ -229,11 +229,12 @@ static enum err compare_all(struct comparison *comparison, const char *now, cons
 static enum err open_state(struct verify *verify, const char *dir, struct state **state_out)
 {
     char path[TREE_PATH_MAX];
-    char error[512] = "";
+    struct reason why;
+    reason_clear(&why);
     enum err e = tree_path(path, dir, "state");
     const struct state_config config = {.dir = path, .cache_bytes = STATE_CACHE_BYTES};
-    if (e == ERR_OK) e = state_open(state_out, &config, error, sizeof error);
-    if (e != ERR_OK) verify_say(verify, VERIFY_DAMAGED, "state", "%s: %s", path, error);
+    if (e == ERR_OK) e = state_open(state_out, &config, &why);
+    if (e != ERR_OK) verify_say(verify, VERIFY_DAMAGED, "state", "%s: %s", path, why.text);
     return e;
 }
 

@@ -22,17 +22,18 @@ void verify_say(struct verify *verify, enum verify_verdict verdict, const char *
 }
 
 static enum err say_error(struct verify *verify, enum verify_verdict verdict, const char *what,
-                          enum err e, const struct buf *why)
+                          enum err e, const struct reason *why)
 {
-    if (why && why->size)
-        verify_say(verify, verdict, what, "%.*s", (int)why->size, why->data);
+    if (why && reason_given(why))
+        verify_say(verify, verdict, what, "%s", why->text);
     else
         verify_say(verify, verdict, what, "%s",
                    e == ERR_STORAGE ? strerror(errno) : err_sentence(e));
     return e;
 }
 
-static enum err trouble(struct verify *verify, enum err e, const char *what, const struct buf *why)
+static enum err trouble(struct verify *verify, enum err e, const char *what,
+                        const struct reason *why)
 {
     return say_error(verify, VERIFY_DAMAGED, what, e, why);
 }
@@ -105,16 +106,14 @@ static bool try_base(void *context, const char *name, const struct manifest *man
     const struct verify *verify = best->verify;
     struct base base = {.sequence = manifest->sequence, .moment_ms = manifest->moment_ms};
     struct journal_extent extent;
-    struct buf why;
+    struct reason why;
     char journal[TREE_PATH_MAX];
     if (manifest->sequence <= verify->journal.before || manifest->sequence > verify->journal.last)
         return true;
     if (manifest->taken_ms >= best->before_ms) return true;
     if (tree_path(journal, verify->config->data, "journal") != ERR_OK) return true;
-    buf_init(&why, TREE_PATH_MAX);
     enum err e = journal_walk(journal, verify->identity.installation, manifest->sequence - 1,
                               meet_block, &base, &extent, &why);
-    buf_release(&why);
     if (e != ERR_OK || !base.met) return true;
     if (tree_path(best->dir, verify->config->backups, name) != ERR_OK) best->dir[0] = '\0';
     snprintf(best->name, sizeof best->name, "%s", name);
@@ -131,8 +130,8 @@ static void base_damaged(void *context, const char *sentence)
 static enum err check_backup(struct verify *verify, const char *name, const char *what)
 {
     struct manifest manifest;
-    struct buf why;
-    buf_init(&why, 2 * TREE_PATH_MAX);
+    struct reason why;
+    reason_clear(&why);
     enum err e = backup_check(verify->config->backups, name, verify->config->effort, base_damaged,
                               verify, &manifest, &why);
     if (e == ERR_OK) {
@@ -142,10 +141,9 @@ static enum err check_backup(struct verify *verify, const char *name, const char
         manifest_release(&manifest);
     } else if (e == ERR_NOT_FOUND || e == ERR_STORAGE) {
         say_error(verify, VERIFY_REFUSED, what, e, &why);
-    } else if (e == ERR_CORRUPT && why.size) {
+    } else if (e == ERR_CORRUPT && reason_given(&why)) {
         trouble(verify, e, what, &why);
     }
-    buf_release(&why);
     return e;
 }
 
@@ -164,7 +162,7 @@ static void find_base(struct verify *verify, struct base *base)
 
 /* Makes `then` a store of what the journal adds up to from the base. */
 static enum err lay_out_base(const struct verify *verify, const struct base *base, const char *then,
-                             struct buf *why)
+                             struct reason *why)
 {
     const char *from = base->dir[0] ? base->dir : NULL;
     enum err e = from ? scratch_link(from, then, false) : tree_make(then);
@@ -185,7 +183,7 @@ static enum err balance(struct verify *verify, const char *now)
     struct base base = {0};
     char then[TREE_PATH_MAX];
     char since[NAME_SIZE_MAX + 32] = "an empty start";
-    struct buf why;
+    struct reason why;
     find_base(verify, &base);
     if (!base.dir[0] && verify->journal.before > 0) {
         verify_say(verify, VERIFY_UNCHECKED, "balance",
@@ -195,12 +193,11 @@ static enum err balance(struct verify *verify, const char *now)
         return ERR_OK;
     }
     if (base.dir[0]) snprintf(since, sizeof since, "backup %s", base.name);
-    buf_init(&why, 2 * TREE_PATH_MAX);
+    reason_clear(&why);
     enum err e = tree_path(then, verify->config->scratch, "then");
     if (e == ERR_OK) e = lay_out_base(verify, &base, then, &why);
     e = e == ERR_OK ? verify_compare(verify, now, then, since)
                     : trouble(verify, e, "balance", &why);
-    buf_release(&why);
     return e;
 }
 
@@ -209,14 +206,13 @@ static enum err balance(struct verify *verify, const char *now)
 /* Opens a copy as a server would. */
 static enum err recover(struct verify *verify, const char *now)
 {
-    struct buf why;
-    buf_init(&why, 2 * TREE_PATH_MAX);
+    struct reason why;
+    reason_clear(&why);
     enum err e = scratch_settle(verify, now, &why);
     if (e == ERR_OK)
         verify_say(verify, VERIFY_GOOD, "recovery", "it opens");
     else
         trouble(verify, e, "recovery", &why);
-    buf_release(&why);
     return e;
 }
 
