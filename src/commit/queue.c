@@ -135,7 +135,7 @@ static bool goes_alone(const struct bundle *bundle)
 static bool tenant_has_sync_room(struct queue *queue, const struct bundle *bundle)
 {
     const struct tenant *known = bundle->tenant.size ? *tenant_place(queue, bundle->tenant) : NULL;
-    return room_fits(ROOM_SYNC_OPS, known ? known->urgent_ops : 0, bundle->count,
+    return room_fits(ROOM_URGENT_OPS, known ? known->urgent_ops : 0, bundle->count,
                      queue->limits.tenant_urgent_ops_max);
 }
 
@@ -144,7 +144,7 @@ static enum err push_urgent(struct queue *queue, struct bundle *bundle)
     must(!bundle->prepare || bundle->count == 1); /* release_urgent gives one place back */
     uint64_t most = bundle->unbounded ? UINT64_MAX : queue->limits.urgent_ops_max;
     if (!bundle->unbounded && !tenant_has_sync_room(queue, bundle)) return ERR_BUSY;
-    if (!room_add(queue->room, ROOM_SYNC_OPS, bundle->count, most)) return ERR_BUSY;
+    if (!room_add(queue->room, ROOM_URGENT_OPS, bundle->count, most)) return ERR_BUSY;
     bool counted = room_add(queue->room, ROOM_BYTES, bundle->bytes, UINT64_MAX);
     must(counted); /* there is no bound to them */
     if (bundle->tenant.size) tenant_make(queue, bundle->tenant)->urgent_ops += bundle->count;
@@ -402,7 +402,7 @@ static void release_urgent(struct queue *queue, struct bundle *bundle)
     uint32_t count = bundle->prepare ? 1 : bundle->count; /* which it may have changed */
     must(queue->urgent_ops >= count);
     queue->urgent_ops -= count;
-    room_subtract(queue->room, ROOM_SYNC_OPS, count);
+    room_subtract(queue->room, ROOM_URGENT_OPS, count);
     if (!bundle->tenant.size) return;
     struct tenant **place = tenant_place(queue, bundle->tenant);
     must(*place != NULL && (*place)->urgent_ops >= count);

@@ -92,7 +92,7 @@ void queue_check(const struct queue *queue)
     must(queue->clients <= queue->ops + queue->urgent_ops);
     must(queue->bytes == 0 || queue->ops + queue->urgent_ops > 0);
     must(queue->ops <= room_used(queue->room, ROOM_OPS));
-    must(queue->urgent_ops <= room_used(queue->room, ROOM_SYNC_OPS));
+    must(queue->urgent_ops <= room_used(queue->room, ROOM_URGENT_OPS));
     must(queue->bytes <= room_used(queue->room, ROOM_BYTES));
     if (SLOW_CHECKS) count_anew(queue);
 }

@@ -11,7 +11,7 @@
 
 enum room_of {
     ROOM_OPS, /* batched */
-    ROOM_SYNC_OPS,
+    ROOM_URGENT_OPS,
     ROOM_BYTES,
     ROOM_KINDS,
 };
@@ -30,7 +30,7 @@ static inline uint64_t room_used(const struct queue_room *room, enum room_of whi
  * is larger than a bound goes in where nothing else is. */
 static inline bool room_fits(enum room_of which, uint64_t used, uint64_t more, uint64_t max)
 {
-    return (which == ROOM_SYNC_OPS && used == 0) || (more <= max && used <= max - more);
+    return (which == ROOM_URGENT_OPS && used == 0) || (more <= max && used <= max - more);
 }
 
 /* False: it does not fit, and nothing was added. Looking and adding are one step where other queues

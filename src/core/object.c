@@ -39,6 +39,24 @@ bool object_state_split(struct bytes key, struct bytes *counter_out, uint32_t *g
     return true;
 }
 
+struct bytes object_garbage_key(struct arena *arena, struct bytes counter, uint32_t generation)
+{
+    char name[sizeof generation + NAME_SIZE_MAX];
+    must(counter.size <= NAME_SIZE_MAX);
+    put_ordered_u32(name, generation);
+    if (counter.size) memcpy(name + sizeof generation, counter.data, counter.size);
+    return object_key(arena, OBJECT_GARBAGE, bytes_of(name, sizeof generation + counter.size));
+}
+
+bool object_garbage_split(struct bytes key, struct bytes *counter_out, uint32_t *generation_out)
+{
+    size_t head = 1 + sizeof *generation_out;
+    if (key.size < head || key.data[0] != OBJECT_GARBAGE) return false;
+    *generation_out = get_ordered_u32(key.data + 1);
+    *counter_out = bytes_of(key.data + head, key.size - head);
+    return true;
+}
+
 struct bytes object_state_encode(struct arena *arena, const struct bytes *sets, unsigned count)
 {
     struct buf buf;

@@ -44,6 +44,13 @@ struct bytes object_state_key(struct arena *arena, struct bytes tenant, struct b
 MUST_USE bool object_state_split(struct bytes key, struct bytes *counter_out,
                                  uint32_t *generation_out);
 
+/* The object that says that a counter's generation is garbage; its value is the time, in ms, since
+ * when. */
+struct bytes object_garbage_key(struct arena *arena, struct bytes counter, uint32_t generation);
+/* The counter of an object that an earlier version made is empty: it did not say whose. */
+MUST_USE bool object_garbage_split(struct bytes key, struct bytes *counter_out,
+                                   uint32_t *generation_out);
+
 /* The value of a state: the dimension sets its entity was switched on under, as canonical JSON. */
 struct bytes object_state_encode(struct arena *arena, const struct bytes *sets, unsigned count);
 /* Views of `value`. False: not the bytes of a state. */

@@ -11,7 +11,6 @@
 #include "core/name.h"
 #include "core/object.h"
 #include "core/project.h"
-#include "tend/garbage.h"
 #include "jobs/rebuild_internal.h"
 #include "jobs/job.h"
 
@@ -55,7 +54,6 @@ void rebuilder_init(struct rebuilder *rebuilder, const struct caretaker *config,
                     const char *exports)
 {
     *rebuilder = (struct rebuilder){.config = *config, .exports = exports};
-    rebuilder->garbage = garbage_new(config);
     rebuilder->parser = json_parser_new(EVENT_SIZE_MAX);
     rebuilder->commit_parser = json_parser_new(EVENT_SIZE_MAX);
 }
@@ -63,7 +61,6 @@ void rebuilder_init(struct rebuilder *rebuilder, const struct caretaker *config,
 void rebuilder_release(struct rebuilder *rebuilder)
 {
     rebuild_base_close(rebuilder);
-    garbage_free(rebuilder->garbage);
     json_parser_free(rebuilder->parser);
     json_parser_free(rebuilder->commit_parser);
 }
@@ -108,7 +105,7 @@ static struct op garbage_op(struct step *step, uint32_t generation)
 {
     return propose_object(
         &step->arena, &step->rebuilder->config.store->secret,
-        garbage_key(&step->arena, step->job.name, generation),
+        object_garbage_key(&step->arena, step->job.name, generation),
         object_number(&step->arena, (uint64_t)clock_now_ms(step->rebuilder->config.clock)));
 }
 
@@ -481,8 +478,7 @@ bool rebuilder_step(struct rebuilder *rebuilder, bool *idle_out)
     arena_init(&arena, 4096);
     enum err e = read_unfinished(rebuilder, &arena, &value);
     bool more = e == ERR_OK && value.size > 0 && step_job(rebuilder, value);
-    if (e == ERR_OK && value.size == 0) e = garbage_step(rebuilder->garbage, &more);
-    *idle_out = e == ERR_OK && value.size == 0 && !more;
+    *idle_out = e == ERR_OK && value.size == 0;
     arena_release(&arena);
     return more;
 }

@@ -51,8 +51,8 @@ MUST_USE enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id,
  * cells and states are removed behind. ERR_NOT_FOUND; ERR_MANAGED: it still is in the config. */
 MUST_USE enum err rebuild_forget(struct rebuilds *rebuilds, struct bytes counter);
 
-/* One chunk of each lane's oldest job that is not done, or of cleaning. False: nothing to do now.
- * By one thread, which waits for the commits it makes. */
+/* One chunk of each lane's oldest job that is not done. False: nothing to do now. By one thread,
+ * which waits for the commits it makes. */
 bool rebuild_step(struct rebuilds *rebuilds);
 
 /* For a thread of its own: steps until it is stopped, sleeping while there is nothing to do. */

@@ -2,7 +2,6 @@
  * counter be forgotten. */
 #include "core/name.h"
 #include "core/object.h"
-#include "tend/garbage.h"
 #include "jobs/rebuild_internal.h"
 #include "jobs/job.h"
 
@@ -167,7 +166,8 @@ static enum err forget_locked(struct rebuilder *rebuilder, struct arena *arena,
     struct op ops[] = {
         propose_object_if(arena, secret, object_key(arena, OBJECT_DEFINITION, definition->name),
                           definition_bytes(arena, definition), BYTES_NONE),
-        propose_object(arena, secret, garbage_key(arena, definition->name, definition->generation),
+        propose_object(arena, secret,
+                       object_garbage_key(arena, definition->name, definition->generation),
                        object_number(arena, (uint64_t)clock_now_ms(config->clock))),
     };
     struct rules *without = rules_without(rules, definition->name);

@@ -11,7 +11,6 @@
 struct rebuilder {
     struct caretaker config;
     const char *exports;
-    struct garbage *garbage;
     struct json_parser *parser;        /* the stepping thread's */
     struct json_parser *commit_parser; /* for the last chunk, which the commit thread makes */
 
@@ -25,8 +24,8 @@ struct rebuilder {
 void rebuilder_init(struct rebuilder *rebuilder, const struct caretaker *config,
                     const char *exports);
 void rebuilder_release(struct rebuilder *rebuilder);
-/* One chunk of the lane's oldest rebuild that is not over, or of cleaning. `*idle_out`: the lane
- * has nothing to do until an operator asks. True: there is more to do now. */
+/* One chunk of the lane's oldest rebuild that is not over. `*idle_out`: the lane has nothing to do
+ * until an operator asks. True: there is more to do now. */
 bool rebuilder_step(struct rebuilder *rebuilder, bool *idle_out);
 
 /* rebuild_ask.c */

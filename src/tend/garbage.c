@@ -1,73 +1,83 @@
-/* garbage.c -- goes through all counters and all states once for each generation that is garbage.
+/* garbage.c -- goes through all counters and all states of the lane, once for each generation that
+ * is garbage.
  *
- * Where it is, is only in memory: after a restart it begins anew and finds less. */
+ * Where it is, is only in memory: after a restart, or a proposal that was not decided, it begins
+ * anew and finds less. */
 #include "tend/garbage.h"
 
 #include <stdlib.h>
 
+#include "base/table.h"
+#include "commit/propose.h"
 #include "core/name.h"
 #include "core/object.h"
 #include "store/damage.h"
 
-#define GENERATION_END (1 + sizeof(uint32_t)) /* in a key */
-#define GRACE_MS 2000                         /* no read waits longer for its thread */
-#define LOOK_MAX 20000u                       /* rows looked at in one step */
+#define GRACE_MS 2000     /* no read waits longer for its thread */
+#define LOOK_MAX 5000u    /* rows looked at in one step: some milliseconds */
+#define KEY_SIZE_MAX 300u /* of an object that says what is garbage */
 
 struct garbage {
-    struct caretaker config;
+    struct care care;
     struct arena arena; /* of one step */
     struct buf after;   /* the last key looked at */
     bool states;        /* counters are done, states are next */
-    struct buf key;     /* of the object that says what is garbage; empty: none known */
-    bool waiting;       /* there is some that is too young */
+    struct buf key;     /* of the object that says what is garbage; empty: none is known */
+    atomic_bool lost;   /* the last proposal was not decided */
 
     /* One step. */
-    struct op *ops;
-    uint32_t count;
+    struct bytes name; /* of whose counter, */
+    uint32_t generation;
     uint32_t looked;
+    struct bundle bundle;
 };
 
-struct garbage *garbage_new(const struct caretaker *config)
+static struct garbage *garbage_of(struct care *care)
 {
-    struct garbage *garbage = must_calloc(1, sizeof *garbage);
-    garbage->config = *config;
-    arena_init(&garbage->arena, 64u << 10);
-    buf_init(&garbage->after, SIZE_MAX / 2);
-    buf_init(&garbage->key, GENERATION_END + NAME_SIZE_MAX);
-    return garbage;
+    return CONTAINER_OF(care, struct garbage, care);
 }
 
-void garbage_free(struct garbage *garbage)
+struct care *garbage_make(uint32_t budget)
 {
+    struct garbage *garbage = must_calloc(1, sizeof *garbage);
+    arena_init(&garbage->arena, 64u << 10);
+    buf_init(&garbage->after, SIZE_MAX / 2);
+    buf_init(&garbage->key, KEY_SIZE_MAX);
+    garbage->bundle.ops = must_calloc(budget, sizeof *garbage->bundle.ops);
+    return &garbage->care;
+}
+
+void garbage_end(struct care *care)
+{
+    struct garbage *garbage = garbage_of(care);
+    free(garbage->bundle.ops);
     buf_release(&garbage->after);
     buf_release(&garbage->key);
     arena_release(&garbage->arena);
     free(garbage);
 }
 
-struct bytes garbage_key(struct arena *arena, struct bytes counter, uint32_t generation)
+static const struct hash_secret *secret_of(const struct garbage *garbage)
 {
-    char name[sizeof generation + NAME_SIZE_MAX];
-    must(counter.size <= NAME_SIZE_MAX);
-    put_ordered_u32(name, generation);
-    if (counter.size) memcpy(name + sizeof generation, counter.data, counter.size);
-    return object_key(arena, OBJECT_GARBAGE, bytes_of(name, sizeof generation + counter.size));
+    return &garbage->care.lane->store->secret;
 }
+
+/* -- What is garbage --------------------------------------------------------------------------- */
 
 /* Readers that began before the swap go by the old generation: it is left to them for a while. */
 static bool take_generation(void *context, struct bytes key, struct bytes value)
 {
     struct garbage *garbage = context;
+    struct bytes name;
+    uint32_t generation;
     uint64_t since_ms;
-    if (key.size < GENERATION_END || !object_number_decode(value, &since_ms)) {
+    if (!object_garbage_split(key, &name, &generation) || key.size > KEY_SIZE_MAX ||
+        !object_number_decode(value, &since_ms)) {
         damage_say("a generation that is garbage", key, 1);
         return true;
     }
-    const struct moment moment = clock_moment(garbage->config.clock);
-    if (moment_age(&moment, (int64_t)since_ms) < GRACE_MS) {
-        garbage->waiting = true;
-        return true;
-    }
+    const struct moment moment = clock_moment(garbage->care.lane->clock);
+    if (moment_age(&moment, (int64_t)since_ms) < GRACE_MS) return true;
     buf_add(&garbage->key, key);
     return false;
 }
@@ -76,26 +86,35 @@ static bool take_generation(void *context, struct bytes key, struct bytes value)
  * the name decides too. A store of before this has objects without one. */
 static bool is_garbage(const struct garbage *garbage, struct bytes counter, uint32_t generation)
 {
-    struct bytes key = buf_bytes(&garbage->key);
-    struct bytes name = bytes_of(key.data + GENERATION_END, key.size - GENERATION_END);
-    return generation == get_ordered_u32(key.data + 1) &&
-           (name.size == 0 || bytes_equal(name, counter));
+    return generation == garbage->generation &&
+           (garbage->name.size == 0 || bytes_equal(garbage->name, counter));
 }
 
-/* Goes on from where it was if it is still the same garbage. */
-static enum err choose(struct garbage *garbage)
+static void begin_anew(struct garbage *garbage)
 {
-    struct store *store = garbage->config.store;
+    buf_reset(&garbage->after);
+    garbage->states = false;
+}
+
+/* Goes on from where it was if it is still the same garbage. False: there is none. */
+static bool choose(struct garbage *garbage)
+{
+    struct store *store = garbage->care.lane->store;
     struct bytes before = arena_copy(&garbage->arena, buf_bytes(&garbage->key));
     buf_reset(&garbage->key);
-    garbage->waiting = false;
     enum err e = view_objects(&store->view, object_key(&garbage->arena, OBJECT_GARBAGE, BYTES_NONE),
                               BYTES_NONE, take_generation, garbage);
-    if (!bytes_equal(buf_bytes(&garbage->key), before)) {
-        buf_reset(&garbage->after);
-        garbage->states = false;
-    }
-    return e;
+    if (!bytes_equal(buf_bytes(&garbage->key), before)) begin_anew(garbage);
+    return e == ERR_OK && garbage->key.size > 0 &&
+           object_garbage_split(buf_bytes(&garbage->key), &garbage->name, &garbage->generation);
+}
+
+/* -- Looking for it ---------------------------------------------------------------------------- */
+
+static void add_op(struct garbage *garbage, struct op op)
+{
+    must(garbage->bundle.count < garbage->care.budget);
+    garbage->bundle.ops[garbage->bundle.count++] = op;
 }
 
 static bool went_past(struct garbage *garbage, struct bytes key)
@@ -103,7 +122,7 @@ static bool went_past(struct garbage *garbage, struct bytes key)
     buf_reset(&garbage->after);
     buf_add(&garbage->after, key);
     garbage->looked++;
-    return garbage->count < garbage->config.batch_ops && garbage->looked < LOOK_MAX;
+    return garbage->bundle.count < garbage->care.budget && garbage->looked < LOOK_MAX;
 }
 
 static bool look_at_counter(void *context, struct bytes key, const struct counter *counter)
@@ -114,8 +133,7 @@ static bool look_at_counter(void *context, struct bytes key, const struct counte
     (void)counter;
     if (rule_key_split(key, &tenant, &name, &generation, &dimensions) &&
         is_garbage(garbage, name, generation))
-        garbage->ops[garbage->count++] =
-            propose_delete(&garbage->arena, &garbage->config.store->secret, key);
+        add_op(garbage, propose_delete(&garbage->arena, secret_of(garbage), key));
     return went_past(garbage, key);
 }
 
@@ -126,67 +144,71 @@ static bool look_at_state(void *context, struct bytes key, struct bytes value)
     uint32_t generation;
     (void)value;
     if (object_state_split(key, &counter, &generation) && is_garbage(garbage, counter, generation))
-        garbage->ops[garbage->count++] =
-            propose_object(&garbage->arena, &garbage->config.store->secret,
-                           arena_copy(&garbage->arena, key), BYTES_NONE);
+        add_op(garbage, propose_object(&garbage->arena, secret_of(garbage),
+                                       arena_copy(&garbage->arena, key), BYTES_NONE));
     return went_past(garbage, key);
 }
 
 static enum err look(struct garbage *garbage)
 {
-    struct store *store = garbage->config.store;
+    struct view *view = &garbage->care.lane->store->view;
     struct bytes after = arena_copy(&garbage->arena, buf_bytes(&garbage->after));
-    garbage->ops = arena_alloc(&garbage->arena, garbage->config.batch_ops * sizeof *garbage->ops);
-    garbage->count = garbage->looked = 0;
-    if (!garbage->states)
-        return view_list(&store->view, BYTES_NONE, after, look_at_counter, garbage);
-    return view_objects(&store->view, object_key(&garbage->arena, OBJECT_STATE, BYTES_NONE), after,
+    garbage->looked = 0;
+    if (!garbage->states) return view_list(view, BYTES_NONE, after, look_at_counter, garbage);
+    return view_objects(view, object_key(&garbage->arena, OBJECT_STATE, BYTES_NONE), after,
                         look_at_state, garbage);
 }
 
-static enum err propose_all(struct garbage *garbage)
+/* -- Removing it ------------------------------------------------------------------------------- */
+
+static void garbage_done(struct bundle *bundle)
 {
-    struct bundle bundle = {.ops = garbage->ops,
-                            .count = garbage->count,
-                            .urgency = URGENCY_BATCHED,
-                            .tenant = BYTES(" garbage"),
-                            .weighty = true};
-    return garbage->config.propose(garbage->config.context, &bundle);
+    struct garbage *garbage = garbage_of(bundle->owner);
+    if (bundle->err != ERR_OK) garbage->lost = true;
+    care_answered(&garbage->care);
+}
+
+/* Tenants take turns with it. It may be as much as a batch is, and is never refused: what was
+ * looked for would have to be looked for again. */
+static enum care_next propose(struct garbage *garbage)
+{
+    struct bundle *bundle = &garbage->bundle;
+    bundle->urgency = URGENCY_BATCHED;
+    bundle->tenant = BYTES(" garbage");
+    bundle->weighty = true;
+    bundle->unbounded = true;
+    bundle->done = garbage_done;
+    enum err e = care_propose(&garbage->care, bundle);
+    must(e == ERR_OK);
+    return CARE_PRESSES;
 }
 
 /* Nothing is left of it: forgets that it ever was. */
-static enum err finish(struct garbage *garbage)
+static enum care_next finish(struct garbage *garbage)
 {
-    garbage->ops[0] =
-        propose_object(&garbage->arena, &garbage->config.store->secret,
-                       arena_copy(&garbage->arena, buf_bytes(&garbage->key)), BYTES_NONE);
-    garbage->count = 1;
-    return propose_all(garbage);
+    add_op(garbage,
+           propose_object(&garbage->arena, secret_of(garbage),
+                          arena_copy(&garbage->arena, buf_bytes(&garbage->key)), BYTES_NONE));
+    return propose(garbage);
 }
 
-static enum err step(struct garbage *garbage, bool *more_out)
+static enum care_next go_on(struct garbage *garbage)
 {
-    enum err e = choose(garbage);
-    *more_out = e == ERR_OK && garbage->key.size > 0;
-    if (e == ERR_OK && !*more_out && garbage->waiting) return ERR_BUSY;
-    if (!*more_out) return e;
-    e = look(garbage);
-    if (e != ERR_OK) return e;
-    if (garbage->count > 0) return propose_all(garbage);
-    if (garbage->looked > 0) return ERR_OK;
+    if (look(garbage) != ERR_OK) return CARE_RESTS;
+    if (garbage->bundle.count > 0) return propose(garbage);
+    if (garbage->looked > 0) return CARE_PRESSES;
     if (garbage->states) return finish(garbage);
     garbage->states = true;
     buf_reset(&garbage->after);
-    return ERR_OK;
+    return CARE_PRESSES;
 }
 
-enum err garbage_step(struct garbage *garbage, bool *more_out)
+enum care_next garbage_step(struct care *care)
 {
+    struct garbage *garbage = garbage_of(care);
     arena_reset(&garbage->arena);
-    enum err e = step(garbage, more_out);
-    if (e != ERR_OK) {
-        buf_reset(&garbage->key); /* begins anew: what was looked at may not have been removed */
-        *more_out = false;
-    }
-    return e;
+    garbage->bundle = (struct bundle){.ops = garbage->bundle.ops};
+    if (garbage->lost) begin_anew(garbage);
+    garbage->lost = false;
+    return choose(garbage) ? go_on(garbage) : CARE_RESTS;
 }

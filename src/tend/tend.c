@@ -12,16 +12,25 @@
 
 #include "tend/care.h"
 #include "tend/expire.h"
+#include "tend/garbage.h"
 #include "tend/retain.h"
 #include "tend/watch.h"
 
 #define ROUND_NS 20000000  /* between two rounds of a lane while nothing presses */
 #define PRESSED_NS 1000000 /* and while something does: others want the core, too */
 #define SWEEP_OPS 1000u
+#define GARBAGE_OPS 1000u
+#define GARBAGE_MS 1000 /* between two looks whether there is any */
 
 static int64_t sweep_period_ms(const struct tend_config *config)
 {
     return config->sweep_ms;
+}
+
+static int64_t garbage_period_ms(const struct tend_config *config)
+{
+    (void)config;
+    return GARBAGE_MS;
 }
 
 static struct care *store_make(uint32_t budget)
@@ -46,6 +55,7 @@ static const struct care_kind kinds[] = {
     {"clock", NULL, false, 1, watch_make, watch_end, watch_step},
     {"sweep", sweep_period_ms, true, SWEEP_OPS, sweep_make, sweep_end, sweep_step},
     {"retain", retain_period_ms, false, 1, retain_make, retain_end, retain_step},
+    {"garbage", garbage_period_ms, false, GARBAGE_OPS, garbage_make, garbage_end, garbage_step},
     {"store", NULL, false, 0, store_make, store_end, store_step},
 };
 
@@ -99,6 +109,7 @@ enum err care_propose(struct care *care, struct bundle *bundle)
 {
     must(!care->proposing);
     must(bundle->count <= care->budget);
+    must(bundle->weighty); /* or a batch could get more than its journal block holds */
     care->proposing = true;
     bundle->owner = care;
     enum err e = queue_push(care->lane->queue, bundle);

@@ -120,7 +120,10 @@ void rebuild_all(struct sim *sim)
     }
     for (unsigned i = 0; i < ROUNDS_MAX && !all_done(&sim->chain.shown); i++) {
         sim->errand_kind = ERRAND_STEP;
-        if (!rebuild_step(sim->rebuilds)) step_wait(sim, 60000); /* for a clock that was set back */
+        if (rebuild_step(sim->rebuilds)) continue;
+        step_tend(sim);
+        life_drain(sim);
+        step_wait(sim, 60000); /* for a clock that was set back */
     }
     if (!all_done(&sim->chain.shown)) sim_fail(sim, "rebuilds or their garbage have no end");
     check_generations(sim);

@@ -227,8 +227,9 @@ struct sim {
     uint32_t tenant_ops[MODEL_TENANTS];
     size_t tenant_bytes[MODEL_TENANTS];
     uint32_t urgent_ops;
-    uint32_t tended_ops; /* of the sweep and of retention */
-    uint32_t waiting;    /* ops that waited when the turn began */
+    uint32_t tended_ops;        /* batched ones of those who tend */
+    uint32_t tended_urgent_ops; /* and their urgent ones */
+    uint32_t waiting;           /* ops that waited when the turn began */
     size_t queue_bytes;
 
     uint64_t checks;                       /* given out; each request has its own */

@@ -42,17 +42,19 @@ bool step_sync(struct sim *sim)
     return any;
 }
 
-/* The sweep, retention and the timekeeper may have queued a bundle each. */
+/* Each caretaker may have queued a bundle: the sweep a full one, retention and the timekeeper one
+ * op; the cleaner's are batched. */
 void step_tend(struct sim *sim)
 {
-    uint32_t depth = queue_depth(sim->queue);
+    uint64_t ops = room_used(&sim->room, ROOM_OPS);
+    uint64_t urgent_ops = room_used(&sim->room, ROOM_URGENT_OPS);
     tend_round(sim->tend);
-    uint32_t more = queue_depth(sim->queue) - depth;
-    sim_say(sim, "tend, %u proposed", more);
-    sim->tended_ops += more;
-    if (sim->tended_ops > sim->plan.step_ops + 2)
-        sim_fail(sim, "%u operations are proposed at once, at most %u", sim->tended_ops,
-                 sim->plan.step_ops + 2);
+    sim->tended_ops += (uint32_t)(room_used(&sim->room, ROOM_OPS) - ops);
+    sim->tended_urgent_ops += (uint32_t)(room_used(&sim->room, ROOM_URGENT_OPS) - urgent_ops);
+    sim_say(sim, "tend, %u and %u proposed", sim->tended_ops, sim->tended_urgent_ops);
+    if (sim->tended_ops > sim->plan.step_ops || sim->tended_urgent_ops > sim->plan.step_ops + 2)
+        sim_fail(sim, "%u and %u operations are proposed at once, at most %u", sim->tended_ops,
+                 sim->tended_urgent_ops, sim->plan.step_ops);
     if (life_writable(sim)) chain_lay_ghosts(&sim->chain);
     sim->state_faulty = false; /* if RocksDB was closed this has opened it again */
 }

@@ -206,7 +206,7 @@ static void free_flight(struct flight *flight)
 
 bool traffic_sync_room(const struct sim *sim, uint32_t count)
 {
-    uint32_t used = sim->urgent_ops + sim->tended_ops;
+    uint32_t used = sim->urgent_ops + sim->tended_urgent_ops;
     return used == 0 || used + count <= sim->plan.queue.urgent_ops_max;
 }
 
@@ -217,7 +217,7 @@ static enum err room_for(const struct sim *sim, const struct flight *flight)
     uint32_t count = flight->bundle.count;
     if (flight->bundle.urgency == URGENCY_URGENT)
         return traffic_sync_room(sim, count) ? ERR_OK : ERR_BUSY;
-    if (sim->queue_ops + count > limits->ops_max) return ERR_QUEUE_FULL;
+    if (sim->queue_ops + sim->tended_ops + count > limits->ops_max) return ERR_QUEUE_FULL;
     unsigned tenant = flight->request.asked.tenant;
     if (sim->tenant_ops[tenant] + count > limits->tenant_ops_max) return ERR_QUEUE_FULL;
     if (limits->tenant_bytes_max &&
@@ -591,17 +591,26 @@ void traffic_refused(struct sim *sim)
 
 bool traffic_idle(const struct sim *sim)
 {
-    return sim->queue_ops == 0 && sim->urgent_ops == 0 && sim->tended_ops == 0;
+    return sim->queue_ops == 0 && sim->urgent_ops == 0 && sim->tended_ops == 0 &&
+           sim->tended_urgent_ops == 0;
 }
 
-/* What is left of the depth is of those who tend, whose bundles are not ours: they are answered
- * whole, and nobody but them adds any. */
+static uint32_t check_used(struct sim *sim, enum room_of which, uint32_t ours, uint32_t tended)
+{
+    uint64_t used = room_used(&sim->room, which);
+    if (used < ours || used - ours > tended)
+        sim_fail(sim, "the queue says %llu operations are unanswered, expected %u and up to %u",
+                 (unsigned long long)used, ours, tended);
+    return (uint32_t)used - ours;
+}
+
+/* What is not ours is of those who tend: it is answered whole, and nobody but them adds any. */
 void traffic_check_depth(struct sim *sim)
 {
-    uint32_t depth = queue_depth(sim->queue);
-    uint32_t ours = sim->queue_ops + sim->urgent_ops;
-    if (depth < ours || depth - ours > sim->tended_ops)
-        sim_fail(sim, "the queue says %u operations are unanswered, expected %u and up to %u",
-                 depth, ours, sim->tended_ops);
-    sim->tended_ops = depth - ours;
+    sim->tended_ops = check_used(sim, ROOM_OPS, sim->queue_ops, sim->tended_ops);
+    sim->tended_urgent_ops =
+        check_used(sim, ROOM_URGENT_OPS, sim->urgent_ops, sim->tended_urgent_ops);
+    uint32_t all = sim->queue_ops + sim->urgent_ops + sim->tended_ops + sim->tended_urgent_ops;
+    if (queue_depth(sim->queue) != all)
+        sim_fail(sim, "the queue is %u deep, expected %u", queue_depth(sim->queue), all);
 }

@@ -16,6 +16,7 @@
 #include "support/heart.h"
 #include "support/rules_text.h"
 #include "jobs/rebuild.h"
+#include "tend/tend.h"
 
 #define STEPS_MAX 50
 #define COUNTER(name) \
@@ -161,6 +162,19 @@ static inline unsigned steps(void)
     while (count < STEPS_MAX && rebuild_step(rebuilds))
         count++;
     return count;
+}
+
+/* What is garbage for sure by now is removed. */
+static inline void clean(void)
+{
+    const int64_t never_ms = INT64_C(1) << 40;
+    struct tend *tend = tend_new(&(struct tend_config){
+        .lanes = &heart->lanes, .sweep_ms = never_ms, .retention_ms = never_ms, .step_ops = 4});
+    for (unsigned i = 0; i < STEPS_MAX; i++) {
+        tend_round(tend);
+        heart_run(heart);
+    }
+    tend_free(tend);
 }
 
 #define ON(store, name)                                      \
