@@ -321,7 +321,7 @@ static void follow_delete(struct care *care, const struct op *op)
 {
     struct model_bundle bundle = {.count = 1, .ops = {{.kind = MODEL_DELETE}}};
     struct model_op *asked = &bundle.ops[0];
-    if (!plan_find_rule(op->counter, &asked->tenant, &asked->name, &asked->generation))
+    if (!plan_find_rule(care->sim, op->counter, &asked->tenant, &asked->name, &asked->generation))
         sim_fail(care->sim, "a counter is removed that never was");
     unsigned counter = (asked->name - MODEL_RULE) / RULESET_CODES;
     bool there = false;
@@ -355,7 +355,7 @@ static void follow_state(struct care *care, const struct op *op)
     unsigned number = (unsigned)(key.data[key.size - 3] - '0');
     for (unsigned i = 0; i < model->entities_count; i++) {
         struct model_entity *entity = &model->entities[i];
-        struct bytes tenant = bytes_str(plan_tenant(entity->tenant));
+        struct bytes tenant = bytes_str(plan_tenant(care->sim, entity->tenant));
         if (entity->generation != generation || entity->entity != number) continue;
         if (key.size < tenant.size + 2 || key.data[tenant.size + 1] != 0 ||
             memcmp(key.data + 1, tenant.data, tenant.size) != 0)

@@ -20,46 +20,46 @@
 
 static int64_t wall(void *context)
 {
-    return ((struct sim *)context)->wall_ms;
+    return ((struct fleet *)context)->wall_ms;
 }
 
 static int64_t mono(void *context)
 {
-    return ((struct sim *)context)->mono_ns;
+    return ((struct fleet *)context)->mono_ns;
 }
 
 static int64_t boot(void *context)
 {
-    struct sim *sim = context;
-    return sim->mono_ns / 1000000 + sim->clocks.asleep_ms;
+    struct fleet *fleet = context;
+    return fleet->mono_ns / 1000000 + fleet->asleep_ms;
 }
 
-static bool is_right(const struct sim *sim)
+static bool is_right(const struct fleet *fleet)
 {
-    int64_t error_ms = sim->wall_ms - sim->clocks.true_ms;
-    return error_ms <= sim->clocks.settings.tolerance_ms / 2 &&
-           error_ms >= -sim->clocks.settings.tolerance_ms / 2;
+    int64_t error_ms = fleet->wall_ms - fleet->true_ms;
+    return error_ms <= fleet->settings.tolerance_ms / 2 &&
+           error_ms >= -fleet->settings.tolerance_ms / 2;
 }
 
 static bool synchronised(void *context)
 {
-    struct sim *sim = context;
-    return sim->clocks.vouched_for && (is_right(sim) || !sim->clocks.honest);
+    struct fleet *fleet = context;
+    return fleet->vouched_for && (is_right(fleet) || !fleet->honest);
 }
 
-void clocks_plan(struct sim *sim)
+void clocks_plan(struct fleet *fleet)
 {
     static const int64_t settle_ms[] = {0, 5000, 10 * MINUTE_MS, 10 * MINUTE_MS};
-    sim->clocks = (struct clocks){.honest = dice_chance(&sim->dice, 70),
-                                  .settings = {.tolerance_ms = 5 * MINUTE_MS},
-                                  .true_ms = sim->wall_ms};
-    sim->clocks.settings.settle_ms = DICE_PICK(&sim->dice, settle_ms);
-    if (sim->clocks.honest) sim->clocks.settings.settle_ms = 10 * MINUTE_MS;
-    sim->clocks.base = (struct clock){.wall_ms = wall,
-                                      .mono_ns = mono,
-                                      .boot_ms = boot,
-                                      .synchronised = synchronised,
-                                      .context = sim};
+    fleet->honest = dice_chance(&fleet->dice, 70);
+    fleet->settings.tolerance_ms = 5 * MINUTE_MS;
+    fleet->true_ms = fleet->wall_ms;
+    fleet->settings.settle_ms = DICE_PICK(&fleet->dice, settle_ms);
+    if (fleet->honest) fleet->settings.settle_ms = 10 * MINUTE_MS;
+    fleet->base = (struct clock){.wall_ms = wall,
+                                 .mono_ns = mono,
+                                 .boot_ms = boot,
+                                 .synchronised = synchronised,
+                                 .context = fleet};
 }
 
 /* ---- lives ---- */
@@ -67,11 +67,11 @@ void clocks_plan(struct sim *sim)
 void clocks_begin(struct sim *sim)
 {
     struct clocks *clocks = &sim->clocks;
-    enum err e =
-        timekeeper_new(&clocks->keeper, &clocks->base, &clocks->settings, &sim->probe.store);
+    struct fleet *fleet = sim->fleet;
+    enum err e = timekeeper_new(&clocks->keeper, &fleet->base, &fleet->settings, &sim->probe.store);
     if (e != ERR_OK) sim_fail(sim, "the clock's record cannot be read: %s", err_code(e));
     clocks->suspect = clocks->settling = false;
-    clocks->settles_from_ms = boot(sim);
+    clocks->settles_from_ms = boot(fleet);
     sim->clock = *timekeeper_clock(clocks->keeper);
 }
 
@@ -106,123 +106,168 @@ void clocks_note(struct sim *sim)
 /* ---- the outside world ---- */
 
 /* Nobody else sees each step, so whether time follows the wall clock changes only here. */
-static void look(struct sim *sim)
+static void look_in(struct sim *sim)
 {
     struct clocks *clocks = &sim->clocks;
     struct timekeeper_state state;
     if (!clocks->keeper) return;
     timekeeper_state(clocks->keeper, &state);
-    if (clocks->suspect && !state.suspect) clocks->settles_from_ms = boot(sim);
+    if (clocks->suspect && !state.suspect) clocks->settles_from_ms = boot(sim->fleet);
     clocks->suspect = state.suspect;
     clocks->settling = state.settling;
 }
 
-static void step_wall_to(struct sim *sim, int64_t wall_ms)
+static void look(struct fleet *fleet)
 {
-    look(sim);
-    sim->wall_ms = wall_ms;
-    look(sim);
+    for (unsigned i = 0; i < fleet->count; i++)
+        look_in(fleet->lanes[i]);
 }
 
-static void put_right(struct sim *sim)
+static void step_wall_to(struct fleet *fleet, int64_t wall_ms)
 {
-    int64_t most_ms = sim->clocks.settings.tolerance_ms / 2;
-    step_wall_to(sim, sim->clocks.true_ms + dice_between(&sim->dice, -most_ms, most_ms));
+    look(fleet);
+    fleet->wall_ms = wall_ms;
+    look(fleet);
+}
+
+static void put_right(struct fleet *fleet)
+{
+    int64_t most_ms = fleet->settings.tolerance_ms / 2;
+    step_wall_to(fleet, fleet->true_ms + dice_between(&fleet->dice, -most_ms, most_ms));
 }
 
 /* What is wrong is so by more than may be followed from what is right. */
-static void step_wall(struct sim *sim, int64_t most_ms)
+static void step_wall(struct fleet *fleet, int64_t most_ms)
 {
-    int64_t wall_ms = sim->wall_ms + dice_between(&sim->dice, -most_ms, most_ms);
-    int64_t error_ms = wall_ms - sim->clocks.true_ms;
-    int64_t least_ms = 2 * sim->clocks.settings.tolerance_ms;
-    if (sim->clocks.honest && error_ms < least_ms && error_ms > -least_ms)
-        put_right(sim);
+    int64_t wall_ms = fleet->wall_ms + dice_between(&fleet->dice, -most_ms, most_ms);
+    int64_t error_ms = wall_ms - fleet->true_ms;
+    int64_t least_ms = 2 * fleet->settings.tolerance_ms;
+    if (fleet->honest && error_ms < least_ms && error_ms > -least_ms)
+        put_right(fleet);
     else
-        step_wall_to(sim, wall_ms);
+        step_wall_to(fleet, wall_ms);
 }
 
-/* In an honest seed nobody waits until a wrong clock has settled: it is put right before. */
-static void before_waiting(struct sim *sim, int64_t by_ms)
+/* In an honest seed nobody waits until a wrong clock has settled, in any lane: it is put right
+ * before. */
+static void before_waiting(struct fleet *fleet, int64_t by_ms)
 {
-    const struct clocks *clocks = &sim->clocks;
-    look(sim);
-    if (!clocks->honest || is_right(sim) || clocks->suspect || !clocks->settling) return;
-    if (boot(sim) + by_ms >= clocks->settles_from_ms + clocks->settings.settle_ms) put_right(sim);
+    look(fleet);
+    if (!fleet->honest) return;
+    for (unsigned i = 0; i < fleet->count && !is_right(fleet); i++) {
+        const struct clocks *clocks = &fleet->lanes[i]->clocks;
+        if (clocks->suspect || !clocks->settling) continue;
+        if (boot(fleet) + by_ms >= clocks->settles_from_ms + fleet->settings.settle_ms)
+            put_right(fleet);
+    }
 }
 
-void clocks_wait(struct sim *sim, int64_t by_ms)
+void clocks_wait(struct fleet *fleet, int64_t by_ms)
 {
-    before_waiting(sim, by_ms);
-    sim->mono_ns += by_ms * 1000000;
-    sim->clocks.true_ms += by_ms;
-    sim->wall_ms += by_ms;
-    look(sim);
+    before_waiting(fleet, by_ms);
+    fleet->mono_ns += by_ms * 1000000;
+    fleet->true_ms += by_ms;
+    fleet->wall_ms += by_ms;
+    look(fleet);
 }
 
-static void sleep_through(struct sim *sim, int64_t by_ms)
+static void sleep_through(struct fleet *fleet, int64_t by_ms)
 {
-    before_waiting(sim, by_ms);
-    sim->clocks.asleep_ms += by_ms;
-    sim->clocks.true_ms += by_ms;
-    sim->wall_ms += by_ms;
-    look(sim);
+    before_waiting(fleet, by_ms);
+    fleet->asleep_ms += by_ms;
+    fleet->true_ms += by_ms;
+    fleet->wall_ms += by_ms;
+    look(fleet);
 }
 
 /* While the process is not there, it or the whole machine. */
-void clocks_between(struct sim *sim)
+void clocks_between(struct fleet *fleet)
 {
-    struct dice *dice = &sim->dice;
+    struct dice *dice = &fleet->dice;
     if (dice_chance(dice, 50)) {
         int64_t by_ms = dice_between(dice, 0, 3 * HOUR_MS);
-        sim->clocks.true_ms += by_ms;
-        sim->wall_ms += by_ms;
+        fleet->true_ms += by_ms;
+        fleet->wall_ms += by_ms;
     }
-    if (dice_chance(dice, 10)) step_wall(sim, 40 * HOUR_MS);
+    if (dice_chance(dice, 10)) step_wall(fleet, 40 * HOUR_MS);
 }
 
 /* Not to before what retention let go of while it went by a wrong clock: what arrives then would
  * count as gone. */
 static bool may_reset(const struct sim *sim)
 {
-    return sim->wall_ms >= chain_head(&sim->chain)->retained_ms;
+    return sim->fleet->wall_ms >= chain_head(&sim->chain)->retained_ms;
 }
 
-void clocks_step(struct sim *sim)
+/* An operator's word goes to all lanes, as it does over HTTP. */
+static void accept_clock(struct fleet *fleet)
 {
-    struct dice *dice = &sim->dice;
-    struct clocks *clocks = &sim->clocks;
-    if (dice_chance(dice, 10)) step_wall(sim, HOUR_MS);
-    if (dice_chance(dice, 5)) step_wall(sim, 40 * HOUR_MS);
-    if (dice_chance(dice, 20)) put_right(sim);
-    clocks->vouched_for = dice_chance(dice, 40);
-    if (dice_chance(dice, 5)) sleep_through(sim, dice_between(dice, 0, 12 * HOUR_MS));
-    if (clocks->honest && !is_right(sim)) return;
-    if (dice_chance(dice, 10)) timekeeper_accept(clocks->keeper);
-    if (dice_chance(dice, 5) && sim->errands_depth == 0 && may_reset(sim)) note(sim, true);
-    look(sim);
+    for (unsigned i = 0; i < fleet->count; i++)
+        timekeeper_accept(fleet->lanes[i]->clocks.keeper);
 }
 
-/* Whatever is ahead of the clock, by whatever mistakes, comes to be behind it. */
-void clocks_calm(struct sim *sim)
+static void reset_clock(struct fleet *fleet)
 {
-    put_right(sim);
-    if (may_reset(sim)) note(sim, true);
-    timekeeper_accept(sim->clocks.keeper);
-    int64_t lead_ms = clock_now_ms(&sim->clock) - sim->wall_ms;
-    sleep_through(sim, sim->clocks.back_ms + (lead_ms > 0 ? lead_ms : 0));
-    timekeeper_accept(sim->clocks.keeper);
+    for (unsigned i = 0; i < fleet->count; i++)
+        if (!may_reset(fleet->lanes[i])) return;
+    for (unsigned i = 0; i < fleet->count; i++)
+        note(fleet->lanes[i], true);
+}
+
+static bool nobody_waits(const struct fleet *fleet)
+{
+    for (unsigned i = 0; i < fleet->count; i++)
+        if (fleet->lanes[i]->errands_depth > 0) return false;
+    return true;
+}
+
+void clocks_step(struct fleet *fleet)
+{
+    struct dice *dice = &fleet->dice;
+    if (dice_chance(dice, 10)) step_wall(fleet, HOUR_MS);
+    if (dice_chance(dice, 5)) step_wall(fleet, 40 * HOUR_MS);
+    if (dice_chance(dice, 20)) put_right(fleet);
+    fleet->vouched_for = dice_chance(dice, 40);
+    if (dice_chance(dice, 5)) sleep_through(fleet, dice_between(dice, 0, 12 * HOUR_MS));
+    if (fleet->honest && !is_right(fleet)) return;
+    if (dice_chance(dice, 10)) accept_clock(fleet);
+    if (dice_chance(dice, 5) && nobody_waits(fleet)) reset_clock(fleet);
+    look(fleet);
+}
+
+/* How far time may be ahead of the clock anywhere, by whatever mistakes. */
+static int64_t most_ahead_ms(const struct fleet *fleet)
+{
+    int64_t most_ms = 0;
+    for (unsigned i = 0; i < fleet->count; i++) {
+        const struct sim *sim = fleet->lanes[i];
+        int64_t lead_ms = clock_now_ms(&sim->clock) - fleet->wall_ms;
+        int64_t ahead_ms = sim->clocks.back_ms + (lead_ms > 0 ? lead_ms : 0);
+        if (ahead_ms > most_ms) most_ms = ahead_ms;
+    }
+    return most_ms;
+}
+
+/* Whatever is ahead of the clock comes to be behind it. */
+void clocks_calm(struct fleet *fleet)
+{
+    put_right(fleet);
+    reset_clock(fleet);
+    accept_clock(fleet);
+    sleep_through(fleet, most_ahead_ms(fleet));
+    accept_clock(fleet);
 }
 
 /* ---- what must hold ---- */
 
 void clocks_decided(struct sim *sim, const struct model *model, const struct apply *apply)
 {
+    const struct fleet *fleet = sim->fleet;
     struct clocks *clocks = &sim->clocks;
     const struct moment *moment = &apply->moment;
     sim->plan.limits.moment = *moment;
-    sim->plan.limits.true_ms = clocks->true_ms;
-    sim->plan.limits.early_ms = clocks->honest ? clocks->settings.tolerance_ms : INT64_MAX;
+    sim->plan.limits.true_ms = fleet->true_ms;
+    sim->plan.limits.early_ms = fleet->honest ? fleet->settings.tolerance_ms : INT64_MAX;
     if (moment->now_ms > sim->wall_most_ms) sim->wall_most_ms = moment->now_ms;
     if (apply->writes.time_ms != moment->now_ms)
         sim_fail(sim, "a batch is not dated by its own time");
@@ -230,7 +275,7 @@ void clocks_decided(struct sim *sim, const struct model *model, const struct app
         sim_fail(sim, "time runs back from %lld to %lld", (long long)model->time_ms,
                  (long long)moment->now_ms);
     if (apply->writes.set_back) clocks->back_ms += moment->back_ms;
-    if (clocks->honest && moment_sure(moment) > clocks->true_ms + clocks->settings.tolerance_ms)
+    if (fleet->honest && moment_sure(moment) > fleet->true_ms + fleet->settings.tolerance_ms)
         sim_fail(sim, "%lld is sure at %lld", (long long)moment_sure(moment),
-                 (long long)clocks->true_ms);
+                 (long long)fleet->true_ms);
 }

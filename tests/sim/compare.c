@@ -23,7 +23,7 @@ static void place_make(struct sim *sim, struct place *place, unsigned tenant, un
                        int32_t duration)
 {
     place->ref.counter =
-        counter_key(place->key, bytes_str(plan_tenant(tenant)), bytes_str(plan_name(name)));
+        counter_key(place->key, bytes_str(plan_tenant(sim, tenant)), bytes_str(plan_name(name)));
     place->ref.print = fingerprint_of(&sim->probe.store.secret, place->ref.counter);
     place->ref.duration = duration;
 }
@@ -185,7 +185,7 @@ static bool list_counter(void *context, struct bytes key, const struct counter *
         sim_fail(listing->sim, "a listing is not in order");
     memcpy(listing->last, key.data, key.size);
     listing->last_size = key.size;
-    if (!plan_find(key, &tenant, &name) || tenant != listing->tenant)
+    if (!plan_find(listing->sim, key, &tenant, &name) || tenant != listing->tenant)
         sim_fail(listing->sim, "a listing of tenant %u has somebody else's counter",
                  listing->tenant);
     check_series(listing->sim, tenant, name, 0, counter);
@@ -207,7 +207,7 @@ static void compare_list(struct sim *sim, unsigned tenant, const char *prefix, u
     char start[COUNTER_KEY_SIZE_MAX], from[COUNTER_KEY_SIZE_MAX];
     struct store *store = &sim->probe.store;
     struct listing listing = {.sim = sim, .tenant = tenant};
-    struct bytes owner = bytes_str(plan_tenant(tenant));
+    struct bytes owner = bytes_str(plan_tenant(sim, tenant));
     struct bytes after_key = BYTES_NONE;
     if (after < MODEL_NAMES) after_key = counter_key(from, owner, bytes_str(plan_name(after)));
     enum err e = view_list(&store->view, counter_key_prefix(start, owner, bytes_str(prefix)),
@@ -237,7 +237,7 @@ static bool list_rule_counter(void *context, struct bytes key, const struct coun
     struct sim *sim = listing->sim;
     unsigned tenant, name;
     uint32_t generation;
-    if (!plan_find_rule(key, &tenant, &name, &generation) || tenant != listing->tenant)
+    if (!plan_find_rule(sim, key, &tenant, &name, &generation) || tenant != listing->tenant)
         sim_fail(sim, "tenant %u has a rule counter that never was", listing->tenant);
     check_series(sim, tenant, name, generation, counter);
     for (uint32_t i = 0; i < counter->count; i++)
@@ -254,7 +254,7 @@ static void compare_rule_cell(struct sim *sim, const struct model_cell *expected
     struct cell cell = {0};
     ruleset_json((expected->name - MODEL_RULE) % RULESET_CODES, json);
     struct bytes key =
-        rule_key(arena, bytes_str(plan_tenant(expected->tenant)),
+        rule_key(arena, bytes_str(plan_tenant(sim, expected->tenant)),
                  bytes_str(ruleset_counter_name(counter)), expected->generation, bytes_str(json));
     struct cell_ref ref = {key, fingerprint_of(&store->secret, key), expected->duration};
     enum err e = view_get(&store->view, &ref, expected->bucket, READ_ALL, &cell);
@@ -271,7 +271,7 @@ static void compare_rule_cells(struct sim *sim, unsigned tenant)
     struct rule_listing listing = {.sim = sim, .tenant = tenant};
     struct arena arena;
     char prefix[NAME_SIZE_MAX + 3];
-    int size = snprintf(prefix, sizeof prefix, "%s%cr", plan_tenant(tenant), 0);
+    int size = snprintf(prefix, sizeof prefix, "%s%cr", plan_tenant(sim, tenant), 0);
     enum err e = view_list(&store->view, bytes_of(prefix, (size_t)size), BYTES_NONE,
                            list_rule_counter, &listing);
     if (!readable(sim, e, "list")) return;
@@ -296,7 +296,7 @@ static void compare_row(struct sim *sim, unsigned tenant)
     char key[NAME_SIZE_MAX + 2];
     struct usage_row row = {.status = BYTES_NONE};
     struct buf value;
-    int size = snprintf(key, sizeof key, "u%s", plan_tenant(tenant));
+    int size = snprintf(key, sizeof key, "u%s", plan_tenant(sim, tenant));
     buf_init(&value, 1000);
     enum err e = view_object(&store->view, bytes_of(key, (size_t)size), &value);
     bool there = e == ERR_OK;
@@ -365,7 +365,7 @@ void compare_some(struct sim *sim)
 {
     static const char *const prefixes[] = {"", "x", "xy", "x.", "Z", "y"};
     const struct plan *plan = &sim->plan;
-    struct dice *dice = &sim->dice;
+    struct dice *dice = sim->dice;
     unsigned tenant = dice_below(dice, plan->tenants);
     unsigned name = dice_below(dice, plan->names);
     int32_t duration = plan->durations[dice_below(dice, plan->durations_count)];

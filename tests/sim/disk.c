@@ -33,7 +33,9 @@ struct disk {
     void *syncing_context;
 };
 
-static struct disk *disk_now; /* crash points do not say whose they are */
+#define DISKS_MAX 4
+
+static struct disk *disks[DISKS_MAX]; /* crash points do not say whose they are */
 
 /* ---- the camera ---- */
 
@@ -56,11 +58,16 @@ static void take_state(const struct disk *disk)
     must(setrlimit(RLIMIT_FSIZE, &before) == 0);
 }
 
-static void take_picture(struct disk *disk)
+void disk_shoot(struct disk *disk)
 {
     take_state(disk);
     for (unsigned i = 0; i < PLACES; i++)
         disk->pictures[i] = io_sim_copy(disk->sims[i]);
+}
+
+static void take_picture(struct disk *disk)
+{
+    disk_shoot(disk);
     disk->taken(disk->taken_context);
 }
 
@@ -81,7 +88,8 @@ bool crash_armed = true;
 void crash_pass(const char *name)
 {
     (void)name;
-    if (disk_now) pass_moment(disk_now);
+    for (unsigned i = 0; i < DISKS_MAX; i++)
+        if (disks[i]) pass_moment(disks[i]);
 }
 
 void disk_arm(struct disk *disk, unsigned nth, bool syncs_only, void (*taken)(void *context),
@@ -323,7 +331,10 @@ struct disk *disk_new(const char *dir)
     make_reserve(disk);
     for (unsigned i = 0; i < PLACES; i++)
         disk->sims[i] = io_sim_new();
-    disk_now = disk;
+    unsigned place = 0;
+    while (disks[place])
+        must(++place < DISKS_MAX);
+    disks[place] = disk;
     return disk;
 }
 
@@ -334,7 +345,8 @@ void disk_free(struct disk *disk)
     for (unsigned i = 0; i < PLACES; i++)
         io_sim_free(disk->sims[i]);
     remove_tree(disk->dir);
-    disk_now = NULL;
+    for (unsigned i = 0; i < DISKS_MAX; i++)
+        if (disks[i] == disk) disks[i] = NULL;
     free(disk);
 }
 

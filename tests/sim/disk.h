@@ -24,6 +24,8 @@ struct io *disk_io(struct disk *disk);
  * moments are the syncs of journal files: written, and safe only in part. */
 void disk_arm(struct disk *disk, unsigned nth, bool syncs_only, void (*taken)(void *context),
               void *context);
+/* Takes a picture now, and calls nobody. */
+void disk_shoot(struct disk *disk);
 /* No picture any more. True: it had been taken; it is kept for disk_crash. */
 bool disk_disarm(struct disk *disk);
 

@@ -91,7 +91,7 @@ bool errands_change_rules(const struct sim *sim)
 
 static void wait_for(struct sim *sim, const struct errand *errand)
 {
-    unsigned most = sim->calm ? 0 : dice_below(&sim->dice, MEANWHILE_MAX);
+    unsigned most = sim->calm ? 0 : dice_below(sim->dice, MEANWHILE_MAX);
     for (unsigned i = 0; i < most && !errand->done && !sim->probe.dead; i++)
         step_meanwhile(sim);
     for (unsigned i = 0; i < WAIT_ROUNDS_MAX && !errand->done; i++)

@@ -50,20 +50,20 @@ static void payload_text(const struct model_event *event, char out[TEXT_SIZE])
 static int64_t pick_amount(struct sim *sim)
 {
     static const int64_t extremes[] = {INT64_MAX, INT64_MAX / 2, INT64_MAX - 3};
-    if (sim->plan.extremes && dice_chance(&sim->dice, 20)) return DICE_PICK(&sim->dice, extremes);
-    return dice_between(&sim->dice, -1, 5);
+    if (sim->plan.extremes && dice_chance(sim->dice, 20)) return DICE_PICK(sim->dice, extremes);
+    return dice_between(sim->dice, -1, 5);
 }
 
 static int64_t pick_time(struct sim *sim)
 {
-    struct dice *dice = &sim->dice;
-    if (dice_chance(dice, 50)) return sim->wall_ms - dice_between(dice, 0, 5000);
+    struct dice *dice = sim->dice;
+    if (dice_chance(dice, 50)) return sim->fleet->wall_ms - dice_between(dice, 0, 5000);
     return sim->plan.times_ms[dice_below(dice, sim->plan.times_count)];
 }
 
 static struct model_event make_event(struct sim *sim, unsigned tenant)
 {
-    struct dice *dice = &sim->dice;
+    struct dice *dice = sim->dice;
     struct model_event event = {.id = dice_below(dice, sim->plan.ids)};
     const struct model_id *known =
         &chain_head(&sim->chain)->ids[sim->plan.limits.ids_shared ? 0 : tenant][event.id];
@@ -91,8 +91,8 @@ void events_ask(struct sim *sim, struct model_bundle *bundle)
     for (unsigned i = 0; i < bundle->count; i++) {
         bundle->ops[i] = (struct model_op){.kind = MODEL_EVENT, .tenant = bundle->tenant};
         bundle->ops[i].event = make_event(sim, bundle->tenant);
-        bundle->ops[i].malformed = bundle->count > 1 && dice_chance(&sim->dice, 3);
-        if (i && dice_chance(&sim->dice, 10)) bundle->ops[i] = bundle->ops[i - 1];
+        bundle->ops[i].malformed = bundle->count > 1 && dice_chance(sim->dice, 3);
+        if (i && dice_chance(sim->dice, 10)) bundle->ops[i] = bundle->ops[i - 1];
     }
 }
 
@@ -123,7 +123,7 @@ void events_fill(struct sim *sim, struct flight *flight, unsigned index)
     id_text(&asked->event, id);
     dimensions_text(&asked->event, dimensions, false);
     payload_text(&asked->event, payload);
-    flight->asks.tenant = plan_tenant(asked->tenant);
+    flight->asks.tenant = plan_tenant(sim, asked->tenant);
     flight->asks.ids_shared = sim->plan.limits.ids_shared;
     flight->asks.occurred_ms = asked->event.occurred_ms;
     struct op *op = &flight->ops[index];
@@ -175,7 +175,8 @@ static bool is(struct bytes said, const char *expected)
     return bytes_equal(said, bytes_str(expected));
 }
 
-static bool same_event(const struct stored_event *said, const struct model_past *expected)
+static bool same_event(const struct sim *sim, const struct stored_event *said,
+                       const struct model_past *expected)
 {
     char id[TEXT_SIZE], dimensions[TEXT_SIZE], payload[TEXT_SIZE];
     id_text(&expected->event, id);
@@ -187,7 +188,7 @@ static bool same_event(const struct stored_event *said, const struct model_past 
     return said->sequence == expected->sequence && said->arrived_ms == expected->arrived_ms &&
            said->duplicate == expected->duplicate &&
            said->occurred_ms == expected->event.occurred_ms &&
-           is(said->tenant, plan_tenant(expected->tenant)) && is(said->id, id) &&
+           is(said->tenant, plan_tenant(sim, expected->tenant)) && is(said->id, id) &&
            is(said->type, ruleset_type(expected->event.type)) &&
            is(said->dimensions_json, dimensions) && is(said->payload, payload);
 }
@@ -200,19 +201,20 @@ static bool read_event(void *context, const struct stored_event *event)
         sim_fail(sim, "history shows sequence %llu, which is not to be there",
                  (unsigned long long)event->sequence);
     const struct model_past *expected = reading->expected[reading->at++];
-    if (!same_event(event, expected))
+    if (!same_event(sim, event, expected))
         sim_fail(sim, "history shows sequence %llu with id %.*s, expected %llu with id %u",
                  (unsigned long long)event->sequence, (int)event->id.size, event->id.data,
                  (unsigned long long)expected->sequence, expected->event.id);
     return reading->left == 0 || --reading->left > 0;
 }
 
-static bool is_asked_for(const struct event_query *query, const struct model_past *past)
+static bool is_asked_for(const struct sim *sim, const struct event_query *query,
+                         const struct model_past *past)
 {
     if (past->sequence <= query->after || past->sequence > query->upto) return false;
     if (past->arrived_ms < query->arrived_from) return false;
     if (!(past->duplicate ? query->duplicates : query->events)) return false;
-    return query->tenant.size == 0 || is(query->tenant, plan_tenant(past->tenant));
+    return query->tenant.size == 0 || is(query->tenant, plan_tenant(sim, past->tenant));
 }
 
 static void expect_events(struct reading *reading, const struct event_query *query)
@@ -221,7 +223,7 @@ static void expect_events(struct reading *reading, const struct event_query *que
     unsigned room = model->events_count;
     reading->expected = must_calloc(room + 1, sizeof(struct model_past *));
     for (const struct model_past *past = model->events; past; past = past->before)
-        if (is_asked_for(query, past)) reading->expected[--room] = past;
+        if (is_asked_for(reading->sim, query, past)) reading->expected[--room] = past;
     reading->count = model->events_count - room;
     memmove(reading->expected, reading->expected + room,
             reading->count * sizeof(struct model_past *));
@@ -262,11 +264,11 @@ void events_compare_all(struct sim *sim)
 
 void events_compare_some(struct sim *sim)
 {
-    struct dice *dice = &sim->dice;
+    struct dice *dice = sim->dice;
     uint64_t last = sim->chain.shown.sequence;
     struct event_query query = query_all(sim);
     if (dice_chance(dice, 50))
-        query.tenant = bytes_str(plan_tenant(dice_below(dice, sim->plan.tenants)));
+        query.tenant = bytes_str(plan_tenant(sim, dice_below(dice, sim->plan.tenants)));
     query.events = dice_chance(dice, 70);
     query.duplicates = dice_chance(dice, 70);
     if (dice_chance(dice, 40)) query.after = (uint64_t)dice_between(dice, 0, (int64_t)last);

@@ -19,8 +19,7 @@ static void answered(void *context)
 static void make_parts(struct sim *sim)
 {
     const struct plan *plan = &sim->plan;
-    sim->room = (struct queue_room){.shared = sim->seed % 2};
-    sim->queue = queue_new(&plan->queue, &sim->room);
+    sim->queue = queue_new(&plan->queue, &sim->fleet->room);
     sim->rulebook = rulebook_new();
     sim->rules_next = sim->rules_current = SIM_NO_RULES;
     clocks_begin(sim);
@@ -88,7 +87,7 @@ static enum err open_once(struct sim *sim, struct store **store_out, struct reas
     const struct embedded_config config = {
         .dir = disk_dir(sim->disk),
         .io = disk_io(sim->disk),
-        .clock = &sim->clocks.base,
+        .clock = &sim->fleet->base,
         .cache_bytes = plan->cache_bytes,
         .segment_bytes = plan->segment_bytes,
         .keep_bytes = plan->keep_bytes,
@@ -106,11 +105,11 @@ static enum err open_once(struct sim *sim, struct store **store_out, struct reas
 
 static void crash_disk(struct sim *sim)
 {
-    bool power_cut = dice_chance(&sim->dice, 60);
+    bool power_cut = dice_chance(sim->dice, 60);
     if (sim->pictured) chain_copy(&sim->chain, &sim->picture);
     sim_say(sim, "%s%s", power_cut ? "power cut" : "kill", sim->pictured ? ", at the picture" : "");
     sim->pictured = false;
-    disk_crash(sim->disk, power_cut, &sim->dice);
+    disk_crash(sim->disk, power_cut, sim->dice);
 }
 
 /* An opening that fails or is killed on its way, once or twice, changes nothing for the next. */
@@ -118,10 +117,10 @@ static void open_badly(struct sim *sim)
 {
     struct reason why;
     struct store *store;
-    bool broken = sim->plan.fault_weight && dice_chance(&sim->dice, 50);
+    bool broken = sim->plan.fault_weight && dice_chance(sim->dice, 50);
     sim_say(sim, "an opening that %s", broken ? "meets a fault" : "is killed");
     if (broken)
-        disk_break(sim->disk, &sim->dice);
+        disk_break(sim->disk, sim->dice);
     else
         life_arm_picture(sim, 40, false);
     enum err e = open_once(sim, &store, &why);
@@ -136,7 +135,7 @@ static struct store *open_embedded(struct sim *sim, bool first)
 {
     struct reason why;
     struct store *store;
-    while (!first && dice_chance(&sim->dice, 20))
+    while (!first && dice_chance(sim->dice, 20))
         open_badly(sim);
     if (open_once(sim, &store, &why) != ERR_OK)
         sim_fail(sim, "the store does not open: %s", why.text);
@@ -150,17 +149,23 @@ static void while_syncing(void *context)
     if (sim->probe.real && !sim->probe.dead && sim->commit) compare_some(sim);
 }
 
+/* Of all lanes at the same moment: the machine is one. */
 static void picture_taken(void *context)
 {
     struct sim *sim = context;
-    chain_copy(&sim->picture, &sim->chain);
-    sim->pictured = true;
+    for (unsigned i = 0; i < sim->fleet->count; i++) {
+        struct sim *lane = sim->fleet->lanes[i];
+        if (lane != sim && (!lane->probe.real || lane->probe.dead)) continue;
+        if (lane != sim) disk_shoot(lane->disk);
+        chain_copy(&lane->picture, &lane->chain);
+        lane->pictured = true;
+    }
     sim_say(sim, "the picture is taken");
 }
 
 void life_arm_picture(struct sim *sim, unsigned moments_max, bool syncs_only)
 {
-    disk_arm(sim->disk, 1 + dice_below(&sim->dice, moments_max), syncs_only, picture_taken, sim);
+    disk_arm(sim->disk, 1 + dice_below(sim->dice, moments_max), syncs_only, picture_taken, sim);
 }
 
 /* ---- lives ---- */
@@ -186,7 +191,7 @@ static void start(struct sim *sim, struct store *store)
     make_parts(sim);
     compare_all(sim);
     clocks_note(sim);
-    if (dice_chance(&sim->dice, 85)) reload_push(sim);
+    if (dice_chance(sim->dice, 85)) reload_push(sim);
 }
 
 void life_begin(struct sim *sim, const char *dir)
@@ -195,10 +200,9 @@ void life_begin(struct sim *sim, const char *dir)
     chain_init(&sim->chain);
     chain_init(&sim->picture);
     sim->parser = json_parser_new(EVENT_SIZE_MAX);
-    if (sim->world == SIM_MEMORY) {
+    if (sim->fleet->world == SIM_MEMORY) {
         must(memory_open(&store) == ERR_OK);
     } else {
-        disk_seed_random(sim->seed);
         sim->disk = disk_new(dir);
         disk_watch(sim->disk, while_syncing, sim);
         store = open_embedded(sim, true);
@@ -206,11 +210,10 @@ void life_begin(struct sim *sim, const char *dir)
     start(sim, store);
 }
 
-static void after_restart(struct sim *sim, struct store *store)
+void life_go_on(struct sim *sim)
 {
-    clocks_between(sim);
-    start(sim, store);
-    if (dice_chance(&sim->dice, 30)) traffic_ask_keys(sim);
+    start(sim, sim->reopened);
+    if (dice_chance(sim->dice, 30)) traffic_ask_keys(sim);
 }
 
 void life_die(struct sim *sim)
@@ -219,7 +222,7 @@ void life_die(struct sim *sim)
     sim->crashes++;
     sim->probe.dead = true;
     sim_say(sim, "crash");
-    if (sim->world == SIM_MEMORY) {
+    if (sim->fleet->world == SIM_MEMORY) {
         memory_crash(sim->probe.real);
     } else {
         disk_disarm(sim->disk);
@@ -227,30 +230,29 @@ void life_die(struct sim *sim)
     }
 }
 
-void life_crash(struct sim *sim)
+void life_bury(struct sim *sim)
 {
-    struct store *store = sim->probe.real;
-    life_die(sim);
-    free_parts(sim);
-    if (sim->world == SIM_EMBEDDED) {
-        crash_disk(sim);
-        store = open_embedded(sim, false);
-    }
-    after_restart(sim, store);
-}
-
-void life_restart(struct sim *sim)
-{
-    must(sim->world == SIM_EMBEDDED);
-    life_drain(sim);
     free_parts(sim);
     sim->commit = NULL;
-    if (dice_chance(&sim->dice, 30)) life_arm_picture(sim, 40, false);
+}
+
+void life_reopen(struct sim *sim)
+{
+    sim->reopened = sim->probe.real;
+    if (sim->fleet->world == SIM_MEMORY) return;
+    sim->probe.real = NULL;
+    crash_disk(sim);
+    sim->reopened = open_embedded(sim, false);
+}
+
+/* What then is taken for a crash has nothing to lose. */
+void life_stop(struct sim *sim)
+{
+    life_bury(sim);
+    if (dice_chance(sim->dice, 30) && !sim->pictured) life_arm_picture(sim, 40, false);
     store_close(sim->probe.real);
     sim->probe.real = NULL;
     disk_disarm(sim->disk);
-    crash_disk(sim); /* after an orderly stop it has nothing to lose */
-    after_restart(sim, open_embedded(sim, false));
 }
 
 void life_end(struct sim *sim)
@@ -287,7 +289,7 @@ void life_drain(struct sim *sim)
 void life_heal(struct sim *sim)
 {
     sim->probe.fail_loads = 0;
-    if (sim->world == SIM_MEMORY) {
+    if (sim->fleet->world == SIM_MEMORY) {
         if (sim->sync_breaks) life_drain(sim);
         return;
     }

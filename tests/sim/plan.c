@@ -16,9 +16,30 @@
 static const char *const tenants[MODEL_TENANTS] = {"a" LONG, "a", "a-b"};
 static const char *const names[MODEL_NAMES + 1] = {"xy" LONG, "x", "x.y", "Z", "never"};
 
-const char *plan_tenant(unsigned tenant)
+const char *plan_tenant(const struct sim *sim, unsigned tenant)
 {
-    return tenants[tenant];
+    return sim->tenants[tenant];
+}
+
+/* With several lanes a number makes a name one of this lane's. */
+static void plan_tenants(struct sim *sim)
+{
+    for (unsigned i = 0; i < MODEL_TENANTS; i++) {
+        char *name = sim->tenants[i];
+        size_t room = sizeof sim->tenants[i];
+        snprintf(name, room, "%s", tenants[i]);
+        for (unsigned n = 0; lanes_index(sim->fleet->count, bytes_str(name)) != sim->index; n++)
+            snprintf(name, room, "%s%u", tenants[i], n);
+    }
+}
+
+static bool find_tenant(const struct sim *sim, struct bytes text, unsigned *tenant_out)
+{
+    for (unsigned i = 0; i < MODEL_TENANTS; i++) {
+        *tenant_out = i;
+        if (bytes_equal(bytes_str(sim->tenants[i]), text)) return true;
+    }
+    return false;
 }
 
 const char *plan_name(unsigned name)
@@ -35,21 +56,21 @@ static bool find(const char *const *all, unsigned count, struct bytes text, unsi
     return false;
 }
 
-bool plan_find(struct bytes counter, unsigned *tenant_out, unsigned *name_out)
+bool plan_find(const struct sim *sim, struct bytes counter, unsigned *tenant_out,
+               unsigned *name_out)
 {
     struct bytes tenant, name;
     char kind;
     return counter_key_split(counter, &tenant, &kind, &name) && kind == COUNTER_KIND_DIRECT &&
-           find(tenants, MODEL_TENANTS, tenant, tenant_out) &&
-           find(names, MODEL_NAMES, name, name_out);
+           find_tenant(sim, tenant, tenant_out) && find(names, MODEL_NAMES, name, name_out);
 }
 
-bool plan_find_rule(struct bytes key, unsigned *tenant_out, unsigned *name_out,
-                    uint32_t *generation_out)
+bool plan_find_rule(const struct sim *sim, struct bytes key, unsigned *tenant_out,
+                    unsigned *name_out, uint32_t *generation_out)
 {
     struct bytes tenant, name, dimensions;
     if (!rule_key_split(key, &tenant, &name, generation_out, &dimensions)) return false;
-    if (!find(tenants, MODEL_TENANTS, tenant, tenant_out)) return false;
+    if (!find_tenant(sim, tenant, tenant_out)) return false;
     for (unsigned counter = 0; counter < RULESET_COUNTERS; counter++)
         for (unsigned code = 0; code < RULESET_CODES; code++) {
             char json[RULESET_JSON_SIZE];
@@ -142,10 +163,11 @@ static void plan_events(struct plan *plan, struct dice *dice)
 void plan_make(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
-    struct dice *dice = &sim->dice;
+    struct dice *dice = sim->dice;
     memset(plan, 0, sizeof *plan);
-    plan->steps = (unsigned)dice_between(dice, 100, sim->world == SIM_MEMORY ? 800 : 400);
-    plan_counters(plan, dice, sim->wall_ms);
+    plan_tenants(sim);
+    plan->steps = (unsigned)dice_between(dice, 100, sim->fleet->world == SIM_MEMORY ? 800 : 400);
+    plan_counters(plan, dice, sim->fleet->wall_ms);
     plan_limits(plan, dice);
     plan_store(plan, dice);
     plan_events(plan, dice);
@@ -156,4 +178,10 @@ void plan_make(struct sim *sim)
      * life ends before it could record that time is sure, that is not over again, and the model
      * cannot know what RocksDB did. So it forgets nothing that was used within years. */
     plan->forget_ms = plan->limits.key_keep_ms + 40000 * INT64_C(3600000);
+}
+
+void plan_copy(struct sim *sim, const struct sim *from)
+{
+    sim->plan = from->plan;
+    plan_tenants(sim);
 }

@@ -22,8 +22,8 @@ static void decide_swept(struct sim *sim, struct model *model, int64_t time_ms, 
 {
     struct model_bundle bundle = {.count = 1, .ops = {{.kind = MODEL_EXPIRE}}};
     struct model_op *asked = &bundle.ops[0];
-    if (!plan_find(op->counter, &asked->tenant, &asked->name) &&
-        !plan_find_rule(op->counter, &asked->tenant, &asked->name, &asked->generation))
+    if (!plan_find(sim, op->counter, &asked->tenant, &asked->name) &&
+        !plan_find_rule(sim, op->counter, &asked->tenant, &asked->name, &asked->generation))
         sim_fail(sim, "the sweep names a counter that never was");
     asked->duration = op->duration;
     asked->bucket = op->bucket;
@@ -85,7 +85,7 @@ static void fail_slices(struct sim *sim, const struct apply *apply)
 /* One of the next calls fails, in whichever step of the turn. */
 static bool fails_now(struct sim *sim)
 {
-    if (sim->probe.fail_loads == 0 || dice_chance(&sim->dice, 30)) return false;
+    if (sim->probe.fail_loads == 0 || dice_chance(sim->dice, 30)) return false;
     sim->probe.fail_loads--;
     return true;
 }
@@ -139,7 +139,7 @@ static enum err load_real(struct sim *sim, struct read_set *reads, struct arena 
 static enum err load_or_fail(struct sim *sim, struct read_set *reads, struct arena *arena)
 {
     if (!fails_now(sim)) return load_real(sim, reads, arena);
-    if (dice_chance(&sim->dice, 70)) (void)!load_real(sim, reads, arena);
+    if (dice_chance(sim->dice, 70)) (void)!load_real(sim, reads, arena);
     return ERR_STORAGE;
 }
 
@@ -186,7 +186,7 @@ static void check_position(struct sim *sim)
 static void settle_failure(struct sim *sim)
 {
     struct chain *chain = &sim->chain;
-    if (sim->world == SIM_EMBEDDED) {
+    if (sim->fleet->world == SIM_EMBEDDED) {
         if (!sim->journal_faulty) sim_fail(sim, "a sync failed for no reason");
         if (chain->pending_count) chain_doubt_pending(chain);
     } else {

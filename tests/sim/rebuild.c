@@ -51,7 +51,7 @@ static void check_id(struct sim *sim, const struct buf *id, unsigned waiting, un
 
 void rebuild_ask_some(struct sim *sim)
 {
-    struct dice *dice = &sim->dice;
+    struct dice *dice = sim->dice;
     const struct model *shown = &sim->chain.shown;
     if (!sim->plan.events || sim->asked == MODEL_REBUILDS_MAX) return;
     unsigned counter = dice_below(dice, RULESET_COUNTERS);
@@ -81,7 +81,7 @@ void rebuild_ask_some(struct sim *sim)
 
 void rebuild_some(struct sim *sim)
 {
-    unsigned steps = 1 + dice_below(&sim->dice, 4);
+    unsigned steps = 1 + dice_below(sim->dice, 4);
     for (unsigned i = 0; i < steps && in_force(sim) && !is_locked(sim) && !sim->probe.dead; i++) {
         sim->errand_kind = ERRAND_STEP;
         bool more = rebuild_step(sim->rebuilds);
@@ -134,7 +134,7 @@ void rebuild_all(struct sim *sim)
 
 void rebuild_forget_some(struct sim *sim)
 {
-    unsigned counter = dice_below(&sim->dice, RULESET_COUNTERS);
+    unsigned counter = dice_below(sim->dice, RULESET_COUNTERS);
     if (!in_force(sim) || is_locked(sim)) return;
     bool there = sim->plan.rulesets[sim->rules_current].counters[counter].there;
     bool known = sim->chain.shown.counters[counter].known;
@@ -177,8 +177,8 @@ static bool delete_state(void *context, struct bytes key, struct bytes value)
 void rebuild_delete_some(struct sim *sim)
 {
     struct store *store = &sim->probe.store;
-    struct bytes tenant = bytes_str(plan_tenant(dice_below(&sim->dice, sim->plan.tenants)));
-    unsigned counter = dice_below(&sim->dice, RULESET_COUNTERS);
+    struct bytes tenant = bytes_str(plan_tenant(sim, dice_below(sim->dice, sim->plan.tenants)));
+    unsigned counter = dice_below(sim->dice, RULESET_COUNTERS);
     const struct model_counter *known = &sim->chain.shown.counters[counter];
     struct bytes name = bytes_str(ruleset_counter_name(counter));
     if (!in_force(sim) || !known->known) return;

@@ -24,10 +24,10 @@ static bool in_force(const struct sim *sim)
     return sim->plan.events && sim->rules_current != SIM_NO_RULES;
 }
 
-static bool find_tenant(struct bytes name, unsigned *tenant_out)
+static bool find_tenant(const struct sim *sim, struct bytes name, unsigned *tenant_out)
 {
     for (*tenant_out = 0; *tenant_out < MODEL_TENANTS; ++*tenant_out)
-        if (bytes_equal(name, bytes_str(plan_tenant(*tenant_out)))) return true;
+        if (bytes_equal(name, bytes_str(plan_tenant(sim, *tenant_out)))) return true;
     return false;
 }
 
@@ -45,7 +45,7 @@ static void split_row(struct sim *sim, struct bytes key, unsigned *tenant_out, u
 {
     struct bytes name, tenant, json;
     if (!mark_key_split(key, &name, &tenant, &json) ||
-        !bytes_equal(name, BYTES(RULESET_RECONCILE)) || !find_tenant(tenant, tenant_out) ||
+        !bytes_equal(name, BYTES(RULESET_RECONCILE)) || !find_tenant(sim, tenant, tenant_out) ||
         !find_code(json, code_out))
         sim_fail(sim, "a mark of an entity that never was");
 }
@@ -58,7 +58,7 @@ static enum err request(struct sim *sim, unsigned tenant, unsigned code)
     struct arena arena;
     ruleset_json(code, json);
     arena_init(&arena, 1024);
-    struct bytes owner = bytes_str(plan_tenant(tenant));
+    struct bytes owner = bytes_str(plan_tenant(sim, tenant));
     struct mark_change change = {.step = MARK_REQUEST,
                                  .place = mark_place_of(&arena, &sim->probe.store.secret,
                                                         BYTES(RULESET_RECONCILE), owner,
@@ -79,7 +79,7 @@ static enum err request(struct sim *sim, unsigned tenant, unsigned code)
 static void change_records(struct sim *sim, unsigned tenant, unsigned code)
 {
     static const int64_t most[] = {3, 3, 100, INT64_MAX};
-    struct dice *dice = &sim->dice;
+    struct dice *dice = sim->dice;
     for (unsigned i = 0; i < RULESET_COUNTERS; i++)
         if (dice_chance(dice, 50))
             sim->records[tenant][i][code] = dice_between(dice, 0, DICE_PICK(dice, most));
@@ -128,8 +128,8 @@ static void note_beginning(struct sim *sim, const struct truth_query *query)
 {
     struct model_pass *pass = &sim->pass;
     *pass = (struct model_pass){.count = query->reconcile->counters_count};
-    if (!find_tenant(query->tenant, &pass->tenant) || !find_code(query->entity_json, &pass->code) ||
-        !fits(query->reconcile, pass->code))
+    if (!find_tenant(sim, query->tenant, &pass->tenant) ||
+        !find_code(query->entity_json, &pass->code) || !fits(query->reconcile, pass->code))
         sim_fail(sim, "something is counted that is no entity: %.*s", (int)query->entity_json.size,
                  query->entity_json.data);
     note_row(pass, &sim->chain.shown.marks[pass->tenant][pass->code]);
@@ -145,10 +145,10 @@ static void note_beginning(struct sim *sim, const struct truth_query *query)
 /* A pass waits for its source as it waits for a commit; some of what comes is about its entity. */
 static void meanwhile(struct sim *sim)
 {
-    unsigned steps = sim->calm ? 0 : dice_below(&sim->dice, MEANWHILE_MAX);
+    unsigned steps = sim->calm ? 0 : dice_below(sim->dice, MEANWHILE_MAX);
     sim->errands_depth++;
     for (unsigned i = 0; i < steps && !sim->probe.dead; i++)
-        if (dice_chance(&sim->dice, 15))
+        if (dice_chance(sim->dice, 15))
             change_records(sim, sim->pass.tenant, sim->pass.code);
         else
             step_meanwhile(sim);
@@ -164,8 +164,8 @@ static enum err count_records(struct truth *truth, const struct truth_query *que
     (void)why_out;
     note_beginning(sim, query);
     meanwhile(sim);
-    if (!sim->calm && dice_chance(&sim->dice, 5))
-        return dice_chance(&sim->dice, 50) ? ERR_SOURCE_DOWN : ERR_SOURCE_ANSWER;
+    if (!sim->calm && dice_chance(sim->dice, 5))
+        return dice_chance(sim->dice, 50) ? ERR_SOURCE_DOWN : ERR_SOURCE_ANSWER;
     for (unsigned i = 0; i < pass->count; i++)
         counts_out[i] = pass->counts[i].truth =
             sim->records[pass->tenant][pass->counts[i].counter][pass->code];
@@ -220,16 +220,16 @@ struct reconciler *reconcile_begin(struct sim *sim)
 void reconcile_some(struct sim *sim)
 {
     if (!in_force(sim)) return;
-    if (dice_chance(&sim->dice, 50)) step_wait(sim, dice_between(&sim->dice, 0, 10000));
-    if (dice_chance(&sim->dice, 70)) reconciler_scan(sim->reconciler);
-    for (unsigned i = dice_below(&sim->dice, PASSES_MAX + 1); i > 0 && !sim->probe.dead; i--)
+    if (dice_chance(sim->dice, 50)) step_wait(sim, dice_between(sim->dice, 0, 10000));
+    if (dice_chance(sim->dice, 70)) reconciler_scan(sim->reconciler);
+    for (unsigned i = dice_below(sim->dice, PASSES_MAX + 1); i > 0 && !sim->probe.dead; i--)
         if (!reconciler_pass(sim->reconciler)) return;
 }
 
 static unsigned pick_entity(struct sim *sim)
 {
     unsigned parts = sim->plan.rulesets[sim->rules_current].entity;
-    struct dice *dice = &sim->dice;
+    struct dice *dice = sim->dice;
     return (parts & RULESET_A ? 1 + dice_below(dice, RULESET_VALUES) : 0) +
            (parts & RULESET_B ? 3 + 3 * dice_below(dice, RULESET_VALUES) : 0) +
            (parts & RULESET_P ? 9 + 9 * dice_below(dice, RULESET_VALUES) : 0);
@@ -238,7 +238,7 @@ static unsigned pick_entity(struct sim *sim)
 void reconcile_ask_some(struct sim *sim)
 {
     if (!in_force(sim) || !sim->plan.rulesets[sim->rules_current].entity) return;
-    unsigned tenant = dice_below(&sim->dice, sim->plan.tenants);
+    unsigned tenant = dice_below(sim->dice, sim->plan.tenants);
     change_records(sim, tenant, pick_entity(sim));
 }
 
@@ -350,8 +350,8 @@ static void compare_count(struct sim *sim, struct arena *arena, unsigned tenant,
     struct buf value;
     uint64_t count = 0;
     buf_init(&value, 100);
-    enum err e =
-        view_object(&store->view, mark_count_key(arena, bytes_str(plan_tenant(tenant))), &value);
+    enum err e = view_object(&store->view,
+                             mark_count_key(arena, bytes_str(plan_tenant(sim, tenant))), &value);
     bool right = e == ERR_NOT_FOUND ? expected == 0
                  : e == ERR_OK
                      ? object_number_decode(buf_bytes(&value), &count) && count == expected

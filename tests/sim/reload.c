@@ -49,7 +49,7 @@ void reload_push(struct sim *sim)
     struct reload *reload = &sim->reload;
     if (!sim->plan.events || pthread_mutex_trylock(&sim->enacting) != 0) return;
     *reload = (struct reload){.busy = true,
-                              .ruleset = (int)dice_below(&sim->dice, sim->plan.rulesets_count)};
+                              .ruleset = (int)dice_below(sim->dice, sim->plan.rulesets_count)};
     bool planned = plan_reload(sim);
     sim_say(sim, "reload rules %d%s", reload->ruleset, planned ? "" : ", in vain");
     if (planned)

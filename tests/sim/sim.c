@@ -48,10 +48,11 @@ struct worker {
 
 void sim_say(struct sim *sim, const char *format, ...)
 {
-    if (!sim->verbose) return;
+    if (!sim->fleet->verbose) return;
     va_list args;
     va_start(args, format);
-    printf("%5u %-8s ", sim->step, sim->doing);
+    printf("%5u %-8s ", sim->fleet->step, sim->fleet->doing);
+    if (sim->fleet->count > 1) printf("lane %u: ", sim->index);
     vprintf(format, args);
     putchar('\n');
     va_end(args);
@@ -62,27 +63,14 @@ void sim_fail(struct sim *sim, const char *format, ...)
     va_list args;
     disk_state_readonly(false);
     va_start(args, format);
-    printf("seed %llu (%s), step %u (%s): ", (unsigned long long)sim->seed,
-           sim->world == SIM_MEMORY ? "memory" : "embedded", sim->step, sim->doing);
+    printf("seed %llu (%s), step %u (%s): ", (unsigned long long)sim->fleet->seed,
+           sim->fleet->world == SIM_MEMORY ? "memory" : "embedded", sim->fleet->step,
+           sim->fleet->doing);
     vprintf(format, args);
     putchar('\n');
     va_end(args);
     fflush(stdout);
     _exit(1);
-}
-
-void sim_run(struct sim *sim, const char *dir)
-{
-    sim->doing = "the start";
-    sim->dice.state = sim->seed * 2 + sim->world;
-    sim->wall_ms = 1700000000000 + dice_between(&sim->dice, 0, 1000000000);
-    sim->wall_most_ms = sim->wall_ms;
-    sim->mono_ns = dice_between(&sim->dice, 0, 1000000000);
-    clocks_plan(sim);
-    plan_make(sim);
-    life_begin(sim, dir);
-    steps_run(sim);
-    life_end(sim);
 }
 
 static enum sim_world world_of(const struct options *options, uint64_t seed)
@@ -103,23 +91,39 @@ static void make_dir_name(char *dir, size_t size, unsigned number)
     snprintf(dir, size, "%s/tally-sim-%d-%u", parent, (int)getpid(), number);
 }
 
+static void tell(const struct fleet *fleet)
+{
+    struct sim sum = {0};
+    uint64_t sequences = 0;
+    for (unsigned i = 0; i < fleet->count; i++) {
+        const struct sim *sim = fleet->lanes[i];
+        sum.answers += sim->answers;
+        sum.failures += sim->failures;
+        sum.crashes += sim->crashes;
+        sum.reloads += sim->reloads;
+        sum.rebuilt += sim->rebuilt;
+        sum.passes += sim->passes;
+        sum.overtaken += sim->overtaken;
+        sum.events += sim->events;
+        sequences += sim->chain.shown.sequence;
+    }
+    printf("%u lane(s), %llu answers, %llu of them 503, %llu crashes, %llu reloads, %llu rebuilds, "
+           "%llu passes, %llu of them overtaken, %u events and duplicates, %llu changes\n",
+           fleet->count, (unsigned long long)sum.answers, (unsigned long long)sum.failures,
+           (unsigned long long)sum.crashes, (unsigned long long)sum.reloads,
+           (unsigned long long)sum.rebuilt, (unsigned long long)sum.passes,
+           (unsigned long long)sum.overtaken, sum.events, (unsigned long long)sequences);
+}
+
 static void live(const struct options *options, uint64_t seed, const char *dir)
 {
-    struct sim *sim = must_calloc(1, sizeof *sim);
-    sim->seed = seed;
-    sim->world = world_of(options, seed);
-    sim->verbose = options->one;
-    sim_run(sim, dir);
-    if (sim->verbose)
-        printf(
-            "%llu answers, %llu of them 503, %llu crashes, %llu reloads, %llu rebuilds, %llu passes, "
-            "%llu of them overtaken, %u events and duplicates, last sequence %llu\n",
-            (unsigned long long)sim->answers, (unsigned long long)sim->failures,
-            (unsigned long long)sim->crashes, (unsigned long long)sim->reloads,
-            (unsigned long long)sim->rebuilt, (unsigned long long)sim->passes,
-            (unsigned long long)sim->overtaken, sim->events,
-            (unsigned long long)sim->chain.shown.sequence);
-    free(sim);
+    struct fleet *fleet = must_calloc(1, sizeof *fleet);
+    fleet->seed = seed;
+    fleet->world = world_of(options, seed);
+    fleet->verbose = options->one;
+    fleet_run(fleet, dir);
+    if (fleet->verbose) tell(fleet);
+    fleet_free(fleet);
 }
 
 /* ---- workers ---- */

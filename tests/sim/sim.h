@@ -1,6 +1,7 @@
 /* sim.h -- one seed's world: the real queue, commit, apply, sweep and store on one thread, and the
  * model beside them.
  *
+ *   fleet.c     one to four lanes, which have the machine in common: its clocks, its end, its room
  *   plan.c      what the seed is like: limits, names, times
  *   life.c      opening, crashing, restarting; what is true after it
  *   probe.c     a store around the real one that sees every batch on its way and has the model
@@ -37,6 +38,7 @@
 #define SIM_REQUESTS_MAX 32
 #define SIM_RULESETS 4
 #define SIM_NO_RULES (-1)
+#define SIM_LANES 4
 #define SIM_FOR_EVER (INT64_MAX / 4)
 
 enum sim_world { SIM_MEMORY, SIM_EMBEDDED };
@@ -150,37 +152,50 @@ struct reload {
     struct errand errand;
 };
 
-/* See clocks.c. */
+/* A lane's, see clocks.c. */
 struct clocks {
-    struct clock base; /* the kernel's */
     struct timekeeper *keeper;
-    struct timeline_settings settings;
-    bool honest;
-    bool vouched_for;
-    int64_t true_ms;
-    int64_t asleep_ms;       /* altogether */
     bool suspect;            /* at the last look */
     bool settling;           /* likewise */
     int64_t settles_from_ms; /* by boot time */
     int64_t back_ms;         /* by how much time was set back, altogether */
 };
 
-struct sim {
+/* What the lanes of a seed have in common. They share no model: no operation spans two. */
+struct fleet {
     uint64_t seed;
     enum sim_world world;
     bool verbose;
     unsigned step;
     const char *doing;
     struct dice dice;
-    struct plan plan;
+    struct queue_room room;
+    struct sim *lanes[SIM_LANES];
+    unsigned count;
 
+    struct clock base; /* the kernel's */
+    struct timeline_settings settings;
     _Atomic int64_t wall_ms; /* RocksDB's threads ask too */
     _Atomic int64_t mono_ns;
+    bool honest;
+    bool vouched_for;
+    int64_t true_ms;
+    int64_t asleep_ms; /* altogether */
+};
+
+/* A lane. */
+struct sim {
+    struct fleet *fleet;
+    unsigned index;
+    char tenants[MODEL_TENANTS][NAME_SIZE_MAX + 1]; /* names that belong to this lane */
+    struct dice *dice;                              /* the fleet's */
+    struct plan plan;
+
     struct clock clock; /* batch time */
     struct clocks clocks;
 
     struct disk *disk;
-    struct queue_room room;
+    struct store *reopened; /* after a crash, until the lane goes on */
     struct queue *queue;
     struct rulebook *rulebook;
     struct commit *commit;
@@ -252,25 +267,43 @@ struct sim {
 _Noreturn void sim_fail(struct sim *sim, const char *format, ...) PRINTF_LIKE(2, 3);
 void sim_say(struct sim *sim, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* fleet.c */
+
 /* Lives one seed through. `dir` is for the embedded world. Returns only if all went well. */
-void sim_run(struct sim *sim, const char *dir);
+void fleet_run(struct fleet *fleet, const char *dir);
+/* All lanes end, and whoever waits in one of them hears 503 from here on. */
+void fleet_die(struct fleet *fleet);
+void fleet_crash(struct fleet *fleet);   /* kill or power cut, then restart */
+void fleet_restart(struct fleet *fleet); /* an orderly stop and start; embedded only */
+/* What the queues of all lanes have together, with what those who tend proposed. */
+uint32_t fleet_queue_ops(const struct fleet *fleet);
+uint32_t fleet_urgent_ops(const struct fleet *fleet);
+size_t fleet_queue_bytes(const struct fleet *fleet);
+/* A turn or a sync in any lane; false: nothing moves. */
+bool fleet_move(struct fleet *fleet);
+void fleet_free(struct fleet *fleet);
 
 /* plan.c */
 void plan_make(struct sim *sim);
-const char *plan_tenant(unsigned tenant);
+void plan_copy(struct sim *sim, const struct sim *from); /* the same limits in another lane */
+const char *plan_tenant(const struct sim *sim, unsigned tenant);
 const char *plan_name(unsigned name); /* up to and including MODEL_NAMES */
 /* The other way round; false: no such counter was ever used. */
-bool plan_find(struct bytes counter, unsigned *tenant_out, unsigned *name_out);
+bool plan_find(const struct sim *sim, struct bytes counter, unsigned *tenant_out,
+               unsigned *name_out);
 /* Of a rule counter's cells. */
-bool plan_find_rule(struct bytes key, unsigned *tenant_out, unsigned *name_out,
-                    uint32_t *generation_out);
+bool plan_find_rule(const struct sim *sim, struct bytes key, unsigned *tenant_out,
+                    unsigned *name_out, uint32_t *generation_out);
 
 /* life.c */
 void life_begin(struct sim *sim, const char *dir);
 void life_end(struct sim *sim);
-void life_die(struct sim *sim);     /* whoever waits for something hears 503 from here on */
-void life_crash(struct sim *sim);   /* kill or power cut, then restart */
-void life_restart(struct sim *sim); /* an orderly stop and start; embedded only */
+/* A lane's part of a crash, in this order; of an orderly stop life_stop instead of the first. */
+void life_die(struct sim *sim);
+void life_bury(struct sim *sim);
+void life_reopen(struct sim *sim);
+void life_go_on(struct sim *sim);
+void life_stop(struct sim *sim);
 /* Until nothing is under way any more. */
 void life_drain(struct sim *sim);
 /* No faults from here on, and the store is writable again. */
@@ -280,14 +313,14 @@ bool life_writable(struct sim *sim);
 void life_arm_picture(struct sim *sim, unsigned moments_max, bool syncs_only);
 
 /* clocks.c */
-void clocks_plan(struct sim *sim);
+void clocks_plan(struct fleet *fleet);
 void clocks_begin(struct sim *sim); /* once the store is open */
 void clocks_note(struct sim *sim);
 void clocks_end(struct sim *sim);
-void clocks_between(struct sim *sim); /* two lives */
-void clocks_step(struct sim *sim);
-void clocks_wait(struct sim *sim, int64_t by_ms);
-void clocks_calm(struct sim *sim);
+void clocks_between(struct fleet *fleet); /* two lives */
+void clocks_step(struct fleet *fleet);
+void clocks_wait(struct fleet *fleet, int64_t by_ms);
+void clocks_calm(struct fleet *fleet);
 void clocks_decided(struct sim *sim, const struct model *model, const struct apply *apply);
 
 /* probe.c */
@@ -358,7 +391,9 @@ void compare_all(struct sim *sim);
 void compare_some(struct sim *sim);
 
 /* steps.c */
-void steps_run(struct sim *sim);
+void steps_one(struct sim *sim);
+void steps_settle(struct sim *sim);  /* at the end: everything is well and all is answered, */
+void steps_recount(struct sim *sim); /* rebuilt, reconciled and swept */
 bool step_turn(struct sim *sim);     /* false: nothing was waiting */
 bool step_turn_now(struct sim *sim); /* even if it would wait */
 bool step_sync(struct sim *sim);     /* false: nothing was under way */

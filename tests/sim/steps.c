@@ -46,11 +46,12 @@ bool step_sync(struct sim *sim)
  * op; the cleaner's are batched. */
 void step_tend(struct sim *sim)
 {
-    uint64_t ops = room_used(&sim->room, ROOM_OPS);
-    uint64_t urgent_ops = room_used(&sim->room, ROOM_URGENT_OPS);
+    uint64_t ops = room_used(&sim->fleet->room, ROOM_OPS);
+    uint64_t urgent_ops = room_used(&sim->fleet->room, ROOM_URGENT_OPS);
     tend_round(sim->tend);
-    sim->tended_ops += (uint32_t)(room_used(&sim->room, ROOM_OPS) - ops);
-    sim->tended_urgent_ops += (uint32_t)(room_used(&sim->room, ROOM_URGENT_OPS) - urgent_ops);
+    sim->tended_ops += (uint32_t)(room_used(&sim->fleet->room, ROOM_OPS) - ops);
+    sim->tended_urgent_ops +=
+        (uint32_t)(room_used(&sim->fleet->room, ROOM_URGENT_OPS) - urgent_ops);
     sim_say(sim, "tend, %u and %u proposed", sim->tended_ops, sim->tended_urgent_ops);
     if (sim->tended_ops > sim->plan.step_ops || sim->tended_urgent_ops > sim->plan.step_ops + 2)
         sim_fail(sim, "%u and %u operations are proposed at once, at most %u", sim->tended_ops,
@@ -63,7 +64,7 @@ void step_tend(struct sim *sim)
 
 void step_wait(struct sim *sim, int64_t by_ms)
 {
-    clocks_wait(sim, by_ms);
+    clocks_wait(sim->fleet, by_ms);
     int64_t now_ms = clock_now_ms(&sim->clock);
     if (now_ms > sim->wall_most_ms) sim->wall_most_ms = now_ms;
 }
@@ -72,47 +73,54 @@ void step_wait(struct sim *sim, int64_t by_ms)
 static void wait_for_a_moment(struct sim *sim)
 {
     const struct model *shown = &sim->chain.shown;
-    const struct model_cell *cell = &shown->cells[dice_below(&sim->dice, shown->cells_count + 1)];
+    const struct model_cell *cell = &shown->cells[dice_below(sim->dice, shown->cells_count + 1)];
     bool ends = cell < shown->cells + shown->cells_count && cell->expires_ms != MODEL_NEVER;
     int64_t now_ms = clock_now_ms(&sim->clock);
     int64_t at_ms = ends ? cell->expires_ms : now_ms;
     if (ends && cell->start_ms != MODEL_NEVER) at_ms -= MODEL_WINDOW_IDLE_MS;
-    int64_t by_ms = at_ms - dice_below(&sim->dice, 2) - now_ms;
+    int64_t by_ms = at_ms - dice_below(sim->dice, 2) - now_ms;
     step_wait(sim, by_ms > 0 && by_ms < 40 * HOUR_MS ? by_ms : 0);
 }
 
 static void step_clock(struct sim *sim)
 {
     static const int64_t steps_ms[] = {1, 10, 1000, 30000, 600000};
-    struct dice *dice = &sim->dice;
-    clocks_step(sim);
+    struct dice *dice = sim->dice;
+    clocks_step(sim->fleet);
     if (dice_chance(dice, 20))
         wait_for_a_moment(sim);
     else
         step_wait(sim, dice_between(dice, 0, DICE_PICK(dice, steps_ms)));
-    sim_say(sim, "the clock goes to %lld, time to %lld", (long long)sim->wall_ms,
+    sim_say(sim, "the clock goes to %lld, time to %lld", (long long)sim->fleet->wall_ms,
             (long long)clock_now_ms(&sim->clock));
+}
+
+/* The limit is the process's, so no lane's RocksDB can write. */
+static void all_states_faulty(struct fleet *fleet)
+{
+    for (unsigned i = 0; i < fleet->count; i++)
+        fleet->lanes[i]->state_faulty = true;
 }
 
 static void state_fault(struct sim *sim)
 {
     sim_say(sim, "RocksDB cannot write");
     disk_state_readonly(true);
-    unsigned rounds = 1 + dice_below(&sim->dice, 3);
+    unsigned rounds = 1 + dice_below(sim->dice, 3);
     for (unsigned i = 0; i < rounds; i++) {
         step_wait(sim, sim->plan.checkpoint_ms);
-        sim->state_faulty = true;
+        all_states_faulty(sim->fleet);
         step_tend(sim);
     }
     disk_state_readonly(false);
-    sim->state_faulty = true;
+    all_states_faulty(sim->fleet);
 }
 
 /* Many batches under way: some of them may be safe when the fault comes, and others not. */
 static void fill_pipeline(struct sim *sim)
 {
     for (unsigned i = 0; i < 20 && sim->probe.batches_count < sim->plan.batches_max; i++) {
-        for (unsigned bundles = 1 + dice_below(&sim->dice, 5); bundles > 0; bundles--)
+        for (unsigned bundles = 1 + dice_below(sim->dice, 5); bundles > 0; bundles--)
             traffic_push(sim);
         if (!step_turn(sim)) return;
     }
@@ -120,11 +128,11 @@ static void fill_pipeline(struct sim *sim)
 
 static void step_fault(struct sim *sim)
 {
-    struct dice *dice = &sim->dice;
+    struct dice *dice = sim->dice;
     if (dice_chance(dice, 40)) {
         sim->probe.fail_loads = 1 + dice_below(dice, 2);
         sim_say(sim, "loads will fail");
-    } else if (sim->world == SIM_MEMORY) {
+    } else if (sim->fleet->world == SIM_MEMORY) {
         sim->sync_breaks = true;
         sim->break_keeps = dice_chance(dice, 50);
         memory_break_sync(sim->probe.real, sim->break_keeps);
@@ -142,7 +150,7 @@ static void step_fault(struct sim *sim)
 
 static void busy_step(struct sim *sim)
 {
-    switch (dice_below(&sim->dice, 9)) {
+    switch (dice_below(sim->dice, 9)) {
     case 7:
     case 8:
         if (sim->plan.reconcile_weight) reconcile_some(sim);
@@ -162,7 +170,7 @@ static void busy_step(struct sim *sim)
         step_sync(sim);
         break;
     default:
-        if (dice_chance(&sim->dice, 50)) step_wait(sim, sim->plan.checkpoint_ms);
+        if (dice_chance(sim->dice, 50)) step_wait(sim, sim->plan.checkpoint_ms);
         step_tend(sim);
     }
 }
@@ -170,7 +178,7 @@ static void busy_step(struct sim *sim)
 /* The journal is being synced: its blocks are written, and safe only in part. */
 static void be_caught_syncing(struct sim *sim)
 {
-    if (dice_chance(&sim->dice, 70)) traffic_renew(sim);
+    if (dice_chance(sim->dice, 70)) traffic_renew(sim);
     fill_pipeline(sim);
     life_arm_picture(sim, 2, true);
     step_sync(sim);
@@ -186,19 +194,19 @@ static void be_caught_anywhere(struct sim *sim)
 
 static void step_crash(struct sim *sim)
 {
-    if (sim->world == SIM_EMBEDDED) {
-        unsigned throw = dice_below(&sim->dice, 100);
+    if (sim->fleet->world == SIM_EMBEDDED) {
+        unsigned throw = dice_below(sim->dice, 100);
         if (throw < 40)
             be_caught_syncing(sim);
         else if (throw < 80)
             be_caught_anywhere(sim);
     }
-    life_crash(sim);
+    fleet_crash(sim->fleet);
 }
 
 static void step_restart(struct sim *sim)
 {
-    if (sim->world == SIM_EMBEDDED) life_restart(sim);
+    if (sim->fleet->world == SIM_EMBEDDED) fleet_restart(sim->fleet);
 }
 
 static void step_turn_any(struct sim *sim)
@@ -224,7 +232,7 @@ static void step_reload(struct sim *sim)
 /* Whoever waited was ended while waiting. */
 static void bury(struct sim *sim)
 {
-    if (sim->probe.dead) life_crash(sim);
+    if (sim->probe.dead) fleet_crash(sim->fleet);
 }
 
 static void step_rebuild(struct sim *sim)
@@ -235,7 +243,7 @@ static void step_rebuild(struct sim *sim)
 
 static void step_operator(struct sim *sim)
 {
-    switch (dice_below(&sim->dice, 6)) {
+    switch (dice_below(sim->dice, 6)) {
     case 0:
         rebuild_forget_some(sim);
         break;
@@ -250,7 +258,7 @@ static void step_operator(struct sim *sim)
 
 static void step_reconcile(struct sim *sim)
 {
-    dice_chance(&sim->dice, 30) ? reconcile_ask_some(sim) : reconcile_some(sim);
+    dice_chance(sim->dice, 30) ? reconcile_ask_some(sim) : reconcile_some(sim);
     bury(sim);
 }
 
@@ -263,9 +271,9 @@ void step_meanwhile(struct sim *sim)
         step_sync_any, step_tend,    step_clock,   compare_some,  traffic_retry};
     static void (*const others[])(struct sim * sim) = {rebuild_ask_some, reload_push,
                                                        reconcile_ask_some};
-    struct dice *dice = &sim->dice;
+    struct dice *dice = sim->dice;
     if (dice_chance(dice, sim->plan.crash_weight)) {
-        life_die(sim);
+        fleet_die(sim->fleet);
     } else if (dice_chance(dice, sim->plan.fault_weight)) {
         step_fault(sim);
     } else if (sim->errands_depth == 1 && dice_chance(dice, 10)) {
@@ -305,16 +313,16 @@ static unsigned weight_of(const struct sim *sim, unsigned index)
     return steps[index].weight;
 }
 
-static void one_step(struct sim *sim)
+void steps_one(struct sim *sim)
 {
     unsigned sum = 0;
     for (unsigned i = 0; i < ARRAY_COUNT(steps); i++)
         sum += weight_of(sim, i);
-    unsigned throw = dice_below(&sim->dice, sum);
+    unsigned throw = dice_below(sim->dice, sum);
     unsigned at = 0;
     for (; throw >= weight_of(sim, at); at++)
         throw -= weight_of(sim, at);
-    sim->doing = steps[at].name;
+    sim->fleet->doing = steps[at].name;
     steps[at].run(sim);
     traffic_check_depth(sim);
 }
@@ -322,7 +330,7 @@ static void one_step(struct sim *sim)
 /* Everything is well and time passes: what is due must go. */
 static void sweep_all(struct sim *sim)
 {
-    sim->doing = "the last sweep";
+    sim->fleet->doing = "the last sweep";
     for (unsigned i = 0; i < 2000; i++) {
         const struct moment moment = clock_moment(&sim->clock);
         if (!model_has_due(&sim->chain.shown, moment_sure(&moment))) return;
@@ -333,11 +341,8 @@ static void sweep_all(struct sim *sim)
     sim_fail(sim, "cells that are due are never swept");
 }
 
-void steps_run(struct sim *sim)
+void steps_settle(struct sim *sim)
 {
-    for (sim->step = 1; sim->step <= sim->plan.steps; sim->step++)
-        one_step(sim);
-    sim->doing = "the end";
     life_heal(sim);
     life_drain(sim);
     while (sim->unheard_count) {
@@ -345,18 +350,17 @@ void steps_run(struct sim *sim)
         life_drain(sim);
     }
     compare_all(sim);
-    sim->doing = "the last rebuild";
-    clocks_calm(sim);
+}
+
+void steps_recount(struct sim *sim)
+{
+    sim->fleet->doing = "the last rebuild";
     rebuild_all(sim);
     compare_all(sim);
-    sim->doing = "the last recount";
+    sim->fleet->doing = "the last recount";
     reconcile_all(sim);
     compare_all(sim);
     sweep_all(sim);
-    traffic_ask_keys(sim);
-    compare_all(sim);
-    life_crash(sim);
-    if (sim->world == SIM_EMBEDDED) life_restart(sim);
     traffic_ask_keys(sim);
     compare_all(sim);
 }

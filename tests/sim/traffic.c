@@ -19,41 +19,41 @@ static int64_t pick_amount(struct sim *sim)
 {
     static const int64_t extremes[] = {INT64_MAX,         INT64_MAX - 1, INT64_MAX / 2,
                                        INT64_MAX / 2 + 1, INT64_MAX - 5, 1};
-    if (sim->plan.extremes && dice_chance(&sim->dice, 40)) return DICE_PICK(&sim->dice, extremes);
-    return dice_between(&sim->dice, 1, 10);
+    if (sim->plan.extremes && dice_chance(sim->dice, 40)) return DICE_PICK(sim->dice, extremes);
+    return dice_between(sim->dice, 1, 10);
 }
 
 static int64_t pick_expiry(struct sim *sim)
 {
-    if (!dice_chance(&sim->dice, sim->plan.expiring ? 70 : 5)) return TIME_NONE;
-    switch (dice_below(&sim->dice, 4)) {
+    if (!dice_chance(sim->dice, sim->plan.expiring ? 70 : 5)) return TIME_NONE;
+    switch (dice_below(sim->dice, 4)) {
     case 0:
-        return sim->wall_ms + dice_between(&sim->dice, -5, 5);
+        return sim->fleet->wall_ms + dice_between(sim->dice, -5, 5);
     case 1:
-        return sim->wall_ms - dice_between(&sim->dice, 1, 86400000);
+        return sim->fleet->wall_ms - dice_between(sim->dice, 1, 86400000);
     case 2:
-        return sim->wall_ms + dice_between(&sim->dice, 1, 86400000);
+        return sim->fleet->wall_ms + dice_between(sim->dice, 1, 86400000);
     default:
-        return sim->wall_ms + dice_between(&sim->dice, 1, 10000);
+        return sim->fleet->wall_ms + dice_between(sim->dice, 1, 10000);
     }
 }
 
 static int64_t pick_cap(struct sim *sim)
 {
-    if (!dice_chance(&sim->dice, 25)) return MODEL_NO_CAP;
-    if (dice_chance(&sim->dice, 10)) return dice_chance(&sim->dice, 50) ? INT64_MAX : 0;
-    return dice_between(&sim->dice, 1, 30);
+    if (!dice_chance(sim->dice, 25)) return MODEL_NO_CAP;
+    if (dice_chance(sim->dice, 10)) return dice_chance(sim->dice, 50) ? INT64_MAX : 0;
+    return dice_between(sim->dice, 1, 30);
 }
 
 static struct model_key pick_key(struct sim *sim, bool used)
 {
     if (!used) return (struct model_key){0};
-    return (struct model_key){dice_below(&sim->dice, sim->plan.keys), ++sim->checks, true};
+    return (struct model_key){dice_below(sim->dice, sim->plan.keys), ++sim->checks, true};
 }
 
 static enum model_kind pick_kind(struct sim *sim, bool alone)
 {
-    unsigned throw = dice_below(&sim->dice, 100);
+    unsigned throw = dice_below(sim->dice, 100);
     if (alone && throw < 4) return MODEL_DELETE; /* a batch has no such operation */
     return throw < 60 ? MODEL_INCREMENT : throw < 85 ? MODEL_DECREMENT : MODEL_SET;
 }
@@ -61,7 +61,7 @@ static enum model_kind pick_kind(struct sim *sim, bool alone)
 static struct model_op make_op(struct sim *sim, unsigned tenant, bool alone)
 {
     struct plan *plan = &sim->plan;
-    struct dice *dice = &sim->dice;
+    struct dice *dice = sim->dice;
     struct model_op op = {.kind = pick_kind(sim, alone), .tenant = tenant};
     op.name = dice_below(dice, plan->names);
     if (op.kind == MODEL_DELETE) return op;
@@ -78,7 +78,7 @@ static struct model_op make_op(struct sim *sim, unsigned tenant, bool alone)
  * into as many commits as it takes; atomic or keyed batches, which are not. */
 static void make_request(struct sim *sim, struct request *request)
 {
-    struct dice *dice = &sim->dice;
+    struct dice *dice = sim->dice;
     struct model_bundle *bundle = &request->asked;
     *request = (struct request){.bytes = 100 + dice_below(dice, 400)};
     bundle->tenant = dice_below(dice, sim->plan.tenants);
@@ -120,7 +120,7 @@ static void keep_request(struct sim *sim, struct request *list, unsigned *count,
                          const struct request *request)
 {
     if (!has_key(request)) return;
-    list[*count < SIM_REQUESTS_MAX ? (*count)++ : dice_below(&sim->dice, SIM_REQUESTS_MAX)] =
+    list[*count < SIM_REQUESTS_MAX ? (*count)++ : dice_below(sim->dice, SIM_REQUESTS_MAX)] =
         *request;
 }
 
@@ -136,7 +136,7 @@ struct flight *traffic_flight(struct bundle *bundle)
 static struct fingerprint key_print(struct sim *sim, unsigned tenant, unsigned number)
 {
     char text[NAME_SIZE_MAX + 16];
-    int size = snprintf(text, sizeof text, "k%s/%u", plan_tenant(tenant), number);
+    int size = snprintf(text, sizeof text, "k%s/%u", plan_tenant(sim, tenant), number);
     must(size > 0 && (size_t)size < sizeof text);
     return fingerprint_of(&sim->probe.store.secret, bytes_of(text, (size_t)size));
 }
@@ -149,7 +149,7 @@ static void fill_op(struct sim *sim, struct flight *flight, unsigned index)
                                          [MODEL_DELETE] = OP_DELETE};
     const struct model_op *asked = &flight->request.asked.ops[index];
     struct op *op = &flight->ops[index];
-    struct bytes tenant = bytes_str(plan_tenant(asked->tenant));
+    struct bytes tenant = bytes_str(plan_tenant(sim, asked->tenant));
     *op = (struct op){.kind = kinds[asked->kind],
                       .err = asked->malformed ? ERR_INVALID : ERR_OK,
                       .bucket = asked->bucket,
@@ -183,7 +183,7 @@ static struct flight *make_flight(struct sim *sim, const struct request *request
                                      .keyed = asked->key.used,
                                      .key_check = asked->key.check,
                                      .bytes = request->bytes,
-                                     .tenant = bytes_str(plan_tenant(asked->tenant)),
+                                     .tenant = bytes_str(plan_tenant(sim, asked->tenant)),
                                      .done = flight_done,
                                      .owner = sim};
     if (flight->bundle.keyed) flight->bundle.key = key_print(sim, asked->tenant, asked->key.number);
@@ -206,7 +206,7 @@ static void free_flight(struct flight *flight)
 
 bool traffic_sync_room(const struct sim *sim, uint32_t count)
 {
-    uint32_t used = sim->urgent_ops + sim->tended_urgent_ops;
+    uint32_t used = fleet_urgent_ops(sim->fleet);
     return used == 0 || used + count <= sim->plan.queue.urgent_ops_max;
 }
 
@@ -217,13 +217,14 @@ static enum err room_for(const struct sim *sim, const struct flight *flight)
     uint32_t count = flight->bundle.count;
     if (flight->bundle.urgency == URGENCY_URGENT)
         return traffic_sync_room(sim, count) ? ERR_OK : ERR_BUSY;
-    if (sim->queue_ops + sim->tended_ops + count > limits->ops_max) return ERR_QUEUE_FULL;
+    if (fleet_queue_ops(sim->fleet) + count > limits->ops_max) return ERR_QUEUE_FULL;
     unsigned tenant = flight->request.asked.tenant;
     if (sim->tenant_ops[tenant] + count > limits->tenant_ops_max) return ERR_QUEUE_FULL;
     if (limits->tenant_bytes_max &&
         sim->tenant_bytes[tenant] + flight->bundle.bytes > limits->tenant_bytes_max)
         return ERR_QUEUE_FULL;
-    return sim->queue_bytes + flight->bundle.bytes > limits->bytes_max ? ERR_QUEUE_FULL : ERR_OK;
+    size_t bytes = fleet_queue_bytes(sim->fleet) + flight->bundle.bytes;
+    return bytes > limits->bytes_max ? ERR_QUEUE_FULL : ERR_OK;
 }
 
 static void note_queued(struct sim *sim, struct flight *flight)
@@ -309,7 +310,7 @@ static void push_list(struct sim *sim, unsigned count)
 
 void traffic_push(struct sim *sim)
 {
-    struct dice *dice = &sim->dice;
+    struct dice *dice = sim->dice;
     if (sim->sent_count && dice_chance(dice, 20)) {
         struct request again = sim->sent[dice_below(dice, sim->sent_count)];
         if (dice_chance(dice, 10))
@@ -327,7 +328,7 @@ void traffic_push(struct sim *sim)
 
 void traffic_renew(struct sim *sim)
 {
-    unsigned tenant = dice_below(&sim->dice, sim->plan.tenants);
+    unsigned tenant = dice_below(sim->dice, sim->plan.tenants);
     for (unsigned name = 0; name < sim->plan.names; name++) {
         struct request request = {.bytes = 1};
         request.asked.count = 1;
@@ -344,7 +345,7 @@ void traffic_renew(struct sim *sim)
 void traffic_retry(struct sim *sim)
 {
     if (!sim->unheard_count) return;
-    unsigned index = dice_below(&sim->dice, sim->unheard_count);
+    unsigned index = dice_below(sim->dice, sim->unheard_count);
     struct request request = sim->unheard[index];
     sim->unheard[index] = sim->unheard[--sim->unheard_count];
     push_one(sim, &request);
@@ -364,7 +365,7 @@ void traffic_ask_keys(struct sim *sim)
                                                      .key = {number, ++sim->checks, true}};
             struct flight *flight = make_flight(sim, &request);
             while (room_for(sim, flight) != ERR_OK)
-                if (!step_turn(sim) && !step_sync(sim)) sim_fail(sim, "the queue stays full");
+                if (!fleet_move(sim->fleet)) sim_fail(sim, "the queue stays full");
             note_queued(sim, flight);
             check_push(sim, flight, queue_push(sim->queue, &flight->bundle), ERR_OK);
         }
@@ -595,9 +596,12 @@ bool traffic_idle(const struct sim *sim)
            sim->tended_urgent_ops == 0;
 }
 
-static uint32_t check_used(struct sim *sim, enum room_of which, uint32_t ours, uint32_t tended)
+/* `all`: what the model counts of it over all lanes, this lane's `ours` and `tended` among it. */
+static uint32_t check_used(struct sim *sim, enum room_of which, uint32_t all, uint32_t ours,
+                           uint32_t tended)
 {
-    uint64_t used = room_used(&sim->room, which);
+    uint64_t others = all - ours - tended;
+    uint64_t used = room_used(&sim->fleet->room, which) - others;
     if (used < ours || used - ours > tended)
         sim_fail(sim, "the queue says %llu operations are unanswered, expected %u and up to %u",
                  (unsigned long long)used, ours, tended);
@@ -607,9 +611,11 @@ static uint32_t check_used(struct sim *sim, enum room_of which, uint32_t ours, u
 /* What is not ours is of those who tend: it is answered whole, and nobody but them adds any. */
 void traffic_check_depth(struct sim *sim)
 {
-    sim->tended_ops = check_used(sim, ROOM_OPS, sim->queue_ops, sim->tended_ops);
-    sim->tended_urgent_ops =
-        check_used(sim, ROOM_URGENT_OPS, sim->urgent_ops, sim->tended_urgent_ops);
+    struct fleet *fleet = sim->fleet;
+    sim->tended_ops =
+        check_used(sim, ROOM_OPS, fleet_queue_ops(fleet), sim->queue_ops, sim->tended_ops);
+    sim->tended_urgent_ops = check_used(sim, ROOM_URGENT_OPS, fleet_urgent_ops(fleet),
+                                        sim->urgent_ops, sim->tended_urgent_ops);
     uint32_t all = sim->queue_ops + sim->urgent_ops + sim->tended_ops + sim->tended_urgent_ops;
     if (queue_depth(sim->queue) != all)
         sim_fail(sim, "the queue is %u deep, expected %u", queue_depth(sim->queue), all);
