@@ -282,14 +282,14 @@ struct fingerprint call_key_print(struct call *call, struct bytes key)
 }
 
 /* Everything that makes a request the same request: method, path, query, body. */
-static uint64_t request_check(const struct request *request)
+static uint64_t request_digest(const struct request *request)
 {
     uint64_t parts[4] = {(uint64_t)request->method, hash_checksum(request->path),
                          hash_checksum(request->query), hash_checksum(request->body)};
     return hash_checksum(bytes_of(parts, sizeof parts));
 }
 
-bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, uint64_t *check_out,
+bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, uint64_t *digest_out,
               enum request_verdict *verdict_out)
 {
     struct bytes key = call->exchange->request.idempotency_key;
@@ -301,7 +301,7 @@ bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, u
         return false;
     }
     *key_out = call_key_print(call, key);
-    *check_out = request_check(&call->exchange->request);
+    *digest_out = request_digest(&call->exchange->request);
     return true;
 }
 

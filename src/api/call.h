@@ -146,9 +146,9 @@ enum request_verdict call_read_source(struct call *call, void (*read)(struct cal
 void call_address(struct call *call, struct op *op, struct bytes name, int32_t duration,
                   int64_t bucket);
 
-/* The Idempotency-Key header as fingerprint and check. False after refusing a malformed one; if
+/* The Idempotency-Key header as fingerprint and digest. False after refusing a malformed one; if
  * there is none, `*keyed_out` is false. */
-bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, uint64_t *check_out,
+bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, uint64_t *digest_out,
               enum request_verdict *verdict_out);
 struct fingerprint call_key_print(struct call *call, struct bytes key);
 

@@ -21,7 +21,7 @@ struct slot {
     enum parcel_kind kind;
     enum slot_state state;
     uint64_t line; /* the last one it deals with */
-    uint64_t check;
+    uint64_t digest;
     double share;
     enum tally_end end;
     struct tally_error error;
@@ -33,7 +33,7 @@ struct ingest {
     struct resume *resume;
     struct progress progress;
     struct lines *lines;
-    uint64_t check; /* of all lines read so far */
+    uint64_t digest; /* of all lines read so far */
     uint64_t lines_before;
     int64_t began_ns;
     int64_t noted_ns;
@@ -158,7 +158,7 @@ static void book(struct ingest *ingest, struct slot *slot)
     for (unsigned i = 0; i < parcel->rejections_count; i++)
         print_rejection(ingest, &parcel->rejections[i]);
     resume->line = slot->line;
-    resume->check = slot->check;
+    resume->digest = slot->digest;
     resume->applied += parcel->applied;
     resume->duplicates += parcel->duplicates;
     resume->rejected += parcel->rejections_count;
@@ -246,7 +246,7 @@ static void take_line(struct ingest *ingest, enum lines_got got, struct bytes li
                       struct parcel *parcel)
 {
     uint64_t number = lines_number(ingest->lines);
-    ingest->check = hash_mix(ingest->check ^ (got == LINES_ONE ? hash_checksum(line) : number));
+    ingest->digest = hash_mix(ingest->digest ^ (got == LINES_ONE ? hash_checksum(line) : number));
     if (!parcel) return;
     if (got == LINES_ONE)
         parcel_add(parcel, ingest->rules, number, line);
@@ -271,7 +271,7 @@ static enum lines_got fill(struct ingest *ingest, struct slot *slot)
     }
     slot->kind = ingest->rules->kind;
     slot->line = lines_number(ingest->lines);
-    slot->check = ingest->check;
+    slot->digest = ingest->digest;
     slot->share = lines_share(ingest->lines);
     return got == LINES_LONG || got == LINES_IDLE ? LINES_ONE : got;
 }
@@ -318,7 +318,7 @@ static void read_all(struct ingest *ingest)
 static int open_lines(struct ingest *ingest)
 {
     const char *file = ingest->config->file;
-    ingest->check = 0;
+    ingest->digest = 0;
     ingest->lines = lines_open(file, ingest->config->stop);
     return ingest->lines ? EXIT_GOOD : cli_failure("ingest", "%s: %m", file);
 }
@@ -332,7 +332,7 @@ static bool pass_over(struct ingest *ingest)
         if (got != LINES_ONE && got != LINES_LONG) return false;
         take_line(ingest, got, line, NULL);
     }
-    return ingest->check == ingest->resume->check;
+    return ingest->digest == ingest->resume->digest;
 }
 
 static int find_beginning(struct ingest *ingest)
@@ -345,7 +345,7 @@ static int find_beginning(struct ingest *ingest)
         return EXIT_GOOD;
     }
     lines_close(ingest->lines);
-    resume->line = resume->check = resume->applied = resume->duplicates = resume->rejected = 0;
+    resume->line = resume->digest = resume->applied = resume->duplicates = resume->rejected = 0;
     fputs("tally ingest: the file has changed since it was left; beginning at its first line, "
           "what was counted stays counted once\n",
           stderr);

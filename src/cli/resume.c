@@ -41,7 +41,7 @@ static void find_path(struct resume *resume, struct bytes identity)
 static bool read_note(struct resume *resume)
 {
     char text[NOTE_SIZE_MAX] = "";
-    uint64_t *numbers[] = {&resume->line, &resume->check, &resume->applied, &resume->duplicates,
+    uint64_t *numbers[] = {&resume->line, &resume->digest, &resume->applied, &resume->duplicates,
                            &resume->rejected};
     int fd = open(resume->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
@@ -63,7 +63,7 @@ void resume_load(struct resume *resume, struct bytes identity)
     *resume = (struct resume){.line = 0};
     find_path(resume, identity);
     if (resume->path[0] && read_note(resume)) return;
-    resume->line = resume->check = resume->applied = resume->duplicates = resume->rejected = 0;
+    resume->line = resume->digest = resume->applied = resume->duplicates = resume->rejected = 0;
 }
 
 void resume_save(const struct resume *resume)
@@ -73,7 +73,7 @@ void resume_save(const struct resume *resume)
     int size = snprintf(
         text, sizeof text,
         NOTE_VERSION " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", resume->line,
-        resume->check, resume->applied, resume->duplicates, resume->rejected);
+        resume->digest, resume->applied, resume->duplicates, resume->rejected);
     snprintf(fresh, sizeof fresh, "%s.new", resume->path);
     make_folders(fresh);
     int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

@@ -65,7 +65,7 @@ struct op propose_object_if(struct arena *arena, const struct hash_secret *secre
                             struct bytes expected, struct bytes value)
 {
     struct op op = propose_object(arena, secret, key, value);
-    op.object->checked = true;
+    op.object->conditional = true;
     op.object->expected = expected;
     return op;
 }

@@ -35,8 +35,8 @@ enum err propose_and_wait(void *context, struct bundle *bundle);
 /* Lets a bundle of more ops than a batch may have go by itself, or it would wait for ever. */
 void propose_fit(struct bundle *bundle, uint32_t batch_ops);
 
-/* An op that puts an object, or removes it (value of size 0), made in `arena`. With `checked` only
- * if it still is `expected`. */
+/* An op that puts an object, or removes it (value of size 0), made in `arena`. The second form is
+ * refused with ERR_CONFLICT unless the object still is `expected`. */
 struct op propose_object(struct arena *arena, const struct hash_secret *secret, struct bytes key,
                          struct bytes value);
 struct op propose_object_if(struct arena *arena, const struct hash_secret *secret, struct bytes key,

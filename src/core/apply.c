@@ -146,7 +146,7 @@ static enum err decide_object(struct apply *apply, struct op *op, bool *changed_
     if (change->value.size == 0 && object_state_split(change->key, &name, &generation) &&
         is_in_force(apply, name, generation))
         return ERR_MANAGED;
-    if (change->checked && !bytes_equal(now, change->expected)) return ERR_CONFLICT;
+    if (change->conditional && !bytes_equal(now, change->expected)) return ERR_CONFLICT;
     if (is_wrongly_retained(apply, change, now)) return ERR_CONFLICT;
     if (bytes_equal(now, change->value)) return ERR_OK;
     change_object(apply, change->index)->value = change->value;
@@ -197,7 +197,7 @@ static void remember_op(struct apply *apply, const struct op *op)
     outcome_encode_op(&buf, op);
     must(!buf.failed);
     struct key_record record = {
-        .sequence = op->sequence, .check = op->key_check, .outcome = buf_bytes(&buf)};
+        .sequence = op->sequence, .digest = op->key_digest, .outcome = buf_bytes(&buf)};
     key_remember(apply, op->key_index, &record);
 }
 
@@ -216,7 +216,7 @@ static bool replay_op(struct apply *apply, struct op *op)
     const struct key_record *record = &apply->reads.keys[op->key_index].value;
     if (!key_remembered(apply, record)) return false;
     op->sequence = record->sequence;
-    bool same = record->check == op->key_check;
+    bool same = record->digest == op->key_digest;
     op->replayed = same && outcome_decode_op(record->outcome, op);
     if (!op->replayed) op->err = no_replay(apply, record, same, op->tenant);
     return true;
@@ -287,7 +287,7 @@ static bool replay_bundle(struct apply *apply, struct bundle *bundle)
     const struct key_record *record = &apply->reads.keys[bundle->key_index].value;
     if (!key_remembered(apply, record)) return false;
     bundle->sequence = record->sequence;
-    bool same = record->check == bundle->key_check;
+    bool same = record->digest == bundle->key_digest;
     bundle->replayed = same && outcome_decode_bundle(record->outcome, bundle);
     if (!bundle->replayed) bundle->err = no_replay(apply, record, same, bundle->tenant);
     return true;
@@ -305,7 +305,7 @@ static void remember_bundle(struct apply *apply, struct bundle *bundle, uint64_t
     outcome_encode_bundle(&buf, bundle);
     must(!buf.failed);
     struct key_record record = {.sequence = bundle->sequence,
-                                .check = bundle->key_check,
+                                .digest = bundle->key_digest,
                                 .outcome = arena_copy(apply->arena, buf_bytes(&buf))};
     buf_release(&buf);
     key_remember(apply, bundle->key_index, &record);

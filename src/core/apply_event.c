@@ -361,7 +361,7 @@ static void drop_duplicate(struct apply *apply, struct op *op)
     event->result = EVENT_DUPLICATE;
     event->first_sequence = record->sequence;
     event->first_seen_ms = record->first_seen_ms;
-    event->conflict = record->check != event->check;
+    event->conflict = record->digest != event->digest;
     event->foreign = !bytes_equal(record->outcome, id_owner(apply, op));
     event->counters = 0;
     add_cause(apply, op);
@@ -372,7 +372,7 @@ static void remember_event(struct apply *apply, struct op *op)
     struct event *event = op->event;
     add_cause(apply, op);
     struct key_record record = {.sequence = op->sequence,
-                                .check = event->check,
+                                .digest = event->digest,
                                 .outcome = id_owner(apply, op),
                                 .event = true};
     key_remember(apply, op->key_index, &record);

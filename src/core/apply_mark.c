@@ -165,7 +165,7 @@ static enum err decide_pass(struct apply *apply, struct mark_change *change)
     bool same = mark.version == change->version;
     change->unadjusted = false;
     if (mark.updated_ms != change->updated_ms) return ERR_CONFLICT;
-    if (!reconcile || reconcile_check(reconcile) != change->check) return ERR_CONFLICT;
+    if (!reconcile || reconcile_digest(reconcile) != change->digest) return ERR_CONFLICT;
     for (uint32_t i = 0; i < change->adjustments_count; i++) {
         enum err e = adjust(apply, change, same, &change->adjustments[i]);
         if (e != ERR_OK) return e;

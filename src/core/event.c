@@ -168,7 +168,7 @@ void dimensions_write(struct buf *buf, const struct dimension *dimensions, uint3
 
 /* Each part's size stands before its hash, so that nothing can move from one part to the next. The
  * result is kept on disk with the event's id: it never changes. */
-uint32_t event_check(const struct event *event)
+uint32_t event_digest(const struct event *event)
 {
     const uint64_t parts[] = {
         event->type.size,
@@ -274,7 +274,7 @@ bool event_of_stored(const struct stored_event *stored, struct json_parser *pars
         .payload = stored->payload,
         .arrived_ms = stored->arrived_ms,
     };
-    event_out->check = event_check(event_out);
+    event_out->digest = event_digest(event_out);
 
     struct json_value root;
     if (!parse_padded(parser, arena, stored->dimensions_json, &root)) return false;

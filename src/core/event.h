@@ -34,7 +34,7 @@ struct event {
     uint32_t dimensions_count;
     struct bytes dimensions_json; /* canonical, see dimensions_write */
     struct bytes payload;         /* JSON without white space between its parts; size 0: none */
-    uint32_t check;               /* event_check: what makes a repeat a true repeat */
+    uint32_t digest;              /* event_digest: what makes a repeat a true repeat */
     int64_t arrived_ms;           /* of an event replayed from history: its batch time then */
     struct projection *projection;
 
@@ -66,7 +66,7 @@ void dimensions_write(struct buf *buf, const struct dimension *dimensions, uint3
 size_t dimensions_size(const struct dimension *dimensions, uint32_t count); /* of what it writes */
 
 /* The 32-bit hash of type, canonical dimensions and payload. */
-uint32_t event_check(const struct event *event);
+uint32_t event_digest(const struct event *event);
 
 /* An event as kept in the journal and in the archive, beside its tenant. `sequence` and
  * `arrived_ms` are known from where it lies. A duplicate is the audit of one dropped delivery. */

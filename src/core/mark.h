@@ -93,7 +93,7 @@ struct mark_change {
     int64_t updated_ms;             /* of a pass: the same */
     struct adjustment *adjustments; /* of a pass */
     uint32_t adjustments_count;
-    uint64_t check;   /* of a pass: of the entry that it counted by (core/reconcile.h) */
+    uint64_t digest;  /* of a pass: of the entry that it counted by (core/reconcile.h) */
     bool recounted;   /* of a pass: the truth is the retained events, so they still explain it */
     int64_t retry_ms; /* of a failure: how long to wait */
     bool cleared;     /* out, of a pass: nothing came meanwhile */

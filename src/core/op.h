@@ -78,7 +78,7 @@ struct key_record;
 struct object_change {
     struct bytes key;
     struct fingerprint print;
-    bool checked; /* refuse with ERR_CONFLICT unless it is `expected` */
+    bool conditional; /* refuse with ERR_CONFLICT unless it is `expected` */
     struct bytes expected;
     struct bytes value;
     uint32_t index; /* apply's own */
@@ -108,7 +108,7 @@ struct op {
     int64_t max;         /* cap on net, or MAX_NONE */
     int64_t expires_ms;  /* or TIME_NONE */
     struct triple after; /* out: the cell right after this op; for ERR_LIMIT, as it stands */
-    uint64_t key_check;  /* hash of the request the key came with */
+    uint64_t key_digest; /* hash of the request the key came with */
 
     struct object_change *object;
     struct mark_change *mark;    /* of OP_MARK; of OP_IMPORT the place of what it marks, or NULL */
@@ -135,7 +135,7 @@ struct bundle {
     bool keyed;     /* the bundle itself carries a key: its outcome is stored as one */
     bool replayed;  /* out */
     struct fingerprint key;
-    uint64_t key_check;
+    uint64_t key_digest;
     uint32_t key_index;    /* apply's own */
     enum err err;          /* out: of an atomic bundle, or ERR_STORAGE, or a key conflict */
     uint32_t failed_index; /* out: the op that stopped an atomic bundle */

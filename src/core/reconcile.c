@@ -34,22 +34,22 @@ int64_t reconcile_flight_ms(const struct reconcile *reconcile, int64_t size)
     return reconcile->tiers[i].every_ms;
 }
 
-static uint64_t mix(uint64_t check, struct bytes part)
+static uint64_t mix(uint64_t digest, struct bytes part)
 {
-    return hash_mix(check ^ hash_checksum(part)) + part.size;
+    return hash_mix(digest ^ hash_checksum(part)) + part.size;
 }
 
-uint64_t reconcile_check(const struct reconcile *reconcile)
+uint64_t reconcile_digest(const struct reconcile *reconcile)
 {
     uint64_t numbers[] = {reconcile->truth, reconcile->all_tenants, reconcile->entity.count,
                           (uint64_t)reconcile->statement_timeout_ms};
-    uint64_t check = mix(0, bytes_of(numbers, sizeof numbers));
-    check = mix(check, reconcile->dsn);
+    uint64_t digest = mix(0, bytes_of(numbers, sizeof numbers));
+    digest = mix(digest, reconcile->dsn);
     for (unsigned i = 0; i < reconcile->counters_count; i++) {
-        check = mix(check, reconcile->counters[i].name);
-        check = mix(check, reconcile->counters[i].query);
+        digest = mix(digest, reconcile->counters[i].name);
+        digest = mix(digest, reconcile->counters[i].query);
     }
     for (unsigned i = 0; i < reconcile->entity.count; i++)
-        check = mix(check, reconcile->parameters[i]);
-    return check;
+        digest = mix(digest, reconcile->parameters[i]);
+    return digest;
 }

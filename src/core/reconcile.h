@@ -69,6 +69,6 @@ int64_t reconcile_flight_ms(const struct reconcile *reconcile, int64_t size);
 
 /* Of all that says what to count, where and how: another one, another truth. The rest of an entry,
  * which says how often and for whom, is read anew with each scan. */
-uint64_t reconcile_check(const struct reconcile *reconcile);
+uint64_t reconcile_digest(const struct reconcile *reconcile);
 
 #endif

@@ -13,7 +13,7 @@
 struct key_record {
     uint64_t sequence;
     int64_t first_seen_ms;
-    uint64_t check;
+    uint64_t digest;
     struct bytes outcome;
     bool event; /* an event id: never forgotten */
     bool exists;

@@ -219,7 +219,7 @@ static void put_event_id(void *context, struct id_span span, struct fingerprint 
                                          .key = {.exists = true,
                                                  .event = true,
                                                  .first_seen_ms = entry.first_seen_ms,
-                                                 .check = entry.check}});
+                                                 .digest = entry.digest}});
 }
 
 /* Keys with outcomes are in the state, event ids in files of their own. */

@@ -66,7 +66,7 @@ static void add_rebuild(struct buf *buf, const struct job_rebuild *rebuild)
     buf_add_char(buf, rebuild->based);
     buf_add_varint(buf, rebuild->base_lines);
     buf_add_varint(buf, rebuild->generation);
-    buf_add_fixed64(buf, rebuild->rules_check);
+    buf_add_fixed64(buf, rebuild->rules_digest);
     buf_add_varint(buf, rebuild->since);
 }
 
@@ -132,7 +132,7 @@ static void read_rebuild(struct reader *reader, struct job_rebuild *rebuild)
     rebuild->based = read_bool(reader);
     rebuild->base_lines = read_varint(reader);
     rebuild->generation = read_generation(reader);
-    rebuild->rules_check = read_fixed64(reader);
+    rebuild->rules_digest = read_fixed64(reader);
     rebuild->since = read_varint(reader);
 }
 

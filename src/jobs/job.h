@@ -9,7 +9,7 @@
  * journals keeps one record, and with it one position, for each of them.
  *
  *   'j' kind id state name position size sequence asked_ms ended_ms why, then the kind's own:
- *       export: ids          rebuild: force from based base_lines generation rules_check since
+ *       export: ids          rebuild: force from based base_lines generation rules_digest since
  *
  * Kinds and states are stored by their numbers: append only. Two older formats are still read. */
 #ifndef TALLY_JOBS_JOB_H
@@ -36,13 +36,13 @@ enum job_state {
 
 /* Only a rebuild has these. */
 struct job_rebuild {
-    bool force;           /* also from an incomplete history */
-    bool based;           /* what the export says is there */
-    struct bytes from;    /* name of the export to begin with; size 0: none */
-    uint64_t base_lines;  /* of it that are taken */
-    uint32_t generation;  /* being made; 0: none yet */
-    uint64_t rules_check; /* of the rules it goes by */
-    uint64_t since;       /* events that arrived earlier were gone when it began */
+    bool force;            /* also from an incomplete history */
+    bool based;            /* what the export says is there */
+    struct bytes from;     /* name of the export to begin with; size 0: none */
+    uint64_t base_lines;   /* of it that are taken */
+    uint32_t generation;   /* being made; 0: none yet */
+    uint64_t rules_digest; /* of the rules it goes by */
+    uint64_t since;        /* events that arrived earlier were gone when it began */
 };
 
 struct job_record {

@@ -31,7 +31,7 @@ struct step {
     struct bytes stored; /* the job's bytes, as expected in the store */
     struct rules *rules; /* held */
     const struct definition *definition;
-    uint64_t rules_check;
+    uint64_t rules_digest;
     uint64_t retained_ms;
 
     /* The chunk. */
@@ -152,7 +152,7 @@ static enum err begin_job(struct step *step)
     next.state = JOB_RUNNING;
     next.sequence = stats.durable_sequence;
     next.rebuild.generation = (uint32_t)(last + 1);
-    next.rebuild.rules_check = step->rules_check;
+    next.rebuild.rules_digest = step->rules_digest;
     next.rebuild.since = step->retained_ms;
     next.position = next.size = next.rebuild.base_lines = 0;
     next.rebuild.based = false;
@@ -422,7 +422,7 @@ static enum err run_job(struct step *step)
     enum err e = check_history(step);
     if (e != ERR_OK) return e;
     const struct job_rebuild *rebuild = &step->job.rebuild;
-    if (rebuild->generation == 0 || rebuild->rules_check != step->rules_check)
+    if (rebuild->generation == 0 || rebuild->rules_digest != step->rules_digest)
         return begin_job(step);
     if (rebuild->from.size && !rebuild->based) return base_chunk(step);
     bool caught_up;
@@ -444,7 +444,7 @@ static enum err run_locked(struct step *step)
     if (e != ERR_OK) return e;
     step->rules = rulebook_hold(rebuilder->config.rulebook);
     step->definition = rules_find(step->rules, step->job.name);
-    step->rules_check = hash_checksum(text);
+    step->rules_digest = hash_checksum(text);
     e = run_job(step);
     rules_release(step->rules);
     return e;

@@ -46,7 +46,7 @@ enum name {
     PRINT,
     EVENT,
     FIRST_SEEN_AT,
-    CHECK,
+    DIGEST,
     OUTCOME,
     LINES,
     CHECKSUM,
@@ -80,7 +80,7 @@ static const struct bytes names[NAMES] = {
     [PRINT] = BYTES("print"),
     [EVENT] = BYTES("event"),
     [FIRST_SEEN_AT] = BYTES("firstSeenAt"),
-    [CHECK] = BYTES("check"),
+    [DIGEST] = BYTES("check"),
     [OUTCOME] = BYTES("outcome"),
     [LINES] = BYTES("lines"),
     [CHECKSUM] = BYTES("checksum"),
@@ -172,7 +172,7 @@ static void write_id(struct buf *line, const struct port_record *record)
     add_hex(line, PRINT, bytes_of(print, sizeof print));
     add_bool(line, EVENT, record->key.event);
     add_signed(line, FIRST_SEEN_AT, record->key.first_seen_ms);
-    add_unsigned(line, CHECK, record->key.check);
+    add_unsigned(line, DIGEST, record->key.digest);
     add_hex(line, OUTCOME, record->key.outcome);
 }
 
@@ -360,9 +360,9 @@ static void read_id(struct reading *reading, struct port_record *record)
     record->key = (struct key_record){.exists = true,
                                       .event = take_bool(reading, EVENT),
                                       .first_seen_ms = take_signed(reading, FIRST_SEEN_AT),
-                                      .check = take_unsigned(reading, CHECK),
+                                      .digest = take_unsigned(reading, DIGEST),
                                       .outcome = take_hex(reading, OUTCOME)};
-    if (record->key.event && record->key.check > UINT32_MAX)
+    if (record->key.event && record->key.digest > UINT32_MAX)
         wrong(reading, "has a check that is too wide");
     if (!record->key.event && !outcome_is_any(record->key.outcome))
         wrong(reading, "has an outcome that no key can have");

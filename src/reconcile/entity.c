@@ -60,7 +60,7 @@ bool entity_init(struct entity *entity, const struct entity_config *config, stru
                                          .reconcile = reconcile,
                                          .tenant = arena_copy(&entity->arena, tenant),
                                          .entity_json = arena_copy(&entity->arena, entity_json)};
-    entity->change.check = reconcile_check(reconcile);
+    entity->change.digest = reconcile_digest(reconcile);
     entity->change.recounted = reconcile->truth == TRUTH_EVENTS;
     entity->change.place = mark_place_of(&entity->arena, &config->store->secret, reconcile->name,
                                          entity->query.tenant, entity->query.entity_json);

@@ -7,13 +7,13 @@
 #define DOWN_DOUBLINGS_MAX 6 /* up to a minute */
 
 static struct entry *entry_make(struct reconciler *reconciler, const struct reconcile *reconcile,
-                                uint64_t check)
+                                uint64_t digest)
 {
     struct entry *entry = must_calloc(1, sizeof *entry);
     char *name = must_calloc(1, reconcile->name.size);
     memcpy(name, reconcile->name.data, reconcile->name.size);
     entry->name = bytes_of(name, reconcile->name.size);
-    entry->check = check;
+    entry->digest = digest;
     entry->oldest_ms = INT64_MAX;
     entry->truth = reconciler->config.open(reconciler->config.open_context, reconcile);
     entry->next = reconciler->entries;
@@ -23,11 +23,11 @@ static struct entry *entry_make(struct reconciler *reconciler, const struct reco
 
 struct entry *entry_hold(struct reconciler *reconciler, const struct reconcile *reconcile)
 {
-    uint64_t check = reconcile_check(reconcile);
+    uint64_t digest = reconcile_digest(reconcile);
     struct entry *entry = reconciler->entries;
-    while (entry && (entry->check != check || !bytes_equal(entry->name, reconcile->name)))
+    while (entry && (entry->digest != digest || !bytes_equal(entry->name, reconcile->name)))
         entry = entry->next;
-    if (!entry) entry = entry_make(reconciler, reconcile, check);
+    if (!entry) entry = entry_make(reconciler, reconcile, digest);
     entry->users++;
     return entry;
 }
@@ -41,7 +41,7 @@ void entry_give(struct entry *entry)
 static bool is_in_force(const struct rules *rules, const struct entry *entry)
 {
     const struct reconcile *reconcile = rules ? reconcile_find(rules, entry->name) : NULL;
-    return reconcile && reconcile_check(reconcile) == entry->check;
+    return reconcile && reconcile_digest(reconcile) == entry->digest;
 }
 
 void entries_trim(struct reconciler *reconciler, const struct rules *rules)

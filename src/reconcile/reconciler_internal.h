@@ -6,10 +6,10 @@
 #include "reconcile/reconciler.h"
 
 /* What is remembered of an entry of the config as long as it stays as it is. Under the reconciler's
- * lock, but for `name`, `check` and `truth`, which never change. */
+ * lock, but for `name`, `digest` and `truth`, which never change. */
 struct entry {
     struct bytes name;
-    uint64_t check; /* of all that says where and how to count */
+    uint64_t digest; /* of all that says where and how to count */
     struct truth *truth;
     unsigned users;             /* who hold it */
     unsigned running;           /* passes under way */

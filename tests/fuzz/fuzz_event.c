@@ -55,7 +55,7 @@ static void check_stored(const struct event *event, struct arena *arena)
     must(again.dimensions_count == event->dimensions_count);
     must(bytes_equal(again.dimensions_json, event->dimensions_json));
     must(bytes_equal(json_text(parser, &payload), event->payload));
-    must(event_check(&again) == event->check);
+    must(event_digest(&again) == event->digest);
     buf_release(&buf);
 }
 

@@ -264,7 +264,7 @@ static void remember(struct model *model, struct model_limits *limits, int64_t t
     outcome->next = limits->outcomes;
     limits->outcomes = outcome;
     *record_of(model, tenant, key) = (struct model_record){.outcome = outcome,
-                                                           .check = key->check,
+                                                           .digest = key->digest,
                                                            .sequence = model->sequence,
                                                            .first_seen_ms = time_ms,
                                                            .first_true_ms = limits->true_ms};
@@ -284,7 +284,7 @@ static bool replay_op(struct model *model, struct model_limits *limits, const st
 {
     const struct model_record *record = record_of(model, op->tenant, &op->key);
     if (!remembered(record, limits)) return false;
-    if (record->check == op->key.check && !record->outcome->of_bundle) {
+    if (record->digest == op->key.digest && !record->outcome->of_bundle) {
         *answer = record->outcome->answers[0];
         answer->replayed = true;
     } else {
@@ -336,7 +336,7 @@ static bool replay_bundle(struct model *model, struct model_limits *limits,
     const struct model_record *record = record_of(model, bundle->tenant, &bundle->key);
     if (!remembered(record, limits)) return false;
     const struct model_outcome *outcome = record->outcome;
-    bundle->replayed = record->check == bundle->key.check && outcome->of_bundle;
+    bundle->replayed = record->digest == bundle->key.digest && outcome->of_bundle;
     bundle->err = bundle->replayed ? outcome->err : ERR_KEY_CONFLICT;
     bundle->failed_index = outcome->failed_index;
     bundle->sequence = record->sequence;

@@ -58,7 +58,7 @@ struct model_event {
 
 struct model_key {
     unsigned number; /* below MODEL_KEYS */
-    uint64_t check;  /* differs between any two different requests */
+    uint64_t digest; /* differs between any two different requests */
     bool used;
 };
 
@@ -134,7 +134,7 @@ struct model_outcome {
 
 struct model_record {
     const struct model_outcome *outcome; /* NULL: no such key */
-    uint64_t check;
+    uint64_t digest;
     uint64_t sequence;
     int64_t first_seen_ms;
     int64_t first_true_ms; /* the same, really */

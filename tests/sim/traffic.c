@@ -158,7 +158,7 @@ static void fill_op(struct sim *sim, struct flight *flight, unsigned index)
                       .expires_ms = asked->expires_ms,
                       .duration = asked->duration,
                       .keyed = asked->key.used,
-                      .key_check = asked->key.check};
+                      .key_digest = asked->key.digest};
     op->counter = counter_key(flight->keys[index], tenant, bytes_str(plan_name(asked->name)));
     op->tenant = bytes_of(op->counter.data, tenant.size);
     op->counter_print = fingerprint_of(&sim->probe.store.secret, op->counter);
@@ -181,7 +181,7 @@ static struct flight *make_flight(struct sim *sim, const struct request *request
                                      .atomic = asked->atomic,
                                      .whole = asked->atomic || asked->key.used,
                                      .keyed = asked->key.used,
-                                     .key_check = asked->key.check,
+                                     .key_digest = asked->key.digest,
                                      .bytes = request->bytes,
                                      .tenant = bytes_str(plan_tenant(sim, asked->tenant)),
                                      .done = flight_done,
@@ -314,7 +314,7 @@ void traffic_push(struct sim *sim)
     if (sim->sent_count && dice_chance(dice, 20)) {
         struct request again = sim->sent[dice_below(dice, sim->sent_count)];
         if (dice_chance(dice, 10))
-            again.asked.key.check = again.asked.ops[0].key.check =
+            again.asked.key.digest = again.asked.ops[0].key.digest =
                 ++sim->checks; /* the same key with another request */
         push_one(sim, &again);
     } else if (dice_chance(dice, 20)) {

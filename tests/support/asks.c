@@ -81,7 +81,7 @@ struct op ask_event(struct asks *asks, const char *id, const char *type, const c
     event->occurred_ms = asks->occurred_ms;
     if (payload) event->payload = keep(asks, payload);
     read_dimensions(asks, event, dimensions);
-    event->check = event_check(event);
+    event->digest = event_digest(event);
     return (struct op){.kind = OP_EVENT,
                        .tenant = keep(asks, asks->tenant),
                        .key = ask_id(asks, id),
@@ -103,10 +103,10 @@ struct op ask_object(struct asks *asks, const char *key, const char *value)
                        .expires_ms = TIME_NONE};
 }
 
-struct op ask_keyed(struct asks *asks, struct op op, const char *key, uint64_t check)
+struct op ask_keyed(struct asks *asks, struct op op, const char *key, uint64_t digest)
 {
     op.keyed = true;
     op.key = ask_key(asks, key);
-    op.key_check = check;
+    op.key_digest = digest;
     return op;
 }

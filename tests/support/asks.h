@@ -24,8 +24,8 @@ void asks_release(struct asks *asks);
 /* Duration 0, bucket 0, no cap, no expiry, no key. */
 struct op ask(struct asks *asks, enum op_kind kind, const char *name, int64_t amount);
 
-/* The same under an idempotency key; `check` stands for the rest of the request. */
-struct op ask_keyed(struct asks *asks, struct op op, const char *key, uint64_t check);
+/* The same under an idempotency key; `digest` stands for the rest of the request. */
+struct op ask_keyed(struct asks *asks, struct op op, const char *key, uint64_t digest);
 struct fingerprint ask_key(struct asks *asks, const char *key);
 
 /* An event. `dimensions` is "key=value key=value", sorted; `payload` is JSON without white space,

@@ -38,7 +38,7 @@ static inline struct key_record record_of(uint64_t n, uint64_t sequence)
     return (struct key_record){
         .sequence = sequence,
         .first_seen_ms = 1785000000000 + (int64_t)n,
-        .check = n % 2 ? hash_mix(n) : (uint32_t)n,
+        .digest = n % 2 ? hash_mix(n) : (uint32_t)n,
         .outcome = bytes_of(outcome, size),
         .event = n % 3 == 0,
         .exists = true,
@@ -104,7 +104,7 @@ static inline void expect_record(struct world *world, uint64_t n, uint64_t seque
     assert_int_equal(registry_find(world->registry, nth(n), &world->arena, &got), ERR_OK);
     assert_int_equal(got.sequence, sequence);
     assert_int_equal(got.first_seen_ms, expected.first_seen_ms);
-    assert_true(got.check == expected.check);
+    assert_true(got.digest == expected.digest);
     assert_true(got.exists);
     assert_true(got.event == expected.event);
     assert_true(bytes_equal(got.outcome, expected.outcome));

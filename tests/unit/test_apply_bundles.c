@@ -39,9 +39,9 @@ static struct op make_at(enum op_kind kind, const char *name, int64_t amount, in
     return op;
 }
 
-static struct op keyed(struct op op, const char *key, uint64_t check)
+static struct op keyed(struct op op, const char *key, uint64_t digest)
 {
-    return ask_keyed(&decider.asks, op, key, check);
+    return ask_keyed(&decider.asks, op, key, digest);
 }
 
 static int64_t stored(const char *name)
@@ -291,12 +291,12 @@ static void a_keyed_delete_is_remembered(void **state)
 
 /* ---- keys of bundles ---- */
 
-static struct bundle keyed_bundle(bool atomic, uint64_t check)
+static struct bundle keyed_bundle(bool atomic, uint64_t digest)
 {
     return (struct bundle){.atomic = atomic,
                            .keyed = true,
                            .key = ask_key(&decider.asks, "bundle"),
-                           .key_check = check};
+                           .key_digest = digest};
 }
 
 static const struct bundle *send(struct bundle shape, const struct op *ops, uint32_t count)
@@ -333,8 +333,8 @@ static void a_bundle_under_anothers_key_is_a_conflict(void **state)
     const struct bundle *bundle = send(keyed_bundle(false, 2), ops, 1);
     assert_int_equal(bundle->err, ERR_KEY_CONFLICT);
     assert_false(bundle->replayed);
-    bundle =
-        send(keyed_bundle(false, 1), ops, 2); /* the same check, but it cannot be the same bundle */
+    bundle = send(keyed_bundle(false, 1), ops,
+                  2); /* the same digest, but it cannot be the same bundle */
     assert_int_equal(bundle->err, ERR_KEY_CONFLICT);
     assert_false(bundle->replayed);
     struct op single = keyed(make(OP_INCREMENT, "a", 5), "bundle", 1);
@@ -366,7 +366,7 @@ static void events_to_come_are_never_older_than_what_is_retained(void **state)
 static void a_damaged_outcome_is_no_conflict(void **state)
 {
     const struct key_record damaged = {.exists = true,
-                                       .check = 1,
+                                       .digest = 1,
                                        .first_seen_ms = decider.moment.now_ms,
                                        .outcome = BYTES("\x77no outcome")};
     const struct op op = keyed(make(OP_INCREMENT, "a", 5), "bundle", 1);

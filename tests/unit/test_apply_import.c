@@ -81,7 +81,7 @@ static void SPEC_10_an_imported_id_is_remembered_and_a_known_one_stays(void **st
     struct fingerprint known = ask_key(&decider.asks, "known");
     struct fingerprint later = ask_key(&decider.asks, "later");
     const struct key_record record = {
-        .sequence = 999, .first_seen_ms = 77, .check = 5, .event = true, .exists = true};
+        .sequence = 999, .first_seen_ms = 77, .digest = 5, .event = true, .exists = true};
     struct op plain = ask(&decider.asks, OP_INCREMENT, "c", 1);
     struct op first = decider_do(&decider, ask_keyed(&decider.asks, plain, "known", 1));
     struct key_record found;
@@ -93,7 +93,7 @@ static void SPEC_10_an_imported_id_is_remembered_and_a_known_one_stays(void **st
     assert_int_equal(found.sequence, first.sequence);
     assert_int_equal(view_lookup(&decider.store->view, later, &found), ERR_OK);
     assert_int_equal(found.first_seen_ms, 77);
-    assert_int_equal(found.check, 5);
+    assert_int_equal(found.digest, 5);
     assert_int_equal(found.sequence, first.sequence + 1); /* the import's: 999 means nothing here */
 }
 

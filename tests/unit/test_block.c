@@ -74,9 +74,9 @@ static void saw_key(void *context, struct fingerprint print, const struct key_re
 {
     (void)context, (void)print;
     assert_true(record->exists);
-    buf_addf(&seen, "%s %llu at %lld check %llx outcome %zu\n", record->event ? "id" : "key",
+    buf_addf(&seen, "%s %llu at %lld digest %llx outcome %zu\n", record->event ? "id" : "key",
              (unsigned long long)record->sequence, (long long)record->first_seen_ms,
-             (unsigned long long)record->check, record->outcome.size);
+             (unsigned long long)record->digest, record->outcome.size);
 }
 
 static void saw_dead(void *context, uint64_t series)
@@ -151,7 +151,7 @@ static void every_kind_of_effect_comes_back(void **state)
                 "cell 3@0 1-0 at 777\n"
                 "cell 4@0 0-0 at 777\n"
                 "tenant acme 4\n"
-                "key 5 at 777 check abc outcome 3\n");
+                "key 5 at 777 digest abc outcome 3\n");
     const struct op second[] = {make(OP_DELETE, "n", 0, 0, 0), make(OP_EXPIRE, "m", 0, 60, 60),
                                 make(OP_INCREMENT, "m", 2, 60, 0)};
     encode(second, 3);
@@ -189,7 +189,7 @@ static void a_remembered_refusal_is_only_a_key(void **state)
 {
     const struct op op = ask_keyed(&decider.asks, make(OP_DECREMENT, "n", 1, 0, 0), "k", 1);
     encode(&op, 1);
-    expect_seen("key 1 at 777 check 1 outcome 1\n");
+    expect_seen("key 1 at 777 digest 1 outcome 1\n");
 }
 
 static void the_key_of_an_effect_borrows_from_the_body(void **state)
@@ -233,9 +233,9 @@ static void an_event_leaves_its_id_and_what_the_rules_say(void **state)
              "cell 1@0 1-0 at 777 until %lld from 1000000\n"
              "cell 2@0 0-1 at 777\n"
              "tenant acme 2\n"
-             "id 1 at 777 check %x outcome 0\n"
+             "id 1 at 777 digest %x outcome 0\n"
              "object uacme=",
-             (long long)(1000000 + 3600000 + WINDOW_IDLE_MS), op.event->check);
+             (long long)(1000000 + 3600000 + WINDOW_IDLE_MS), op.event->digest);
     assert_non_null(strstr(seen.data, expected));
     buf_release(&seen);
 }
@@ -247,7 +247,7 @@ static void whose_an_id_is_comes_back(void **state)
     const struct op op = event("E1", "up");
     encode(&op, 1);
     char expected[100];
-    snprintf(expected, sizeof expected, "id 1 at 777 check %x outcome 8\n", op.event->check);
+    snprintf(expected, sizeof expected, "id 1 at 777 digest %x outcome 8\n", op.event->digest);
     expect_seen(expected);
 }
 
@@ -423,7 +423,7 @@ static void effects_that_no_encoder_writes_are_refused(void **state)
     REFUSE("T\x01x\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"); /* negative */
     REFUSE("W\x01\x00\x02\x00\x02");                          /* no start */
     REFUSE("O\x01k\x06value");                                /* a value cut short */
-    REFUSE("I1234567812345678\x01\x02\x02\x02");              /* a check cut short */
+    REFUSE("I1234567812345678\x01\x02\x02\x02");              /* a digest cut short */
     REFUSE("K1234567812345678\x01"
            "12345678\x05"
            "abcd");   /* an outcome cut short */

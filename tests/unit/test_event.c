@@ -133,19 +133,19 @@ static struct event plain(void)
 static void the_check_tells_type_dimensions_and_payload_apart(void **state)
 {
     struct event event = plain();
-    uint32_t check = event_check(&event);
+    uint32_t digest = event_digest(&event);
     event.id = BYTES("other");
     event.occurred_ms = 7;
-    assert_int_equal(event_check(&event), check);
+    assert_int_equal(event_digest(&event), digest);
 
     event = plain(), event.type = BYTES("u");
-    assert_int_not_equal(event_check(&event), check);
+    assert_int_not_equal(event_digest(&event), digest);
     event = plain(), event.dimensions_json = BYTES("{\"a\":\"2\"}");
-    assert_int_not_equal(event_check(&event), check);
+    assert_int_not_equal(event_digest(&event), digest);
     event = plain(), event.payload = BYTES("{\"x\":2}");
-    assert_int_not_equal(event_check(&event), check);
+    assert_int_not_equal(event_digest(&event), digest);
     event = plain(), event.payload = BYTES_NONE;
-    assert_int_not_equal(event_check(&event), check);
+    assert_int_not_equal(event_digest(&event), digest);
 }
 
 /* Bytes that move from one part to the next make another event. */
@@ -154,15 +154,15 @@ static void the_check_sees_where_its_parts_end(void **state)
     struct event a = {.type = BYTES("ab"), .dimensions_json = BYTES("c"), .payload = BYTES("d")};
     struct event b = {.type = BYTES("a"), .dimensions_json = BYTES("bc"), .payload = BYTES("d")};
     struct event c = {.type = BYTES("ab"), .dimensions_json = BYTES("cd")};
-    assert_int_not_equal(event_check(&a), event_check(&b));
-    assert_int_not_equal(event_check(&a), event_check(&c));
+    assert_int_not_equal(event_digest(&a), event_digest(&b));
+    assert_int_not_equal(event_digest(&a), event_digest(&c));
 }
 
 /* It is kept with each id for ever. */
 static void the_check_is_the_one_on_disk(void **state)
 {
     struct event event = plain();
-    assert_int_equal(event_check(&event), 0xb44a5cc4);
+    assert_int_equal(event_digest(&event), 0xb44a5cc4);
 }
 
 static struct stored_event stored(void)
@@ -280,7 +280,7 @@ static void a_stored_event_can_be_projected_again(void **state)
 
     struct event same = {
         .type = from.type, .dimensions_json = from.dimensions_json, .payload = from.payload};
-    assert_int_equal(event.check, event_check(&same));
+    assert_int_equal(event.digest, event_digest(&same));
 }
 
 static void an_event_without_payload_or_dimensions_can_be_projected_again(void **state)

@@ -104,7 +104,7 @@ static void S1_03_the_event_of_the_contract_is_read(void **state)
     assert_bytes(event.dimensions_json, "{\"masterAccountId\":\"m1\"}");
     assert_bytes(event.payload, "{\"content_size\":1234}");
     assert_int_equal(payload.type, JSON_OBJECT);
-    assert_int_equal(event.check, event_check(&event));
+    assert_int_equal(event.digest, event_digest(&event));
 }
 
 static void A_27e_null_fields_are_absent(void **state)
@@ -215,10 +215,10 @@ static void A_11_dimensions_are_compared_by_their_string_form(void **state)
     assert_bytes(event.dimensions_json,
                  "{\"e\":\"\",\"f\":\"false\",\"i\":\"1\","
                  "\"n\":\"-9223372036854775808\",\"s\":\"1\",\"t\":\"true\"}");
-    uint32_t check = event.check;
+    uint32_t digest = event.digest;
     reads("{" E1 ",\"dimensions\":{\"t\":\"true\",\"f\":false,\"n\":\"-9223372036854775808\","
           "\"i\":\"1\",\"s\":1,\"e\":\"\"}}");
-    assert_int_equal(event.check, check);
+    assert_int_equal(event.digest, digest);
 }
 
 static void the_last_of_a_repeated_dimension_stands(void **state)
@@ -303,11 +303,11 @@ static void dimensions_may_be_too_large_by_themselves(void **state)
 static void white_space_makes_no_conflict_but_a_value_does(void **state)
 {
     reads("{" E1 ",\"payload\":{\"a\":[1,2]}}");
-    uint32_t check = event.check;
+    uint32_t digest = event.digest;
     reads("{ \"payload\" : { \"a\" : [ 1 , 2 ] } ," E1 "}");
-    assert_int_equal(event.check, check);
+    assert_int_equal(event.digest, digest);
     reads("{" E1 ",\"payload\":{\"a\":[1,3]}}");
-    assert_int_not_equal(event.check, check);
+    assert_int_not_equal(event.digest, digest);
 }
 
 static void only_objects_are_events(void **state)

@@ -57,7 +57,7 @@ static struct id_entry nth(uint64_t n, uint64_t sequence)
     return (struct id_entry){.print = {hash_mix(2 * n + 1), hash_mix(2 * n + 2)},
                              .sequence = sequence,
                              .first_seen_ms = 1785000000000 + (int64_t)n,
-                             .check = (uint32_t)(n * 7)};
+                             .digest = (uint32_t)(n * 7)};
 }
 
 static int by_print(const void *a, const void *b)
@@ -98,7 +98,7 @@ static void expect(uint64_t n, uint64_t sequence)
     struct id_entry got, wanted = nth(n, sequence);
     assert_int_equal(id_runs_find(runs, ID_SPAN_ALL, wanted.print, &got), ERR_OK);
     assert_true(got.sequence == sequence && got.first_seen_ms == wanted.first_seen_ms &&
-                got.check == wanted.check);
+                got.digest == wanted.digest);
 }
 
 static void expect_range(uint64_t from, uint64_t to, uint64_t later)

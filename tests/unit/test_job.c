@@ -48,7 +48,7 @@ static const struct job_record rebuilt = {.id = 10,
                                                       .from = BYTES("x.gz"),
                                                       .base_lines = 12,
                                                       .generation = 3,
-                                                      .rules_check = 0x0102030405060708,
+                                                      .rules_digest = 0x0102030405060708,
                                                       .since = 77}};
 
 static const struct job_record *const jobs[] = {&backup, &exported, &imported, &rebuilt};
@@ -71,7 +71,7 @@ static void assert_same(const struct job_record *a, const struct job_record *b)
     assert_true(bytes_equal(a->rebuild.from, b->rebuild.from));
     assert_int_equal(a->rebuild.base_lines, b->rebuild.base_lines);
     assert_int_equal(a->rebuild.generation, b->rebuild.generation);
-    assert_int_equal(a->rebuild.rules_check, b->rebuild.rules_check);
+    assert_int_equal(a->rebuild.rules_digest, b->rebuild.rules_digest);
     assert_int_equal(a->rebuild.since, b->rebuild.since);
 }
 
@@ -88,7 +88,7 @@ static void a_job_of_every_kind_comes_back(void **state)
 #define OLD_BACKUP "e\7\0\2\1b\0\0\xac\2\x29\xd0\x0f\xa0\x1f\x14one file was damaged"
 #define OLD_EXPORT "e\x8\1\1\4x.gz\1\0\0\0\xd0\x0f\0\0"
 #define OLD_IMPORT "e\x9\2\3\4x.gz\0\5\x9\0\xd0\x0f\xa0\x1f\6line 6"
-/* id, state, counter, force, from, based, base_lines, generation, rules_check, since, position,
+/* id, state, counter, force, from, based, base_lines, generation, rules_digest, since, position,
  * target, events, asked, ended, why */
 #define OLD_REBUILD "\3\xa\1\5likes\1\4x.gz\1\xc\3\x8\7\6\5\4\3\2\1\x4d\x32\x64\x14\xd0\x0f\0\0"
 

@@ -559,7 +559,7 @@ static struct op pass_op(const char *entity, int64_t votes)
     change->place = place(entity);
     change->version = row(entity).version;
     change->updated_ms = row(entity).updated_ms;
-    change->check = reconcile_check(reconcile_find(rules, BYTES("convs")));
+    change->digest = reconcile_digest(reconcile_find(rules, BYTES("convs")));
     change->adjustments = arena_zalloc(arena, 2 * sizeof *change->adjustments);
     for (; change->adjustments_count < 2; change->adjustments_count++) {
         const char *name = names[change->adjustments_count];

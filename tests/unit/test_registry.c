@@ -137,7 +137,7 @@ static void law_3_large_sets_leave_memory_once_ingested(void **state)
     world_open(world);
     for (uint64_t n = 0; n < 10000; n++) { /* outcomes as short as they come */
         struct read_key key = {
-            .print = nth(n), .value = {.sequence = n + 1, .check = n}, .changed = true};
+            .print = nth(n), .value = {.sequence = n + 1, .digest = n}, .changed = true};
         registry_stage(world->registry, &key, 1);
     }
     registry_publish(world->registry, 10000);
@@ -148,7 +148,7 @@ static void law_3_large_sets_leave_memory_once_ingested(void **state)
     for (uint64_t n = 0; n < 10000; n++) {
         struct key_record got;
         assert_int_equal(registry_find(world->registry, nth(n), &world->arena, &got), ERR_OK);
-        assert_int_equal(got.check, n);
+        assert_int_equal(got.digest, n);
     }
 }
 

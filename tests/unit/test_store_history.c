@@ -96,7 +96,7 @@ static void load_sees_an_object_that_is_not_yet_durable(void **state)
     struct op first = ask_object(&heart->asks, "u1", "one");
     struct op second = ask_object(&heart->asks, "u1", "two");
     struct op wrong = ask_object(&heart->asks, "u1", "three");
-    second.object->checked = wrong.object->checked = true;
+    second.object->conditional = wrong.object->conditional = true;
     second.object->expected = wrong.object->expected = BYTES("one");
     submit(heart, first);
     struct sent *taken = submit(heart, second);
@@ -118,7 +118,7 @@ static void a_failed_sync_drops_objects(void **state)
     heart_tend(heart);
     assert_string_equal(objects(heart, "u", "", EVERY), "u1=old ");
     struct op op = ask_object(&heart->asks, "u1", "new");
-    op.object->checked = true;
+    op.object->conditional = true;
     op.object->expected = BYTES("old");
     done_ok(heart, op);
     assert_string_equal(get(heart, "u1"), "new");

@@ -36,7 +36,7 @@ struct reading {
 
 /* A hash of everything an op says, which makes it the same op under its own key. Its bucket would
  * not do: two times of one bucket are two requests (SPEC 5). */
-static uint64_t op_check(const struct op *op, int64_t time_ms)
+static uint64_t op_digest(const struct op *op, int64_t time_ms)
 {
     int64_t parts[] = {op->kind,
                        op->duration,
@@ -85,7 +85,7 @@ static enum err read_op(struct call *call, const struct json_value *object, stru
     op->keyed = key.present;
     if (op->keyed) {
         op->key = call_key_print(call, key.text);
-        op->key_check = op_check(op, time_ms);
+        op->key_digest = op_digest(op, time_ms);
     }
     return ERR_OK;
 }
@@ -281,7 +281,8 @@ enum request_verdict batch_post(struct call *call)
     struct arena *arena = &call->exchange->arena;
     struct bytes body = call->exchange->request.body;
     if (!batch_options(call, &verdict)) return verdict;
-    if (!call_key(call, &bundle->keyed, &bundle->key, &bundle->key_check, &verdict)) return verdict;
+    if (!call_key(call, &bundle->keyed, &bundle->key, &bundle->key_digest, &verdict))
+        return verdict;
 
     struct batch_plan *plan = batch_plan_new(arena);
     call->plan = plan;

@@ -124,7 +124,7 @@ static enum request_verdict send_one(struct call *call, enum urgency urgency,
 {
     enum request_verdict verdict;
     struct op *op = &call->op;
-    if (!call_key(call, &op->keyed, &op->key, &op->key_check, &verdict)) return verdict;
+    if (!call_key(call, &op->keyed, &op->key, &op->key_digest, &verdict)) return verdict;
     call->bundle.ops = op;
     call->bundle.count = 1;
     call->bundle.urgency = urgency;

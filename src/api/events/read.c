@@ -278,7 +278,7 @@ static enum err read_parts(struct event_reader *reader, const struct parts *part
     event->occurred_ms = occurred.integer;
     if (!write_texts(reader, event, &parts->payload))
         return reason_err(why, ERR_EVENT_SIZE, "%s", err_sentence(ERR_EVENT_SIZE));
-    event->check = event_check(event);
+    event->digest = event_digest(event);
     return ERR_OK;
 }
 

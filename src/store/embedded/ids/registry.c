@@ -310,7 +310,7 @@ static enum err registry_find_run(struct registry *registry, uint64_t filters,
     if (e != ERR_OK) return e;
     *record_out = (struct key_record){.sequence = entry.sequence,
                                       .first_seen_ms = entry.first_seen_ms,
-                                      .check = entry.check,
+                                      .digest = entry.digest,
                                       .event = true,
                                       .exists = true};
     return ERR_OK;

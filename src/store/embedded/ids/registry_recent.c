@@ -119,7 +119,7 @@ static void recent_fill(struct recent *recent, struct recent_entry *entry, struc
         .print = print,
         .sequence = record->sequence,
         .first_seen_ms = record->first_seen_ms,
-        .check = record->check,
+        .digest = record->digest,
         .outcome_at = recent_add_outcome(recent, record->outcome),
         .outcome_size = (uint32_t)record->outcome.size,
         .event = record->event,
@@ -230,7 +230,7 @@ void recent_record(const struct recent *recent, const struct recent_entry *entry
     *record_out = (struct key_record){
         .sequence = entry->sequence,
         .first_seen_ms = entry->first_seen_ms,
-        .check = entry->check,
+        .digest = entry->digest,
         .event = entry->event,
         .exists = true,
     };

@@ -15,7 +15,7 @@ struct recent_entry {
     struct fingerprint print;
     uint64_t sequence;
     int64_t first_seen_ms;
-    uint64_t check;
+    uint64_t digest;
     uint64_t outcome_at; /* counted from the first outcome ever taken in */
     uint32_t outcome_size;
     bool event;

@@ -26,7 +26,7 @@ struct set_walk {
 /* What a run can hold. An id's namespace decides it, so all records of one id are alike in it. */
 static bool entry_is_plain(const struct recent_entry *entry)
 {
-    return entry->event && entry->outcome_size == 0 && entry->check <= UINT32_MAX;
+    return entry->event && entry->outcome_size == 0 && entry->digest <= UINT32_MAX;
 }
 
 static const struct recent_entry *set_walk_entry(struct set_walk *walk)
@@ -64,7 +64,7 @@ static bool set_walk_plain(void *context, struct id_entry *entry_out)
     *entry_out = (struct id_entry){.print = entry->print,
                                    .sequence = entry->sequence,
                                    .first_seen_ms = entry->first_seen_ms,
-                                   .check = (uint32_t)entry->check};
+                                   .digest = (uint32_t)entry->digest};
     return true;
 }
 

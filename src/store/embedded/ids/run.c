@@ -112,7 +112,7 @@ static void record_get(const char *page, uint32_t index, struct id_entry *entry)
     entry->print.low = get_u64(at + 8);
     entry->sequence = get_u64(at + 16);
     entry->first_seen_ms = (int64_t)get_u64(at + 24);
-    entry->check = get_u32(at + 32);
+    entry->digest = get_u32(at + 32);
 }
 
 /* The last page that begins at or below `high`; ids that share it may begin on an earlier one. */

@@ -3,7 +3,7 @@
  *   page 0         magic, format, identity of the state, first and last set, ids, pages, highest
  *                  sequence, checksum of the index, checksum of this head; zeros
  *   pages 1..n     checksum, number of the page, records in it, last set; then up to 113 records of
- *                  36 bytes: fingerprint (high, low), sequence, first seen (ms), check (32 bits)
+ *                  36 bytes: fingerprint (high, low), sequence, first seen (ms), digest (32 bits)
  *   index          `high` of each page's first record, 8 bytes each
  *
  * Fingerprints are random, so there is nothing to compress, and a record of fixed size is found by
@@ -30,7 +30,7 @@ struct id_entry {
     struct fingerprint print;
     uint64_t sequence;
     int64_t first_seen_ms;
-    uint32_t check;
+    uint32_t digest;
 };
 
 /* Sets of ids, counted from 1 in the order they were sealed: `first` to `last`, both included. */

@@ -95,7 +95,7 @@ void id_writer_add(struct id_writer *writer, const struct id_entry *entry)
     put_u64(at + 8, entry->print.low);
     put_u64(at + 16, entry->sequence);
     put_u64(at + 24, (uint64_t)entry->first_seen_ms);
-    put_u32(at + 32, entry->check);
+    put_u32(at + 32, entry->digest);
     writer->count++;
     if (entry->sequence > writer->sequence_max) writer->sequence_max = entry->sequence;
 }

@@ -153,9 +153,9 @@ static void encode_key(struct buf *buf, const struct write_set *writes, const st
     buf_add_fixed64(buf, key->print.high);
     buf_add_varint(buf, key->value.sequence);
     if (key->value.event)
-        buf_add_u32(buf, (uint32_t)key->value.check);
+        buf_add_u32(buf, (uint32_t)key->value.digest);
     else
-        buf_add_fixed64(buf, key->value.check);
+        buf_add_fixed64(buf, key->value.digest);
     buf_add_sized(buf, key->value.outcome);
 }
 
@@ -229,7 +229,7 @@ static void visit_key(struct reader *reader, enum tag tag, int64_t time_ms,
     print.high = read_fixed64(reader);
     struct key_record record = {.exists = true, .event = tag == TAG_ID, .first_seen_ms = time_ms};
     record.sequence = read_varint(reader);
-    record.check = record.event ? read_u32(reader) : read_fixed64(reader);
+    record.digest = record.event ? read_u32(reader) : read_fixed64(reader);
     record.outcome = read_sized(reader);
     if (!reader->failed) visitor->key(visitor->context, print, &record);
 }

@@ -7,9 +7,9 @@
 #define RECORD_FORMAT 0x10u
 #define RECORD_FORMAT_MASK 0xf0u
 #define RECORD_WIDE_TIME 0x01u
-#define RECORD_WIDE_CHECK 0x02u
+#define RECORD_WIDE_DIGEST 0x02u
 #define RECORD_EVENT 0x04u
-#define RECORD_FLAGS (RECORD_WIDE_TIME | RECORD_WIDE_CHECK | RECORD_EVENT)
+#define RECORD_FLAGS (RECORD_WIDE_TIME | RECORD_WIDE_DIGEST | RECORD_EVENT)
 #define RECORD_TIME_SIZE 6u /* milliseconds until the year 10889 */
 
 void record_key_put(char key[RECORD_KEY_SIZE], struct fingerprint print)
@@ -37,7 +37,7 @@ static unsigned record_flags(const struct key_record *record)
 {
     unsigned flags = 0;
     if (((uint64_t)record->first_seen_ms >> (8 * RECORD_TIME_SIZE)) != 0) flags |= RECORD_WIDE_TIME;
-    if (record->check > UINT32_MAX) flags |= RECORD_WIDE_CHECK;
+    if (record->digest > UINT32_MAX) flags |= RECORD_WIDE_DIGEST;
     if (record->event) flags |= RECORD_EVENT;
     return flags;
 }
@@ -53,10 +53,10 @@ void record_encode(struct buf *buf, const struct key_record *record)
     buf_add_char(buf, (char)(RECORD_FORMAT | flags));
     buf_add(buf, bytes_of(time + skip, sizeof time - skip));
     buf_add_varint(buf, record->sequence);
-    if (flags & RECORD_WIDE_CHECK)
-        buf_add_fixed64(buf, record->check);
+    if (flags & RECORD_WIDE_DIGEST)
+        buf_add_fixed64(buf, record->digest);
     else
-        buf_add_u32(buf, (uint32_t)record->check);
+        buf_add_u32(buf, (uint32_t)record->digest);
     buf_add(buf, record->outcome);
 }
 
@@ -80,12 +80,12 @@ enum err record_decode(struct bytes value, struct key_record *record_out)
 
     int64_t first_seen_ms = record_read_time(&reader, flags);
     uint64_t sequence = read_varint(&reader);
-    uint64_t check = flags & RECORD_WIDE_CHECK ? read_fixed64(&reader) : read_u32(&reader);
+    uint64_t digest = flags & RECORD_WIDE_DIGEST ? read_fixed64(&reader) : read_u32(&reader);
     if (reader.failed) return ERR_CORRUPT;
     *record_out = (struct key_record){
         .sequence = sequence,
         .first_seen_ms = first_seen_ms,
-        .check = check,
+        .digest = digest,
         .outcome = bytes_of(reader.at, reader_left(&reader)),
         .event = (flags & RECORD_EVENT) != 0,
         .exists = true,

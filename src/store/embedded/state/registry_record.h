@@ -5,7 +5,7 @@
  * as record_compare orders fingerprints.
  *
  * Value: one byte of format and flags; first seen (ms, 6 bytes big-endian, or 8 if wide); sequence
- * (varint); check (4 bytes, or 8 if wide); the outcome to the end. What neighbours have in common
+ * (varint); digest (4 bytes, or 8 if wide); the outcome to the end. What neighbours have in common
  * (format, the high bytes of the time) comes first, next to RocksDB's own constant bytes, which
  * saves 2 bytes of 37 an id after compression (measured over 2 million). */
 #ifndef TALLY_STORE_EMBEDDED_STATE_REGISTRY_RECORD_H
@@ -16,7 +16,7 @@
 #include "store/store.h"
 
 #define RECORD_KEY_SIZE 16u
-#define RECORD_HEAD_MAX 27u /* format, wide time, longest varint, wide check */
+#define RECORD_HEAD_MAX 27u /* format, wide time, longest varint, wide digest */
 
 void record_key_put(char key[RECORD_KEY_SIZE], struct fingerprint print);
 MUST_USE enum err record_key_get(struct bytes key, struct fingerprint *print_out);

@@ -168,7 +168,7 @@ static void compare_id(void *context, struct id_span span, struct fingerprint pr
         comparison->err = ERR_STORAGE;
     else if (found == ERR_NOT_FOUND)
         differs(comparison, bytes_of(key, sizeof key), ids->how);
-    else if (ids->values && (mine.sequence != other.sequence || mine.check != other.check ||
+    else if (ids->values && (mine.sequence != other.sequence || mine.digest != other.digest ||
                              mine.first_seen_ms != other.first_seen_ms))
         differs(comparison, bytes_of(key, sizeof key),
                 "has another value than the journal adds up to");
