@@ -112,6 +112,11 @@ static int compare_files(const void *a, const void *b)
     return strcmp(((const struct tree_file *)a)->path, ((const struct tree_file *)b)->path);
 }
 
+void tree_list_sort(struct tree_list *list)
+{
+    if (list->count) qsort(list->files, list->count, sizeof *list->files, compare_files);
+}
+
 static enum err list_below(struct tree_list *list, const char *root, const char *below);
 
 static enum err list_entry(struct tree_list *list, const char *root, const char *path)
@@ -152,7 +157,7 @@ enum err tree_list_read(struct tree_list *list, const char *dir)
 {
     *list = (struct tree_list){0};
     enum err e = list_below(list, dir, "");
-    if (list->count) qsort(list->files, list->count, sizeof *list->files, compare_files);
+    tree_list_sort(list);
     return e;
 }
 

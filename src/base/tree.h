@@ -42,6 +42,7 @@ struct tree_list {
 };
 
 void tree_list_add(struct tree_list *list, const char *path, uint64_t size);
+void tree_list_sort(struct tree_list *list); /* by path */
 void tree_list_release(struct tree_list *list);
 /* Every plain file below `dir`, sorted by path, without checksums. */
 MUST_USE enum err tree_list_read(struct tree_list *list, const char *dir);

@@ -26,6 +26,7 @@ struct restoring {
     const char *dir;
     const char *name;
     const char *data;
+    unsigned lanes;
     struct effort effort;
     struct reason why;
     enum err err;
@@ -36,7 +37,7 @@ static void *restore_main(void *context)
 {
     struct restoring *restoring = context;
     restoring->err = backup_restore(restoring->dir, restoring->name, restoring->data,
-                                    &restoring->effort, &restoring->why);
+                                    &restoring->effort, &restoring->lanes, &restoring->why);
     atomic_store(&restoring->done, true);
     return NULL;
 }
@@ -68,8 +69,12 @@ static int say(const struct restoring *restoring, bool json)
         buf_add_json(&text, bytes_str(restoring->name));
         buf_add(&text, BYTES(",\"data\":"));
         buf_add_json(&text, bytes_str(restoring->data));
-        printf("%.*s,\"bytes\":\"%llu\"}\n", (int)text.size, text.data, bytes);
+        printf("%.*s,\"bytes\":\"%llu\",\"lanes\":%u}\n", (int)text.size, text.data, bytes,
+               restoring->lanes);
         buf_release(&text);
+    } else if (restoring->lanes > 1) {
+        printf("restored %s into %s: %llu bytes, all checked; serve it with store.lanes %u\n",
+               restoring->name, restoring->data, bytes, restoring->lanes);
     } else {
         printf("restored %s into %s: %llu bytes, all checked\n", restoring->name, restoring->data,
                bytes);

@@ -32,8 +32,6 @@ struct errands *errands_new(const struct errand_config *config)
     errands->config = *config;
     must(tree_path(errands->backups, config->ops_dir, "backups") == ERR_OK);
     must(tree_path(errands->exports, config->ops_dir, "exports") == ERR_OK);
-    if (config->embedded)
-        must(tree_path(errands->snapshot, config->embedded->dir, EMBEDDED_SNAPSHOT) == ERR_OK);
     pthread_mutex_init(&errands->lock, NULL);
     pthread_cond_init(&errands->changed, NULL);
     errands->asked = true; /* something may be left from before */
@@ -85,97 +83,25 @@ static enum err end(struct work *work, enum err e)
     return move(work);
 }
 
-/* -- Backups ----------------------------------------------------------------------------------- */
-
-static enum err snapshot(struct work *work, struct store_position *position_out)
-{
-    struct store *store = work->errands->config.with.store;
-    const char *dir = work->errands->snapshot;
-    enum err e = tree_remove(dir);
-    if (e == ERR_OK) return store_snapshot(store, dir, position_out, &work->why);
-    reason_say(&work->why, "%s cannot be removed: %s", dir, strerror(errno));
-    return e;
-}
-
-static bool same_disk(const char *a, const char *b)
-{
-    struct stat left;
-    struct stat right;
-    return stat(a, &left) == 0 && stat(b, &right) == 0 && left.st_dev == right.st_dev;
-}
-
-static enum err copy_backup(struct work *work, const char *name)
-{
-    struct errands *errands = work->errands;
-    struct backup_request request = {.dir = errands->backups,
-                                     .name = name,
-                                     .snapshot = errands->snapshot,
-                                     .taken_ms = work->job.asked_ms};
-    enum err e = snapshot(work, &request.position);
-    if (e != ERR_OK) return e;
-    if (same_disk(errands->config.ops_dir, errands->config.embedded->dir))
-        errands->effort.keep_free_of = errands->config.embedded->dir;
-    e = backup_make(&request, &errands->effort, &work->why);
-    work->job.sequence = request.position.last_sequence;
-    work->job.size = atomic_load(&errands->effort.total);
-    return e;
-}
-
-static enum err name_taken(struct work *work)
-{
-    reason_say(&work->why, "that name is taken");
-    return ERR_CONFLICT;
-}
-
-/* A backup of that name is this errand's if it was asked for at the same moment: the errand was at
- * its end when the server was, and all that is missing is to say so. */
-static enum err is_made(struct work *work, const struct manifest *manifest)
-{
-    if (manifest->taken_ms != work->job.asked_ms) return name_taken(work);
-    work->job.sequence = manifest->sequence;
-    work->job.size = manifest_bytes(manifest);
-    return ERR_OK;
-}
-
-static enum err run_backup(struct work *work)
-{
-    struct errands *errands = work->errands;
-    char name[NAME_SIZE_MAX + 1];
-    struct manifest manifest;
-    snprintf(name, sizeof name, "%.*s", (int)work->job.name.size, work->job.name.data);
-    enum err e = backup_find(errands->backups, name, &manifest);
-    if (e == ERR_OK) {
-        e = is_made(work, &manifest);
-        manifest_release(&manifest);
-        return e;
-    }
-    if (backup_exists(errands->backups, name)) return name_taken(work);
-    e = copy_backup(work, name);
-    if (tree_remove(errands->snapshot) != ERR_OK)
-        log_line(LOG_WARN, "a snapshot could not be removed");
-    return e;
-}
-
 /* -- Exports and imports ----------------------------------------------------------------------- */
 
 static enum err run_export(struct work *work)
 {
     struct errands *errands = work->errands;
     char name[NAME_SIZE_MAX + 1];
+    char dir[TREE_PATH_MAX];
     snprintf(name, sizeof name, "%.*s", (int)work->job.name.size, work->job.name.data);
     struct export_request request = {.dir = errands->exports,
                                      .name = name,
-                                     .snapshot = errands->snapshot,
+                                     .snapshot = dir,
                                      .store = errands->config.embedded,
                                      .ids = work->job.ids};
     enum err e = tree_make(errands->exports);
-    if (e == ERR_OK) e = snapshot(work, &request.position);
-    if (e == ERR_OK && same_disk(errands->config.ops_dir, errands->config.embedded->dir))
-        errands->effort.keep_free_of = errands->config.embedded->dir;
+    if (e == ERR_OK) e = errand_snapshot(errands, 0, dir, &request.position, &work->why);
+    if (e == ERR_OK) errand_keep_room(errands);
     if (e == ERR_OK) e = export_write(&request, &errands->effort, &work->job.size, &work->why);
     work->job.sequence = request.position.last_sequence;
-    if (tree_remove(errands->snapshot) != ERR_OK)
-        log_line(LOG_WARN, "a snapshot could not be removed");
+    errand_drop_snapshots(errands);
     return e;
 }
 
@@ -252,7 +178,7 @@ static enum err run_kind(struct work *work)
 {
     switch (work->job.kind) {
     case JOB_BACKUP:
-        return run_backup(work);
+        return errand_backup(work->errands, &work->job, &work->why);
     case JOB_EXPORT:
         return run_export(work);
     case JOB_IMPORT:

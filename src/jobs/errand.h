@@ -13,13 +13,17 @@
 #define TALLY_JOBS_ERRAND_H
 
 #include "base/reason.h"
-#include "commit/propose.h"
+#include "commit/lanes.h"
 #include "store/embedded/embedded.h"
+#include "store/embedded/lanes_dir.h"
 #include "jobs/job.h"
 
 struct errand_config {
-    struct caretaker with;
-    const struct embedded_config *embedded; /* as the store was opened; NULL: it is another kind */
+    struct caretaker with; /* the first lane's: its store has the records */
+    const struct lanes *lanes;
+    /* As the stores were opened, and where each lane lies; NULL: they are of another kind. */
+    const struct embedded_config *embedded;
+    const struct lanes_dir *dirs;
     const char *ops_dir;
     /* Puts the rules in force anew, after an import brought definitions. */
     enum err (*refresh)(void *context, struct buf *why_out);

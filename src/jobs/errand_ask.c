@@ -114,6 +114,10 @@ static enum err check_ask(struct errands *errands, const struct errand_ask *ask,
         reason_say(why, "Only the embedded store can do that.");
         return ERR_INVALID;
     }
+    if (ask->kind != JOB_BACKUP && errands->config.lanes->count > 1) {
+        reason_say(why, "Only a store of one lane can do that.");
+        return ERR_INVALID;
+    }
     if (!backup_name_valid(census->name)) {
         reason_say(why, "name must be 1 to %u of A-Z a-z 0-9 _ . ~ - without a leading dot.",
                    BACKUP_NAME_MAX);
@@ -236,20 +240,39 @@ static enum placing listing_place(struct listing *listing, struct bytes key)
     return PLACE_HERE;
 }
 
+static void add_moment(struct buf *json, uint64_t sequence, int64_t moment_ms)
+{
+    buf_addf(json, "\"sequence\":\"%llu\",\"moment\":", (unsigned long long)sequence);
+    if (moment_ms < 0)
+        buf_add(json, BYTES("null"));
+    else
+        time_format_json(json, moment_ms);
+}
+
+static void add_lanes(struct buf *json, const struct manifest *manifest)
+{
+    buf_add(json, BYTES(",\"lanes\":["));
+    for (unsigned i = 0; i < manifest->lanes_count; i++) {
+        buf_add(json, i ? BYTES(",{") : BYTES("{"));
+        add_moment(json, manifest->lanes[i].sequence, manifest->lanes[i].moment_ms);
+        buf_add_char(json, '}');
+    }
+    buf_add_char(json, ']');
+}
+
 static void add_backup(struct buf *json, const char *name, const struct manifest *manifest)
 {
     buf_add(json, BYTES("{\"name\":"));
     buf_add_json(json, bytes_str(name));
-    buf_addf(json, ",\"sequence\":\"%llu\",\"moment\":", (unsigned long long)manifest->sequence);
-    if (manifest->moment_ms < 0)
-        buf_add(json, BYTES("null"));
-    else
-        time_format_json(json, manifest->moment_ms);
+    buf_add_char(json, ',');
+    add_moment(json, manifest_changes(manifest), manifest_moment_ms(manifest));
     buf_add(json, BYTES(",\"askedAt\":"));
     time_format_json(json, manifest->taken_ms);
-    buf_addf(json, ",\"bytes\":\"%llu\",\"newBytes\":\"%llu\",\"files\":%zu}",
+    buf_addf(json, ",\"bytes\":\"%llu\",\"newBytes\":\"%llu\",\"files\":%zu",
              (unsigned long long)manifest_bytes(manifest),
              (unsigned long long)manifest->copied_bytes, manifest->files.count);
+    if (manifest->lanes_count > 1) add_lanes(json, manifest);
+    buf_add_char(json, '}');
 }
 
 /* Sorted as backup_list has them: by time, then by name. */

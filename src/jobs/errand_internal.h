@@ -1,4 +1,5 @@
-/* errand_internal.h -- what errand.c, which works, and errand_ask.c, which is asked, share. */
+/* errand_internal.h -- what errand.c, which works, errand_ask.c, which is asked, and the kinds of
+ * errands share. */
 #ifndef TALLY_JOBS_ERRAND_INTERNAL_H
 #define TALLY_JOBS_ERRAND_INTERNAL_H
 
@@ -9,7 +10,6 @@ struct errands {
     struct errand_config config;
     char backups[TREE_PATH_MAX]; /* directories */
     char exports[TREE_PATH_MAX];
-    char snapshot[TREE_PATH_MAX];
     struct effort effort; /* of what is under way */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -21,5 +21,21 @@ struct errands {
 /* One object of the store, copied into `arena`; size 0 if there is none. */
 MUST_USE enum err errand_read(struct errands *errands, struct arena *arena, struct bytes key,
                               struct bytes *value_out);
+
+/* errand_backup.c */
+
+/* Makes the backup that `job` asks for, of all lanes, and says in it what there is in it. ERR_OK
+ * too where it was made before a crash. */
+MUST_USE enum err errand_backup(struct errands *errands, struct job_record *job,
+                                struct reason *why);
+
+/* A snapshot of one lane, in a directory of that lane's, whose path is `dir_out`. */
+MUST_USE enum err errand_snapshot(struct errands *errands, unsigned lane,
+                                  char dir_out[TREE_PATH_MAX], struct store_position *position_out,
+                                  struct reason *why);
+void errand_drop_snapshots(struct errands *errands);
+/* From now on what is written to `ops.dir` leaves room on the disk of a lane that lies there too.
+ */
+void errand_keep_room(struct errands *errands);
 
 #endif

@@ -58,12 +58,14 @@ void server_make_reloader(struct server *server)
 
 void server_make_errands(struct server *server)
 {
-    const struct errand_config errand = {
-        .with = server->lanes.items[0].caretaker,
-        .embedded = server->embedded.dir && server->lanes.count == 1 ? &server->embedded : NULL,
-        .ops_dir = server->config->ops_dir,
-        .refresh = reload_now,
-        .refresh_context = server->reloader};
+    bool on_disk = server->config->store_kind == CONFIG_STORE_EMBEDDED;
+    const struct errand_config errand = {.with = server->lanes.items[0].caretaker,
+                                         .lanes = &server->lanes,
+                                         .embedded = on_disk ? &server->embedded : NULL,
+                                         .dirs = on_disk ? &server->dirs : NULL,
+                                         .ops_dir = server->config->ops_dir,
+                                         .refresh = reload_now,
+                                         .refresh_context = server->reloader};
     server->errands = errands_new(&errand);
 }
 

@@ -164,23 +164,20 @@ static void a_file_that_is_cut_short_does_not_end_well(void **state)
     }
 }
 
-static void a_manifest_is_read_back_and_a_changed_one_is_not(void **state)
+/* What is read back is what was written, and nothing else is read at all. */
+static void expect_kept(const struct manifest *manifest)
 {
-    (void)state;
     struct buf text;
     struct manifest back;
-    struct manifest manifest = {
-        .sequence = UINT64_MAX, .moment_ms = INT64_MIN, .taken_ms = 5, .copied_bytes = 7};
-    tree_list_add(&manifest.files, "IDENTITY", 224);
-    tree_list_add(&manifest.files, "state/000001.sst", UINT64_MAX);
-    manifest.files.files[1].checksum = (struct checksum){1, UINT64_MAX};
     buf_init(&text, 1u << 20);
-    manifest_encode(&text, &manifest);
+    manifest_encode(&text, manifest);
     assert_int_equal(manifest_decode(buf_bytes(&text), &back), ERR_OK);
-    assert_true(back.sequence == UINT64_MAX && back.moment_ms == INT64_MIN);
+    assert_int_equal(back.lanes_count, manifest->lanes_count);
+    assert_memory_equal(back.lanes, manifest->lanes, back.lanes_count * sizeof *back.lanes);
+    assert_true(back.taken_ms == 5 && back.copied_bytes == 7);
     assert_int_equal(back.files.count, 2);
     assert_string_equal(back.files.files[1].path, "state/000001.sst");
-    assert_true(checksum_equal(back.files.files[1].checksum, manifest.files.files[1].checksum));
+    assert_true(checksum_equal(back.files.files[1].checksum, manifest->files.files[1].checksum));
     manifest_release(&back);
     for (size_t i = 0; i < text.size; i++) {
         text.data[i] ^= 1;
@@ -189,7 +186,55 @@ static void a_manifest_is_read_back_and_a_changed_one_is_not(void **state)
         assert_int_equal(manifest_decode(bytes_of(text.data, i), &back), ERR_CORRUPT);
     }
     buf_release(&text);
-    manifest_release(&manifest);
+}
+
+static void a_manifest_is_read_back_and_a_changed_one_is_not(void **state)
+{
+    (void)state;
+    for (unsigned lanes = 1; lanes <= MANIFEST_LANES_MAX; lanes = lanes * 32) {
+        struct manifest manifest;
+        manifest_init(&manifest, lanes);
+        manifest.taken_ms = 5;
+        manifest.copied_bytes = 7;
+        manifest.lanes[lanes - 1] = (struct manifest_lane){UINT64_MAX, INT64_MIN};
+        tree_list_add(&manifest.files, "IDENTITY", 224);
+        tree_list_add(&manifest.files, "state/000001.sst", UINT64_MAX);
+        manifest.files.files[1].checksum = (struct checksum){1, UINT64_MAX};
+        expect_kept(&manifest);
+        manifest_release(&manifest);
+    }
+}
+
+static enum err decode_text(const char *body)
+{
+    struct buf text;
+    struct manifest manifest;
+    buf_init(&text, 1u << 20);
+    buf_add(&text, bytes_str(body));
+    buf_addf(&text, "end %016llx\n", (unsigned long long)hash_checksum(bytes_str(body)));
+    enum err e = manifest_decode(buf_bytes(&text), &manifest);
+    if (e == ERR_OK) manifest_release(&manifest);
+    buf_release(&text);
+    return e;
+}
+
+static void a_manifest_of_lanes_has_a_line_for_each(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        decode_text("tally-backup 2\nlanes 2\nlane 1 2\nlane 3 -4\ntaken 5\ncopied 6\n"), ERR_OK);
+    static const char *const wrong[] = {
+        "tally-backup 2\nlanes 3\nlane 1 2\nlane 3 4\ntaken 5\ncopied 6\n",
+        "tally-backup 2\nlanes 2\nlane 1 2\nlane 3 4\nlane 5 6\ntaken 5\ncopied 6\n",
+        "tally-backup 2\nlanes 1\nlane 1 2\ntaken 5\ncopied 6\n",
+        "tally-backup 2\nlanes 1025\nlane 1 2\ntaken 5\ncopied 6\n",
+        "tally-backup 2\nsequence 1\nmoment 2\ntaken 5\ncopied 6\n",
+        "tally-backup 2\nlanes 2\nlane 1 2\nlane 3\ntaken 5\ncopied 6\n",
+        "tally-backup 2\nlanes 2\n",
+        "tally-backup 2\n",
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++)
+        assert_int_equal(decode_text(wrong[i]), ERR_CORRUPT);
 }
 
 /* A path in a manifest never leads out of the directory that is restored into. */
@@ -200,7 +245,8 @@ static void a_manifest_with_a_path_that_leads_elsewhere_is_refused(void **state)
     for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
         struct buf text;
         struct manifest back;
-        struct manifest manifest = {.sequence = 1};
+        struct manifest manifest;
+        manifest_init(&manifest, 1);
         tree_list_add(&manifest.files, paths[i], 1);
         buf_init(&text, 1u << 20);
         manifest_encode(&text, &manifest);
@@ -236,6 +282,7 @@ int main(void)
         cmocka_unit_test(lines_come_back_from_every_kind_of_file),
         cmocka_unit_test(a_file_that_is_cut_short_does_not_end_well),
         cmocka_unit_test(a_manifest_is_read_back_and_a_changed_one_is_not),
+        cmocka_unit_test(a_manifest_of_lanes_has_a_line_for_each),
         cmocka_unit_test(a_manifest_with_a_path_that_leads_elsewhere_is_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -12,9 +12,16 @@
 
 #define LANE_PREFIX "lane-"
 
+void lanes_dir_prefix(char out[LANES_PREFIX_SIZE], unsigned count, unsigned lane)
+{
+    must(lane < count);
+    out[0] = '\0';
+    if (count > 1) snprintf(out, LANES_PREFIX_SIZE, LANE_PREFIX "%03u/", lane);
+}
+
 enum err lanes_dir_path(char out[TREE_PATH_MAX], const char *dir, unsigned count, unsigned lane)
 {
-    char name[32];
+    char name[LANES_PREFIX_SIZE];
     must(lane < count);
     snprintf(name, sizeof name, LANE_PREFIX "%03u", lane);
     if (count > 1) return tree_path(out, dir, name);
@@ -188,13 +195,19 @@ static enum err open_several(struct lanes_dir *lanes, const char *dir,
     return e == ERR_OK ? check_lanes(lanes, dir, why) : e;
 }
 
-/* The store itself takes the lock, and makes the identity if there is none. */
-static enum err look_at_one(const char *dir, const struct identity_wish *wish, struct reason *why)
+/* The store takes the lock again, and makes the identity if there is none. */
+static enum err look_at_one(struct lanes_dir *lanes, const char *dir,
+                            const struct identity_wish *wish, struct reason *why)
 {
-    struct store_identity identity;
-    enum err e = identity_read(&identity, dir, why);
-    if (e == ERR_NOT_FOUND) return refuse_remains(dir, why);
-    return e == ERR_OK ? identity_expect(&identity, dir, wish, why) : e;
+    enum err e = identity_lock(&lanes->identity, dir, why);
+    if (e != ERR_OK) return e;
+    e = identity_read(&lanes->identity, dir, why);
+    if (e == ERR_OK)
+        e = identity_expect(&lanes->identity, dir, wish, why);
+    else if (e == ERR_NOT_FOUND)
+        e = refuse_remains(dir, why);
+    identity_release(&lanes->identity);
+    return e;
 }
 
 static enum err name_lanes(struct lanes_dir *lanes, const char *dir, struct reason *why)
@@ -216,7 +229,8 @@ enum err lanes_dir_open(struct lanes_dir *lanes, const char *dir, const struct i
     *lanes = (struct lanes_dir){.count = wish->lanes, .identity = {.lock_fd = -1}};
     enum err e = name_lanes(lanes, dir, why);
     if (e != ERR_OK) return e;
-    return lanes->count > 1 ? open_several(lanes, dir, wish, why) : look_at_one(dir, wish, why);
+    return lanes->count > 1 ? open_several(lanes, dir, wish, why)
+                            : look_at_one(lanes, dir, wish, why);
 }
 
 void lanes_dir_close(struct lanes_dir *lanes)

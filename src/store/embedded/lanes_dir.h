@@ -26,6 +26,11 @@ struct lanes_dir {
     struct store_identity identity; /* of several lanes; one lane's store looks after its own */
 };
 
+/* "lane-007/", what the names of a lane's files begin with, seen from the directory of all; "" if
+ * there is one lane. */
+#define LANES_PREFIX_SIZE 24u
+void lanes_dir_prefix(char out[LANES_PREFIX_SIZE], unsigned count, unsigned lane);
+
 /* "DIR/lane-007", or DIR itself if there is one lane. ERR_STORAGE: it is too long. */
 MUST_USE enum err lanes_dir_path(char out[TREE_PATH_MAX], const char *dir, unsigned count,
                                  unsigned lane);

@@ -12,6 +12,7 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "core/name.h"
+#include "store/embedded/lanes_dir.h"
 
 #define MAKING ".making-"
 #define REMOVING ".removing-"
@@ -138,14 +139,27 @@ static enum err each_part(const char *dir, enum err (*visit)(const char *path))
     return e;
 }
 
-enum err backup_parts_make(const char *dir)
+enum err backup_parts_make(const char *dir, unsigned lanes)
 {
-    return each_part(dir, tree_make);
+    char path[TREE_PATH_MAX];
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < lanes && e == ERR_OK; i++) {
+        e = lanes_dir_path(path, dir, lanes, i);
+        if (e == ERR_OK) e = tree_make(path);
+        if (e == ERR_OK) e = each_part(path, tree_make);
+    }
+    return e;
 }
 
-enum err backup_parts_sync(const char *dir)
+enum err backup_parts_sync(const char *dir, unsigned lanes)
 {
-    enum err e = each_part(dir, tree_sync_dir);
+    char path[TREE_PATH_MAX];
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < lanes && e == ERR_OK; i++) {
+        e = lanes_dir_path(path, dir, lanes, i);
+        if (e == ERR_OK) e = each_part(path, tree_sync_dir);
+        if (e == ERR_OK) e = tree_sync_dir(path);
+    }
     return e == ERR_OK ? tree_sync_dir(dir) : e;
 }
 
@@ -196,12 +210,10 @@ static enum err link_earlier(struct making *making, const char *from, const char
     return e == ERR_OK ? ERR_NOT_FOUND : e;
 }
 
-static enum err take_file(struct making *making, struct tree_file *file)
+static enum err take_file(struct making *making, const char *from, struct tree_file *file)
 {
-    char from[TREE_PATH_MAX];
     char to[TREE_PATH_MAX];
-    enum err e = tree_path(from, making->request->snapshot, file->path);
-    if (e == ERR_OK) e = tree_path(to, making->dir, file->path);
+    enum err e = tree_path(to, making->dir, file->path);
     if (e != ERR_OK) return e;
     e = link_earlier(making, from, to, file);
     if (e != ERR_NOT_FOUND) return e;
@@ -209,15 +221,79 @@ static enum err take_file(struct making *making, struct tree_file *file)
     return tree_copy(from, to, &file->checksum, making->effort);
 }
 
-static enum err take_files(struct making *making)
+/* What comes from one directory, and what its names begin with in the backup. */
+struct source {
+    const char *dir;
+    char prefix[LANES_PREFIX_SIZE];
+    struct tree_list files;
+};
+
+static enum err take_source(struct making *making, const struct source *source)
 {
+    char from[TREE_PATH_MAX];
+    char path[TREE_PATH_MAX];
     struct tree_list *files = &making->manifest.files;
-    enum err e = tree_list_read(files, making->request->snapshot);
-    if (e == ERR_OK) atomic_store(&making->effort->total, manifest_bytes(&making->manifest));
-    for (size_t i = 0; i < files->count && e == ERR_OK; i++) {
-        e = take_file(making, &files->files[i]);
+    enum err e = ERR_OK;
+    for (size_t i = 0; i < source->files.count && e == ERR_OK; i++) {
+        const struct tree_file *file = &source->files.files[i];
+        e = tree_path(from, source->dir, file->path);
+        if (e != ERR_OK) break;
+        int need = snprintf(path, sizeof path, "%s%s", source->prefix, file->path);
+        if (need < 0 || (size_t)need >= sizeof path) return ERR_STORAGE;
+        tree_list_add(files, path, file->size);
+        e = take_file(making, from, &files->files[files->count - 1]);
         crash_point("backup.after_file");
     }
+    return e;
+}
+
+/* What the lanes have in common. */
+static enum err list_root(struct source *source, const char *data)
+{
+    char path[TREE_PATH_MAX];
+    struct stat file;
+    enum err e = tree_path(path, data, "IDENTITY");
+    if (e == ERR_OK && stat(path, &file) != 0) e = ERR_STORAGE;
+    source->dir = data;
+    if (e == ERR_OK) tree_list_add(&source->files, "IDENTITY", (uint64_t)file.st_size);
+    return e;
+}
+
+/* One source for each lane, and the last for what several have in common. */
+static enum err list_sources(const struct backup_request *request, struct source *sources)
+{
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < request->lanes_count && e == ERR_OK; i++) {
+        sources[i].dir = request->lanes[i].snapshot;
+        lanes_dir_prefix(sources[i].prefix, request->lanes_count, i);
+        e = tree_list_read(&sources[i].files, sources[i].dir);
+    }
+    if (e == ERR_OK && request->lanes_count > 1)
+        e = list_root(&sources[request->lanes_count], request->data);
+    return e;
+}
+
+static uint64_t bytes_of_sources(const struct source *sources, unsigned count)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < count; i++)
+        for (size_t j = 0; j < sources[i].files.count; j++)
+            bytes += sources[i].files.files[j].size;
+    return bytes;
+}
+
+static enum err take_files(struct making *making)
+{
+    unsigned count = making->request->lanes_count + 1;
+    struct source *sources = must_calloc(count, sizeof *sources);
+    enum err e = list_sources(making->request, sources);
+    if (e == ERR_OK) atomic_store(&making->effort->total, bytes_of_sources(sources, count));
+    for (unsigned i = 0; i < count && e == ERR_OK; i++)
+        e = take_source(making, &sources[i]);
+    tree_list_sort(&making->manifest.files);
+    for (unsigned i = 0; i < count; i++)
+        tree_list_release(&sources[i].files);
+    free(sources);
     return e;
 }
 
@@ -227,7 +303,7 @@ static enum err finish(struct making *making)
     const struct backup_request *request = making->request;
     /* Names are durable before the manifest that lists them, and that before the backup's own name.
      */
-    enum err e = backup_parts_sync(making->dir);
+    enum err e = backup_parts_sync(making->dir, request->lanes_count);
     crash_point("backup.before_manifest");
     if (e == ERR_OK) e = manifest_write(making->dir, &making->manifest);
     if (e == ERR_OK) e = tree_path(path, request->dir, request->name);
@@ -247,7 +323,7 @@ static enum err make(struct making *making)
     enum err e = tree_make(request->dir);
     if (e == ERR_OK) e = tree_remove(making->dir);
     if (e == ERR_OK) e = tree_make(making->dir);
-    if (e == ERR_OK) e = backup_parts_make(making->dir);
+    if (e == ERR_OK) e = backup_parts_make(making->dir, request->lanes_count);
     if (e == ERR_OK) e = take_files(making);
     if (e == ERR_OK) e = finish(making);
     int error = errno;
@@ -266,17 +342,24 @@ static enum err name_earlier(struct making *making, const struct findings *findi
     return tree_path(making->earlier_dir, making->request->dir, newest->name);
 }
 
+static void begin_manifest(struct manifest *manifest, const struct backup_request *request)
+{
+    manifest_init(manifest, request->lanes_count);
+    manifest->taken_ms = request->taken_ms;
+    for (unsigned i = 0; i < request->lanes_count; i++) {
+        const struct store_position *position = &request->lanes[i].position;
+        manifest->lanes[i] = (struct manifest_lane){position->last_sequence, position->time_ms};
+    }
+}
+
 enum err backup_make(const struct backup_request *request, struct effort *effort,
                      struct reason *why_out)
 {
     struct findings findings;
-    struct making making = {.request = request,
-                            .effort = effort,
-                            .manifest = {.sequence = request->position.last_sequence,
-                                         .moment_ms = request->position.time_ms,
-                                         .taken_ms = request->taken_ms}};
+    struct making making = {.request = request, .effort = effort};
     must(backup_name_valid(bytes_str(request->name)));
     reason_clear(why_out);
+    begin_manifest(&making.manifest, request);
     enum err e = find_all(&findings, request->dir);
     if (e == ERR_OK) e = name_earlier(&making, &findings);
     if (e == ERR_OK) e = make(&making);

@@ -2,6 +2,7 @@
  *
  *   DIR/NAME/MANIFEST                          what is in it (manifest.h)
  *   DIR/NAME/IDENTITY state/ ids/ archive/ journal/: a store as a snapshot of it was (store.h)
+ *   DIR/NAME/IDENTITY lane-000/ lane-001/ ..           several lanes, each of them so (lanes_dir.h)
  *   DIR/.making-NAME  DIR/.removing-NAME       rubbish of a crash
  *
  * (1) A backup has its name only once everything in it is synced. Before, and while it is being
@@ -20,11 +21,17 @@
 #include "store/embedded/backup/manifest.h"
 #include "store/store.h"
 
-struct backup_request {
-    const char *dir;      /* of all backups; made if it is not there */
-    const char *name;     /* has passed backup_name_valid */
+struct backup_lane {
     const char *snapshot; /* the directory to copy */
     struct store_position position;
+};
+
+struct backup_request {
+    const char *dir;  /* of all backups; made if it is not there */
+    const char *name; /* has passed backup_name_valid */
+    const char *data; /* where the lanes lie: their common IDENTITY is copied from there */
+    const struct backup_lane *lanes;
+    unsigned lanes_count;
     int64_t taken_ms;
 };
 
@@ -55,16 +62,17 @@ MUST_USE enum err backup_check(const char *dir, const char *name, struct effort 
                                backup_damage_fn *damage, void *context,
                                struct manifest *manifest_out, struct reason *why_out);
 
-/* Lays a backup out as a data directory that is empty or not there, checking every byte on the way.
- * A failure leaves the directory empty; a crash leaves one that refuses to open (RESTORING) and can
- * be removed. */
+/* Lays a backup out as a data directory that is empty or not there, checking every byte on the way,
+ * and says of how many lanes. A failure leaves the directory empty; a crash leaves one that refuses
+ * to open (RESTORING) and can be removed. */
 MUST_USE enum err backup_restore(const char *dir, const char *name, const char *data,
-                                 struct effort *effort, struct reason *why_out);
+                                 struct effort *effort, unsigned *lanes_out,
+                                 struct reason *why_out);
 
-/* The directories that a store's files lie in, in a backup as in a data directory: made where they
- * are not there, and with all names in them made durable. */
-MUST_USE enum err backup_parts_make(const char *dir);
-MUST_USE enum err backup_parts_sync(const char *dir);
+/* The directories that the files of so many lanes lie in, in a backup as in a data directory: made
+ * where they are not there, and with all names in them made durable. */
+MUST_USE enum err backup_parts_make(const char *dir, unsigned lanes);
+MUST_USE enum err backup_parts_sync(const char *dir, unsigned lanes);
 
 MUST_USE enum err backup_remove(const char *dir, const char *name);
 /* Removes what crashes left behind, once it is sure that it stays rubbish: a backup whose new name,

@@ -9,13 +9,23 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MANIFEST_FIRST "tally-backup 1"
+#define FIRST_WHOLE "tally-backup 1"
+#define FIRST_LANES "tally-backup 2"
 #define MANIFEST_BYTES_MAX (256u << 20)
 #define LINE_MAX_SIZE (TREE_PATH_MAX + 128u)
+
+void manifest_init(struct manifest *manifest, unsigned lanes_count)
+{
+    must(lanes_count >= 1 && lanes_count <= MANIFEST_LANES_MAX);
+    *manifest = (struct manifest){.lanes_count = lanes_count};
+    manifest->lanes = must_calloc(lanes_count, sizeof *manifest->lanes);
+}
 
 void manifest_release(struct manifest *manifest)
 {
     tree_list_release(&manifest->files);
+    free(manifest->lanes);
+    manifest->lanes = NULL;
 }
 
 uint64_t manifest_bytes(const struct manifest *manifest)
@@ -26,12 +36,40 @@ uint64_t manifest_bytes(const struct manifest *manifest)
     return bytes;
 }
 
+uint64_t manifest_changes(const struct manifest *manifest)
+{
+    uint64_t changes = 0;
+    for (unsigned i = 0; i < manifest->lanes_count; i++)
+        changes += manifest->lanes[i].sequence;
+    return changes;
+}
+
+int64_t manifest_moment_ms(const struct manifest *manifest)
+{
+    int64_t moment_ms = INT64_MIN;
+    for (unsigned i = 0; i < manifest->lanes_count; i++)
+        if (manifest->lanes[i].moment_ms > moment_ms) moment_ms = manifest->lanes[i].moment_ms;
+    return moment_ms;
+}
+
+static void encode_lanes(struct buf *text, const struct manifest *manifest)
+{
+    const struct manifest_lane *lanes = manifest->lanes;
+    if (manifest->lanes_count == 1) {
+        buf_addf(text, FIRST_WHOLE "\nsequence %" PRIu64 "\nmoment %" PRId64 "\n",
+                 lanes[0].sequence, lanes[0].moment_ms);
+        return;
+    }
+    buf_addf(text, FIRST_LANES "\nlanes %u\n", manifest->lanes_count);
+    for (unsigned i = 0; i < manifest->lanes_count; i++)
+        buf_addf(text, "lane %" PRIu64 " %" PRId64 "\n", lanes[i].sequence, lanes[i].moment_ms);
+}
+
 void manifest_encode(struct buf *text, const struct manifest *manifest)
 {
-    buf_addf(text,
-             MANIFEST_FIRST "\nsequence %" PRIu64 "\nmoment %" PRId64 "\ntaken %" PRId64
-                            "\ncopied %" PRIu64 "\n",
-             manifest->sequence, manifest->moment_ms, manifest->taken_ms, manifest->copied_bytes);
+    encode_lanes(text, manifest);
+    buf_addf(text, "taken %" PRId64 "\ncopied %" PRIu64 "\n", manifest->taken_ms,
+             manifest->copied_bytes);
     for (size_t i = 0; i < manifest->files.count; i++) {
         const struct tree_file *file = &manifest->files.files[i];
         buf_addf(text, "file %" PRIu64 " %016" PRIx64 "%016" PRIx64 " %s\n", file->size,
@@ -110,38 +148,93 @@ static bool decode_file(const char *line, struct manifest *manifest)
     return true;
 }
 
-static bool decode_line(const char *line, unsigned index, struct manifest *manifest)
+/* What the next line has to be. */
+enum line {
+    LINE_FIRST,
+    LINE_SEQUENCE,
+    LINE_MOMENT,
+    LINE_LANES,
+    LINE_LANE,
+    LINE_TAKEN,
+    LINE_COPIED,
+    LINE_FILE,
+};
+
+struct decoding {
+    struct manifest *manifest;
+    enum line next;
+    unsigned lanes; /* of which so many are known */
+};
+
+static bool decode_first(const char *line, struct decoding *decoding)
 {
-    switch (index) {
-    case 0:
-        return strcmp(line, MANIFEST_FIRST) == 0;
-    case 1:
-        return take_word(&line, "sequence") && decode_unsigned(line, &manifest->sequence);
-    case 2:
-        return take_word(&line, "moment") && decode_signed(line, &manifest->moment_ms);
-    case 3:
+    bool whole = strcmp(line, FIRST_WHOLE) == 0;
+    if (whole) manifest_init(decoding->manifest, 1);
+    decoding->next = whole ? LINE_SEQUENCE : LINE_LANES;
+    return whole || strcmp(line, FIRST_LANES) == 0;
+}
+
+static bool decode_lanes(const char *line, struct decoding *decoding)
+{
+    uint64_t count;
+    if (!take_word(&line, "lanes") || !decode_unsigned(line, &count)) return false;
+    if (count < 2 || count > MANIFEST_LANES_MAX) return false;
+    manifest_init(decoding->manifest, (unsigned)count);
+    decoding->next = LINE_LANE;
+    return true;
+}
+
+static bool decode_lane(const char *line, struct decoding *decoding)
+{
+    struct manifest_lane *lane = &decoding->manifest->lanes[decoding->lanes++];
+    bool more = decoding->lanes < decoding->manifest->lanes_count;
+    decoding->next = more ? LINE_LANE : LINE_TAKEN;
+    return take_word(&line, "lane") && take_unsigned(&line, &lane->sequence) && *line++ == ' ' &&
+           decode_signed(line, &lane->moment_ms);
+}
+
+static bool decode_line(const char *line, struct decoding *decoding)
+{
+    struct manifest *manifest = decoding->manifest;
+    switch (decoding->next) {
+    case LINE_FIRST:
+        return decode_first(line, decoding);
+    case LINE_SEQUENCE:
+        decoding->next = LINE_MOMENT;
+        return take_word(&line, "sequence") && decode_unsigned(line, &manifest->lanes[0].sequence);
+    case LINE_MOMENT:
+        decoding->next = LINE_TAKEN;
+        return take_word(&line, "moment") && decode_signed(line, &manifest->lanes[0].moment_ms);
+    case LINE_LANES:
+        return decode_lanes(line, decoding);
+    case LINE_LANE:
+        return decode_lane(line, decoding);
+    case LINE_TAKEN:
+        decoding->next = LINE_COPIED;
         return take_word(&line, "taken") && decode_signed(line, &manifest->taken_ms);
-    case 4:
+    case LINE_COPIED:
+        decoding->next = LINE_FILE;
         return take_word(&line, "copied") && decode_unsigned(line, &manifest->copied_bytes);
-    default:
+    case LINE_FILE:
         return decode_file(line, manifest);
     }
+    unreachable_state(decoding->next);
 }
 
 /* The lines before the last, each ended by a newline. */
 static bool decode_lines(struct bytes text, struct manifest *manifest)
 {
     char line[LINE_MAX_SIZE];
-    unsigned index = 0;
+    struct decoding decoding = {.manifest = manifest};
     if (text.size == 0 || text.data[text.size - 1] != '\n') return false;
     while (text.size > 0) {
         struct bytes one = bytes_split(&text, '\n');
         if (one.size >= sizeof line || memchr(one.data, '\0', one.size)) return false;
         memcpy(line, one.data, one.size);
         line[one.size] = '\0';
-        if (!decode_line(line, index++, manifest)) return false;
+        if (!decode_line(line, &decoding)) return false;
     }
-    return index >= 5;
+    return decoding.next == LINE_FILE;
 }
 
 enum err manifest_decode(struct bytes text, struct manifest *manifest_out)

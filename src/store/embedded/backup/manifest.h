@@ -8,6 +8,13 @@
  *   file 4096 <128 bits in hex> state/000012.sst   and so on, sorted
  *   end <64 bits in hex>                           checksum of all lines before
  *
+ * Of several lanes, each of which has a moment of its own:
+ *
+ *   tally-backup 2
+ *   lanes 4
+ *   lane 1234 1763407800000                        sequence and moment of lane 0, and so on
+ *   taken, copied, file, end                       as above; file .. lane-000/state/000012.sst
+ *
  * It is written last. A directory without one, or with one that does not check, is no backup. */
 #ifndef TALLY_STORE_EMBEDDED_BACKUP_MANIFEST_H
 #define TALLY_STORE_EMBEDDED_BACKUP_MANIFEST_H
@@ -15,17 +22,30 @@
 #include "base/tree.h"
 
 #define MANIFEST_NAME "MANIFEST"
+#define MANIFEST_LANES_MAX 1024u
 
-struct manifest {
+/* Up to where a lane goes. */
+struct manifest_lane {
     uint64_t sequence;
     int64_t moment_ms;
+};
+
+struct manifest {
+    unsigned lanes_count; /* at least 1 */
+    struct manifest_lane *lanes;
     int64_t taken_ms;
     uint64_t copied_bytes;
     struct tree_list files;
 };
 
+/* An empty one of so many lanes; manifest_release is due. */
+void manifest_init(struct manifest *manifest, unsigned lanes_count);
 void manifest_release(struct manifest *manifest);
 uint64_t manifest_bytes(const struct manifest *manifest); /* of all its files */
+/* Changes that are in it: sequences have no gaps, so one lane's last is how many there were. */
+uint64_t manifest_changes(const struct manifest *manifest);
+/* When the last of them was decided. */
+int64_t manifest_moment_ms(const struct manifest *manifest);
 
 void manifest_encode(struct buf *text, const struct manifest *manifest);
 /* ERR_CORRUPT: not what manifest_encode wrote. Release it only after ERR_OK. */

@@ -97,13 +97,13 @@ static enum err lay_out(const char *root, const struct manifest *manifest, const
                         struct effort *effort, struct reason *why)
 {
     char to[TREE_PATH_MAX];
-    enum err e = backup_parts_make(data);
+    enum err e = backup_parts_make(data, manifest->lanes_count);
     for (size_t i = 0; i < manifest->files.count && e == ERR_OK; i++) {
         e = tree_path(to, data, manifest->files.files[i].path);
         if (e == ERR_OK) e = take(root, &manifest->files.files[i], to, effort, why);
         crash_point("restore.after_file");
     }
-    return e == ERR_OK ? backup_parts_sync(data) : e;
+    return e == ERR_OK ? backup_parts_sync(data, manifest->lanes_count) : e;
 }
 
 static enum err put_marker(const char *marker)
@@ -132,7 +132,7 @@ static enum err fill(const char *root, const struct manifest *manifest, const ch
 }
 
 enum err backup_restore(const char *dir, const char *name, const char *data, struct effort *effort,
-                        struct reason *why_out)
+                        unsigned *lanes_out, struct reason *why_out)
 {
     char path[TREE_PATH_MAX];
     struct manifest manifest;
@@ -149,6 +149,7 @@ enum err backup_restore(const char *dir, const char *name, const char *data, str
         reason_say(why_out, "%s cannot be made: %s", data, strerror(errno));
     else if (e == ERR_OK)
         e = fill(path, &manifest, data, effort, why_out);
+    *lanes_out = manifest.lanes_count;
     manifest_release(&manifest);
     return e;
 }

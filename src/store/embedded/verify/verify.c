@@ -104,15 +104,16 @@ static bool try_base(void *context, const char *name, const struct manifest *man
 {
     struct base *best = context;
     const struct verify *verify = best->verify;
-    struct base base = {.sequence = manifest->sequence, .moment_ms = manifest->moment_ms};
+    const struct manifest_lane *lane = &manifest->lanes[0];
+    struct base base = {.sequence = lane->sequence, .moment_ms = lane->moment_ms};
     struct journal_extent extent;
     struct reason why;
     char journal[TREE_PATH_MAX];
-    if (manifest->sequence <= verify->journal.before || manifest->sequence > verify->journal.last)
+    if (lane->sequence <= verify->journal.before || lane->sequence > verify->journal.last)
         return true;
     if (manifest->taken_ms >= best->before_ms) return true;
     if (tree_path(journal, verify->config->data, "journal") != ERR_OK) return true;
-    enum err e = journal_walk(journal, verify->identity.installation, manifest->sequence - 1,
+    enum err e = journal_walk(journal, verify->identity.installation, lane->sequence - 1,
                               meet_block, &base, &extent, &why);
     if (e != ERR_OK || !base.met) return true;
     if (tree_path(best->dir, verify->config->backups, name) != ERR_OK) best->dir[0] = '\0';
@@ -137,7 +138,7 @@ static enum err check_backup(struct verify *verify, const char *name, const char
     if (e == ERR_OK) {
         verify_say(verify, VERIFY_GOOD, what, "%s: %zu files, %llu bytes, up to sequence %llu",
                    name, manifest.files.count, (unsigned long long)manifest_bytes(&manifest),
-                   (unsigned long long)manifest.sequence);
+                   (unsigned long long)manifest_changes(&manifest));
         manifest_release(&manifest);
     } else if (e == ERR_NOT_FOUND || e == ERR_STORAGE) {
         say_error(verify, VERIFY_REFUSED, what, e, &why);
