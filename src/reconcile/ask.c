@@ -16,7 +16,8 @@
 /* One question: the entry as the rules have it now, and who counts for it. */
 struct asking {
     struct reconciler *reconciler;
-    struct rules *rules; /* held */
+    const struct lane *lane; /* the tenant's */
+    struct rules *rules;     /* held */
     const struct reconcile *reconcile;
     struct entry *entry; /* held */
     struct bytes tenant;
@@ -26,8 +27,10 @@ struct asking {
 static enum err asking_begin(struct asking *asking, struct reconciler *reconciler,
                              struct bytes name, struct bytes tenant)
 {
-    *asking = (struct asking){.reconciler = reconciler, .tenant = tenant};
-    asking->rules = rulebook_hold(reconciler->config.entity.rulebook);
+    *asking = (struct asking){.reconciler = reconciler,
+                              .lane = lanes_of(reconciler->config.lanes, tenant),
+                              .tenant = tenant};
+    asking->rules = rulebook_hold(asking->lane->rulebook);
     asking->reconcile = reconcile_find(asking->rules, name);
     if (!asking->reconcile || !reconcile_has_tenant(asking->reconcile, tenant)) {
         rules_release(asking->rules);
@@ -56,7 +59,7 @@ static void asking_end(struct asking *asking)
 
 static bool asking_entity(struct asking *asking, struct bytes entity_json, struct entity *entity)
 {
-    return entity_init(entity, &asking->reconciler->config.entity, rules_hold(asking->rules),
+    return entity_init(entity, &asking->lane->caretaker, rules_hold(asking->rules),
                        asking->reconcile, asking->tenant, entity_json, asking->parser);
 }
 
@@ -72,8 +75,7 @@ static bool seize(struct reconciler *reconciler, struct bytes key)
     bool seized = false;
     pthread_mutex_lock(&reconciler->lock);
     while (!reconciler->stopped && result == 0 &&
-           !(seized =
-                 flights_seize(&reconciler->flights, key, clock_mono_ns(reconciler->config.clock))))
+           !(seized = flights_seize(&reconciler->flights, key, clock_mono_ns(reconciler->clock))))
         result = pthread_cond_clockwait(&reconciler->changed, &reconciler->lock, CLOCK_MONOTONIC,
                                         &until);
     pthread_mutex_unlock(&reconciler->lock);
@@ -177,7 +179,7 @@ static struct bytes page_prefix(struct page *page)
 
 static enum err page_find(struct page *page)
 {
-    struct store *store = page->asking->reconciler->config.entity.store;
+    struct store *store = page->asking->lane->store;
     struct bytes prefix = page_prefix(page);
     struct bytes after = BYTES_NONE;
     if (page->after.size) {
@@ -196,7 +198,7 @@ static enum err page_find(struct page *page)
 /* Whether an earlier turn had it. */
 static bool is_known(const struct page *page, const struct entity *entity)
 {
-    struct store *store = page->asking->reconciler->config.entity.store;
+    struct store *store = page->asking->lane->store;
     for (unsigned i = 0; i < page->turn; i++) {
         const struct adjustment *adjustment = &entity->change.adjustments[i];
         const struct cell_ref ref = {adjustment->key, adjustment->print, 0};
@@ -255,7 +257,7 @@ static void write_cursor(struct buf *after, unsigned turn, struct bytes entity_j
 
 static enum err fill_page(struct page *page, struct buf *after_out)
 {
-    const struct clock *clock = page->asking->reconciler->config.clock;
+    const struct clock *clock = page->asking->reconciler->clock;
     unsigned turns = page->asking->reconcile->counters_count + 1;
     int64_t until_ns = clock_mono_ns(clock) + PAGE_NS;
     unsigned left = page->most;
@@ -320,7 +322,7 @@ static bool see_row(void *context, struct bytes key, struct bytes value)
 static void write_status(struct asking *asking, const struct standing *standing, struct buf *json)
 {
     struct reconciler *reconciler = asking->reconciler;
-    int64_t now_ns = clock_mono_ns(reconciler->config.clock);
+    int64_t now_ns = clock_mono_ns(reconciler->clock);
     pthread_mutex_lock(&reconciler->lock);
     bool down = asking->entry->downs > 0;
     int64_t wait_ns = asking->entry->down_until_ns - now_ns;
@@ -343,12 +345,11 @@ enum err reconcile_status(struct reconciler *reconciler, struct bytes name, stru
     struct asking asking;
     struct arena arena;
     struct standing standing = {.oldest_ms = INT64_MAX};
-    struct store *store = reconciler->config.entity.store;
     enum err e = asking_begin(&asking, reconciler, name, tenant);
     if (e != ERR_OK) return e;
     arena_init(&arena, 1024);
-    e = view_objects(&store->view, mark_prefix(&arena, name, tenant), BYTES_NONE, see_row,
-                     &standing);
+    e = view_objects(&asking.lane->store->view, mark_prefix(&arena, name, tenant), BYTES_NONE,
+                     see_row, &standing);
     if (e == ERR_OK) write_status(&asking, &standing, json_out);
     arena_release(&arena);
     asking_end(&asking);

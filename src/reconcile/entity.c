@@ -45,16 +45,16 @@ static bool name_counters(struct entity *entity)
         adjustment->counter = definition->name;
         adjustment->key = rule_key(&entity->arena, entity->query.tenant, definition->name,
                                    definition->generation, entity->query.entity_json);
-        adjustment->print = fingerprint_of(&entity->config->store->secret, adjustment->key);
+        adjustment->print = fingerprint_of(&entity->with->store->secret, adjustment->key);
     }
     return true;
 }
 
-bool entity_init(struct entity *entity, const struct entity_config *config, struct rules *rules,
+bool entity_init(struct entity *entity, const struct caretaker *with, struct rules *rules,
                  const struct reconcile *reconcile, struct bytes tenant, struct bytes entity_json,
                  struct json_parser *parser)
 {
-    *entity = (struct entity){.config = config, .rules = rules, .reconcile = reconcile};
+    *entity = (struct entity){.with = with, .rules = rules, .reconcile = reconcile};
     arena_init(&entity->arena, ENTITY_CHUNK);
     entity->query = (struct truth_query){.rules = rules,
                                          .reconcile = reconcile,
@@ -62,7 +62,7 @@ bool entity_init(struct entity *entity, const struct entity_config *config, stru
                                          .entity_json = arena_copy(&entity->arena, entity_json)};
     entity->change.digest = reconcile_digest(reconcile);
     entity->change.recounted = reconcile->truth == TRUTH_EVENTS;
-    entity->change.place = mark_place_of(&entity->arena, &config->store->secret, reconcile->name,
+    entity->change.place = mark_place_of(&entity->arena, &with->store->secret, reconcile->name,
                                          entity->query.tenant, entity->query.entity_json);
     /* A row of before a reload may have all of these keys and others: it is of another cell. */
     return mark_is_entity(entity_json, reconcile) && read_values(entity, parser) &&
@@ -107,7 +107,7 @@ static void read_all(void *context, struct view *moment)
 
 enum err entity_begin(struct entity *entity)
 {
-    struct store *store = entity->config->store;
+    struct store *store = entity->with->store;
     struct beginning beginning = {.entity = entity};
     buf_init(&beginning.row, 4 * MARK_SIZE);
     view_instant(&store->view, read_all, &beginning);
@@ -123,7 +123,7 @@ enum err entity_begin(struct entity *entity)
 
 static enum err propose_change(struct entity *entity, enum mark_step step)
 {
-    const struct entity_config *config = entity->config;
+    const struct caretaker *with = entity->with;
     entity->change.step = step;
     struct op op = propose_mark(entity->query.tenant, &entity->change);
     struct bundle bundle = {.ops = &op,
@@ -132,7 +132,7 @@ static enum err propose_change(struct entity *entity, enum mark_step step)
                             .whole = true,
                             .weighty = true,
                             .tenant = entity->query.tenant};
-    enum err e = config->propose(config->context, &bundle);
+    enum err e = with->propose(with->context, &bundle);
     return e == ERR_OK ? op.err : e;
 }
 
@@ -155,7 +155,7 @@ static unsigned unadjusted(const struct entity *entity, const struct rules *rule
  * adjustment is let through, so no rebuild can undo one unawares (SPEC 7). */
 static enum err enact_adjusted(struct entity *entity, struct rules *rules)
 {
-    const struct entity_config *config = entity->config;
+    const struct caretaker *with = entity->with;
     struct arena *arena = &entity->arena;
     struct bytes names[RECONCILE_COUNTERS_MAX] = {{0}};
     struct op ops[RECONCILE_COUNTERS_MAX];
@@ -166,7 +166,7 @@ static enum err enact_adjusted(struct entity *entity, struct rules *rules)
         const struct definition *before = rules_find(rules, names[i]);
         const struct definition *after = rules_find(next, names[i]);
         ops[count++] = propose_object_if(
-            arena, &config->store->secret, object_key(arena, OBJECT_DEFINITION, before->name),
+            arena, &with->store->secret, object_key(arena, OBJECT_DEFINITION, before->name),
             definition_bytes(arena, before), definition_bytes(arena, after));
     }
     struct bundle bundle = {.ops = ops,
@@ -177,18 +177,18 @@ static enum err enact_adjusted(struct entity *entity, struct rules *rules)
                             .alone = true,
                             .weighty = true,
                             .rules = next};
-    enum err e = count ? config->propose(config->context, &bundle) : ERR_OK;
+    enum err e = count ? with->propose(with->context, &bundle) : ERR_OK;
     rules_release(next);
     return e;
 }
 
 static enum err say_adjusted(struct entity *entity)
 {
-    pthread_mutex_lock(entity->config->enacting);
-    struct rules *rules = rulebook_hold(entity->config->rulebook);
+    pthread_mutex_lock(entity->with->enacting);
+    struct rules *rules = rulebook_hold(entity->with->rulebook);
     enum err e = enact_adjusted(entity, rules);
     rules_release(rules);
-    pthread_mutex_unlock(entity->config->enacting);
+    pthread_mutex_unlock(entity->with->enacting);
     return e;
 }
 
@@ -298,5 +298,5 @@ int64_t entity_size(struct entity *entity)
 {
     if (entity->reconcile->size_by < 0) return 0;
     struct adjustment *adjustment = &entity->change.adjustments[entity->reconcile->size_by];
-    return read_counter(&entity->config->store->view, adjustment) == ERR_OK ? adjustment->then : 0;
+    return read_counter(&entity->with->store->view, adjustment) == ERR_OK ? adjustment->then : 0;
 }

@@ -11,8 +11,6 @@
 #ifndef TALLY_RECONCILE_ENTITY_H
 #define TALLY_RECONCILE_ENTITY_H
 
-#include <pthread.h>
-
 #include "base/json.h"
 #include "commit/propose.h"
 #include "rules/rulebook.h"
@@ -20,17 +18,8 @@
 #include "reconcile/truth.h"
 #include "store/store.h"
 
-/* What settling needs. */
-struct entity_config {
-    struct store *store;
-    struct rulebook *rulebook;
-    pthread_mutex_t *enacting; /* held by whoever changes rules or generations */
-    propose_fn *propose;
-    void *context; /* of `propose` */
-};
-
 struct entity {
-    const struct entity_config *config;
+    const struct caretaker *with; /* of its tenant's lane */
     struct arena arena;
     struct rules *rules; /* held */
     const struct reconcile *reconcile;
@@ -40,12 +29,12 @@ struct entity {
     int64_t counts[RECONCILE_COUNTERS_MAX];
 };
 
-/* Takes over one reference to `rules`; tenant and JSON are copied. False: the JSON is not an entity
- * of this entry, or its counters are not in these rules. To be released in any case. */
-MUST_USE bool entity_init(struct entity *entity, const struct entity_config *config,
-                          struct rules *rules, const struct reconcile *reconcile,
-                          struct bytes tenant, struct bytes entity_json,
-                          struct json_parser *parser);
+/* `rules` are those of the tenant's lane, whose generations are its own; takes over one reference.
+ * `with` lives on, tenant and JSON are copied. False: the JSON is not an entity of this entry, or
+ * its counters are not in these rules. To be released in any case. */
+MUST_USE bool entity_init(struct entity *entity, const struct caretaker *with, struct rules *rules,
+                          const struct reconcile *reconcile, struct bytes tenant,
+                          struct bytes entity_json, struct json_parser *parser);
 void entity_release(struct entity *entity);
 
 /* ERR_STORAGE, ERR_CORRUPT. */

@@ -27,13 +27,19 @@
 #define RETRY_DOUBLINGS_MAX 8 /* of a second: up to four minutes */
 #define PAUSE_MS_MAX 1000
 
+static int64_t now_ns(const struct reconciler *reconciler)
+{
+    return clock_mono_ns(reconciler->clock);
+}
+
 struct reconciler *reconciler_new(const struct reconciler_config *config)
 {
     struct reconciler *reconciler = must_calloc(1, sizeof *reconciler);
     reconciler->config = *config;
+    reconciler->clock = config->lanes->items[0].clock;
     reconciler->parser = json_parser_new(EVENT_SIZE_MAX);
     reconciler->last = &reconciler->first;
-    reconciler->useless_at_ns = clock_mono_ns(config->clock) + USELESS_NS;
+    reconciler->useless_at_ns = now_ns(reconciler) + USELESS_NS;
     flights_init(&reconciler->flights);
     pthread_mutex_init(&reconciler->lock, NULL);
     pthread_cond_init(&reconciler->changed, NULL);
@@ -61,11 +67,6 @@ void reconciler_free(struct reconciler *reconciler)
     pthread_cond_destroy(&reconciler->changed);
     pthread_mutex_destroy(&reconciler->lock);
     free(reconciler);
-}
-
-static int64_t now_ns(const struct reconciler *reconciler)
-{
-    return clock_mono_ns(reconciler->config.clock);
 }
 
 /* -- What a scan found ------------------------------------------------------------------------- */
@@ -136,48 +137,67 @@ static bool take_up(struct reconciler *reconciler, struct entry *entry, struct w
     return taken;
 }
 
-static enum err propose_marks(struct reconciler *reconciler, struct mark_change *changes,
+static enum err propose_marks(const struct caretaker *with, struct mark_change *changes,
                               const struct bytes *tenants, unsigned count)
 {
-    const struct entity_config *config = &reconciler->config.entity;
     struct op *ops = must_calloc(count, sizeof *ops);
     for (unsigned i = 0; i < count; i++)
         ops[i] = propose_mark(tenants[i], &changes[i]);
     struct bundle bundle = {.ops = ops, .count = count, .urgency = URGENCY_URGENT, .weighty = true};
-    enum err e = config->propose(config->context, &bundle);
+    enum err e = with->propose(with->context, &bundle);
     free(ops);
     return e;
 }
 
 /* A row of before a reload, which is not about an entity as the entry has it now. */
-static void forget_row(struct reconciler *reconciler, const struct scan_row *row,
-                       struct entity *entity)
+static void forget_row(const struct scan_row *row, struct entity *entity)
 {
     entity->change.version = row->mark.version;
     entity->change.step = MARK_FORGET;
     entity->change.adjustments_count = 0;
-    if (propose_marks(reconciler, &entity->change, &entity->query.tenant, 1) == ERR_OK)
+    if (propose_marks(entity->with, &entity->change, &entity->query.tenant, 1) == ERR_OK)
         log_line(LOG_WARN, "reconcile: forgot a mark that is not about an entity",
                  LOG_KV("reconcile", entity->reconcile->name), LOG_KV("mark", row->entity_json));
 }
 
-static void take_up_all(struct reconciler *reconciler, struct entry *entry, struct rules *rules,
-                        const struct scan *scan)
+/* The entry as the rules of the row's lane have it, which each lane takes over by itself. NULL: it
+ * is another one there, just now. */
+static const struct reconcile *entry_in(const struct rules *rules, const struct entry *entry)
+{
+    const struct reconcile *reconcile = reconcile_find(rules, entry->name);
+    return reconcile && reconcile_digest(reconcile) == entry->digest ? reconcile : NULL;
+}
+
+/* The row's entity, as work to be taken up; NULL: it is left for now, or for good. */
+static struct work *work_make(struct reconciler *reconciler, const struct entry *entry,
+                              const struct scan_row *row)
+{
+    struct rules *rules = rulebook_hold(row->lane->rulebook);
+    const struct reconcile *reconcile = entry_in(rules, entry);
+    if (!reconcile) {
+        rules_release(rules);
+        return NULL;
+    }
+    struct work *work = must_calloc(1, sizeof *work);
+    struct entity *entity = &work->entity;
+    if (entity_init(entity, &row->lane->caretaker, rules, reconcile, row->tenant, row->entity_json,
+                    reconciler->parser))
+        return work;
+    forget_row(row, entity);
+    work_free(work);
+    return NULL;
+}
+
+static void take_up_all(struct reconciler *reconciler, struct entry *entry, const struct scan *scan)
 {
     struct name_list found, enqueued, skipped;
     list_init(&found);
     list_init(&enqueued);
     list_init(&skipped);
     for (unsigned i = 0; i < scan->count; i++) {
-        const struct scan_row *row = &scan->rows[i];
-        struct work *work = must_calloc(1, sizeof *work);
-        struct entity *entity = &work->entity;
-        if (!entity_init(entity, &reconciler->config.entity, rules_hold(rules), scan->reconcile,
-                         row->tenant, row->entity_json, reconciler->parser)) {
-            forget_row(reconciler, row, entity);
-            work_free(work);
-            continue;
-        }
+        struct work *work = work_make(reconciler, entry, &scan->rows[i]);
+        if (!work) continue;
+        const struct entity *entity = &work->entity;
         list_add(&found, entity);
         /* Listed first: once it is taken up, it is a worker's. */
         struct name_list *list = &enqueued;
@@ -227,7 +247,21 @@ static void remember_scan(struct reconciler *reconciler, struct entry *entry,
     pthread_mutex_unlock(&reconciler->lock);
 }
 
-static void scan_entry(struct reconciler *reconciler, struct entry *entry, struct rules *rules,
+/* A lane that cannot be read holds up no other. */
+static void scan_lanes(const struct lanes *lanes, struct scan *scan)
+{
+    scan_begin(scan);
+    for (unsigned i = 0; i < lanes->count; i++) {
+        enum err e = scan_lane(scan, &lanes->items[i]);
+        if (e != ERR_OK)
+            log_line(LOG_ERROR, "reconcile: the marks could not be read",
+                     LOG_KV("reconcile", scan->reconcile->name), LOG_KV("lane", i),
+                     LOG_KV("code", err_code(e)));
+    }
+    scan_choose(scan);
+}
+
+static void scan_entry(struct reconciler *reconciler, struct entry *entry,
                        const struct reconcile *reconcile, bool ready)
 {
     struct arena arena;
@@ -235,21 +269,16 @@ static void scan_entry(struct reconciler *reconciler, struct entry *entry, struc
     arena_init(&arena, SCAN_CHUNK);
     struct scan scan = {.arena = &arena,
                         .reconcile = reconcile,
-                        .now_ms = clock_now_ms(reconciler->config.clock),
                         .after_tenant = bytes_of(entry->tenant, entry->tenant_size)};
-    enum err e = scan_run(&scan, reconciler->config.entity.store);
+    scan_lanes(reconciler->config.lanes, &scan);
     crash_point("reconcile.scanned");
-    if (e != ERR_OK)
-        log_line(LOG_ERROR, "reconcile: the marks could not be read",
-                 LOG_KV("reconcile", reconcile->name), LOG_KV("code", err_code(e)));
     if (!ready) scan.count = 0; /* the source is down: only looked, for the metrics */
     remember_scan(reconciler, entry, &scan, began_ns);
-    if (e == ERR_OK && ready) take_up_all(reconciler, entry, rules, &scan);
+    if (ready) take_up_all(reconciler, entry, &scan);
     arena_release(&arena);
 }
 
-static void scan_if_due(struct reconciler *reconciler, struct rules *rules,
-                        const struct reconcile *reconcile)
+static void scan_if_due(struct reconciler *reconciler, const struct reconcile *reconcile)
 {
     int64_t now = now_ns(reconciler);
     pthread_mutex_lock(&reconciler->lock);
@@ -257,39 +286,47 @@ static void scan_if_due(struct reconciler *reconciler, struct rules *rules,
     bool due = now >= entry->scan_at_ns;
     bool ready = now >= entry->down_until_ns;
     pthread_mutex_unlock(&reconciler->lock);
-    if (due) scan_entry(reconciler, entry, rules, reconcile, ready);
+    if (due) scan_entry(reconciler, entry, reconcile, ready);
     pthread_mutex_lock(&reconciler->lock);
     entry_give(entry);
     pthread_mutex_unlock(&reconciler->lock);
 }
 
-/* Proposals only: the commit thread looks at each row's version again. */
-static void drop_useless(struct reconciler *reconciler, const struct rules *rules)
+/* Proposals only: the commit thread looks at each row's version again. True: there may be more. */
+static bool drop_useless_of(const struct lane *lane)
 {
     struct arena arena;
     unsigned count;
-    int64_t now = now_ns(reconciler);
-    if (now < reconciler->useless_at_ns) return;
+    const struct caretaker *with = &lane->caretaker;
+    uint32_t most = with->batch_ops < USELESS_OPS ? with->batch_ops : USELESS_OPS;
     arena_init(&arena, SCAN_CHUNK);
-    uint32_t most =
-        reconciler->config.batch_ops < USELESS_OPS ? reconciler->config.batch_ops : USELESS_OPS;
     struct mark_change *changes = arena_alloc(&arena, most * sizeof *changes);
     struct bytes *tenants = arena_alloc(&arena, most * sizeof *tenants);
-    enum err e =
-        scan_useless(reconciler->config.entity.store, rules, clock_now_ms(reconciler->config.clock),
-                     &arena, changes, tenants, most, &count);
-    if (e == ERR_OK && count) e = propose_marks(reconciler, changes, tenants, count);
-    bool more = e == ERR_OK && count == most;
-    reconciler->useless_at_ns = now + (more ? 0 : USELESS_NS);
+    struct rules *rules = rulebook_hold(lane->rulebook);
+    enum err e = scan_useless(lane, rules, &arena, changes, tenants, most, &count);
+    if (e == ERR_OK && count) e = propose_marks(with, changes, tenants, count);
+    rules_release(rules);
     arena_release(&arena);
+    return e == ERR_OK && count == most;
+}
+
+static void drop_useless(struct reconciler *reconciler)
+{
+    const struct lanes *lanes = reconciler->config.lanes;
+    int64_t now = now_ns(reconciler);
+    bool more = false;
+    if (now < reconciler->useless_at_ns) return;
+    for (unsigned i = 0; i < lanes->count; i++)
+        more |= drop_useless_of(&lanes->items[i]);
+    reconciler->useless_at_ns = now + (more ? 0 : USELESS_NS);
 }
 
 void reconciler_scan(struct reconciler *reconciler)
 {
-    struct rules *rules = rulebook_hold(reconciler->config.entity.rulebook);
+    struct rules *rules = rulebook_hold(reconciler->config.lanes->items[0].rulebook);
     for (unsigned i = 0; i < rules->reconciles_count; i++)
-        scan_if_due(reconciler, rules, &rules->reconciles[i]);
-    drop_useless(reconciler, rules);
+        scan_if_due(reconciler, &rules->reconciles[i]);
+    drop_useless(reconciler);
     pthread_mutex_lock(&reconciler->lock);
     entries_trim(reconciler, rules);
     flights_trim(&reconciler->flights, now_ns(reconciler));
@@ -438,7 +475,7 @@ void reconciler_stop(struct reconciler *reconciler)
 void reconciler_gauges(struct reconciler *reconciler)
 {
     uint64_t pending = 0;
-    int64_t oldest_ms = INT64_MAX, now_ms = clock_now_ms(reconciler->config.clock);
+    int64_t oldest_ms = INT64_MAX, now_ms = clock_now_ms(reconciler->clock);
     pthread_mutex_lock(&reconciler->lock);
     for (const struct entry *entry = reconciler->entries; entry; entry = entry->next) {
         pending += entry->pending;

@@ -5,20 +5,20 @@
  *     worker threads:   reconciler_work    one entity after the other (pass.h)
  *     readers of HTTP:  ask.h
  *
- * The rules in force say what there is to reconcile; a reload changes it from the next scan on.
+ * The rules in force say what there is to reconcile; a reload changes it from the next scan on. A
+ * scan of an entry goes through all lanes, and what the entry allows (scanLimit, the pace, one
+ * tenant after the other) holds over all of them; each pass works in its tenant's lane.
  * Nothing here changes state: passes are proposed and the commit thread decides. */
 #ifndef TALLY_RECONCILE_RECONCILER_H
 #define TALLY_RECONCILE_RECONCILER_H
 
-#include "base/clock.h"
+#include "commit/lanes.h"
 #include "reconcile/entity.h"
 
 struct reconciler;
 
 struct reconciler_config {
-    struct entity_config entity;
-    const struct clock *clock;
-    uint32_t batch_ops;
+    const struct lanes *lanes; /* of each its rulebook, clock and caretaker */
     truth_open_fn *open;
     void *open_context;
 };

@@ -33,6 +33,7 @@ struct work {
 
 struct reconciler {
     struct reconciler_config config;
+    const struct clock *clock;  /* paces all lanes */
     struct json_parser *parser; /* the scanner's */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* work came, or the end */

@@ -10,8 +10,10 @@
 #include "core/object.h"
 #include "store/damage.h"
 
-/* The best rows of one tenant so far, the best first. Rows come grouped by tenant. */
+/* The best rows of one tenant so far, the best first. Rows come grouped by tenant, and all of a
+ * tenant's rows are in one lane. */
 struct share {
+    const struct lane *lane;
     struct bytes tenant;
     struct scan_row *rows;
     unsigned count;
@@ -19,11 +21,11 @@ struct share {
     unsigned taken;
 };
 
+/* A lane's rows. */
 struct walk {
     struct scan *scan;
-    struct share *shares;
-    unsigned count;
-    unsigned capacity;
+    const struct lane *lane;
+    int64_t now_ms;
 };
 
 /* -- Whose time has come ----------------------------------------------------------------------- */
@@ -36,12 +38,12 @@ static bool is_within(int64_t time_ms, int64_t interval_ms, int64_t now_ms)
 
 #define RETRY_MS_MAX (10 * 60 * 1000) /* no back-off is longer */
 
-static bool is_due(const struct scan *scan, const struct mark *mark)
+static bool is_due(const struct walk *walk, const struct mark *mark)
 {
-    int64_t now_ms = scan->now_ms;
+    int64_t now_ms = walk->now_ms;
     bool held = mark->retry_ms != TIME_NONE && mark->retry_ms > now_ms &&
                 mark->retry_ms - now_ms <= RETRY_MS_MAX;
-    return !held && !is_within(mark->updated_ms, scan->reconcile->min_interval_ms, now_ms);
+    return !held && !is_within(mark->updated_ms, walk->scan->reconcile->min_interval_ms, now_ms);
 }
 
 /* TIME_NONE is the smallest time there is, so never counted comes first by itself; among those the
@@ -64,23 +66,26 @@ static void *grown(struct arena *arena, const void *items, unsigned count, unsig
 
 static struct share *share_of(struct walk *walk, struct bytes tenant)
 {
-    struct arena *arena = walk->scan->arena;
-    if (walk->count && bytes_equal(walk->shares[walk->count - 1].tenant, tenant))
-        return &walk->shares[walk->count - 1];
-    if (walk->count == walk->capacity) {
-        walk->capacity = walk->capacity * 2 + 8;
-        walk->shares =
-            grown(arena, walk->shares, walk->count, walk->capacity, sizeof *walk->shares);
+    struct scan *scan = walk->scan;
+    if (scan->shares_count) {
+        struct share *last = &scan->shares[scan->shares_count - 1];
+        if (last->lane == walk->lane && bytes_equal(last->tenant, tenant)) return last;
     }
-    walk->shares[walk->count] = (struct share){.tenant = arena_copy(arena, tenant)};
-    return &walk->shares[walk->count++];
+    if (scan->shares_count == scan->shares_capacity) {
+        scan->shares_capacity = scan->shares_capacity * 2 + 8;
+        scan->shares = grown(scan->arena, scan->shares, scan->shares_count, scan->shares_capacity,
+                             sizeof *scan->shares);
+    }
+    struct share *share = &scan->shares[scan->shares_count++];
+    *share = (struct share){.lane = walk->lane, .tenant = arena_copy(scan->arena, tenant)};
+    return share;
 }
 
-static void share_add(struct walk *walk, struct share *share, struct bytes entity_json,
+static void share_add(struct scan *scan, struct share *share, struct bytes entity_json,
                       const struct mark *mark)
 {
-    struct arena *arena = walk->scan->arena;
-    unsigned most = (unsigned)walk->scan->reconcile->scan_limit;
+    struct arena *arena = scan->arena;
+    unsigned most = (unsigned)scan->reconcile->scan_limit;
     bool full = share->count == most;
     must(!full || share->rows);
     if (full && !comes_before(mark, &share->rows[most - 1].mark)) return;
@@ -93,7 +98,8 @@ static void share_add(struct walk *walk, struct share *share, struct bytes entit
     unsigned at = share->count++;
     for (; at > 0 && comes_before(mark, &share->rows[at - 1].mark); at--)
         share->rows[at] = share->rows[at - 1];
-    share->rows[at] = (struct scan_row){share->tenant, arena_copy(arena, entity_json), *mark};
+    share->rows[at] =
+        (struct scan_row){share->tenant, arena_copy(arena, entity_json), *mark, share->lane};
 }
 
 /* It holds up no other: the next change of its entity writes it anew. */
@@ -116,31 +122,33 @@ static bool see_row(void *context, struct bytes key, struct bytes value)
     if (!mark.pending || !reconcile_has_tenant(scan->reconcile, tenant)) return true;
     scan->pending++;
     if (mark.marked_ms < scan->oldest_ms) scan->oldest_ms = mark.marked_ms;
-    if (is_due(scan, &mark)) share_add(walk, share_of(walk, tenant), entity_json, &mark);
+    if (is_due(walk, &mark)) share_add(scan, share_of(walk, tenant), entity_json, &mark);
     return true;
 }
 
 /* -- Taking turns ------------------------------------------------------------------------------ */
 
-/* The first tenant after the one that was served last, in the order of their ids. */
-static unsigned first_turn(const struct walk *walk)
+static int compare_shares(const void *a, const void *b)
 {
-    for (unsigned i = 0; i < walk->count; i++)
-        if (bytes_compare(walk->shares[i].tenant, walk->scan->after_tenant) > 0) return i;
+    return bytes_compare(((const struct share *)a)->tenant, ((const struct share *)b)->tenant);
+}
+
+/* The first tenant after the one that was served last, in the order of their ids. */
+static unsigned first_turn(const struct scan *scan)
+{
+    for (unsigned i = 0; i < scan->shares_count; i++)
+        if (bytes_compare(scan->shares[i].tenant, scan->after_tenant) > 0) return i;
     return 0;
 }
 
-static void take_turns(struct walk *walk)
+static void take_turns(struct scan *scan, unsigned most)
 {
-    struct scan *scan = walk->scan;
-    unsigned most = (unsigned)scan->reconcile->scan_limit;
-    unsigned first = walk->count ? first_turn(walk) : 0;
+    unsigned first = first_turn(scan);
     bool any = true;
-    scan->rows = arena_alloc(scan->arena, most * sizeof *scan->rows);
     while (any && scan->count < most) {
         any = false;
-        for (unsigned i = 0; i < walk->count && scan->count < most; i++) {
-            struct share *share = &walk->shares[(first + i) % walk->count];
+        for (unsigned i = 0; i < scan->shares_count && scan->count < most; i++) {
+            struct share *share = &scan->shares[(first + i) % scan->shares_count];
             if (share->taken == share->count) continue;
             scan->rows[scan->count++] = share->rows[share->taken++];
             any = true;
@@ -148,24 +156,35 @@ static void take_turns(struct walk *walk)
     }
 }
 
-enum err scan_run(struct scan *scan, struct store *store)
+void scan_begin(struct scan *scan)
 {
-    struct walk walk = {.scan = scan};
+    *scan = (struct scan){.arena = scan->arena,
+                          .reconcile = scan->reconcile,
+                          .after_tenant = scan->after_tenant,
+                          .oldest_ms = INT64_MAX};
+}
+
+enum err scan_lane(struct scan *scan, const struct lane *lane)
+{
+    struct walk walk = {.scan = scan, .lane = lane, .now_ms = clock_now_ms(lane->clock)};
     struct bytes prefix = mark_prefix(scan->arena, scan->reconcile->name, BYTES_NONE);
-    scan->rows = NULL;
-    scan->count = 0;
-    scan->pending = 0;
-    scan->oldest_ms = INT64_MAX;
-    scan->unreadable = 0;
-    enum err e = view_objects(&store->view, prefix, BYTES_NONE, see_row, &walk);
-    if (e == ERR_OK) take_turns(&walk);
-    return e;
+    return view_objects(&lane->store->view, prefix, BYTES_NONE, see_row, &walk);
+}
+
+/* Each lane's tenants came in order; those of all lanes are to be. */
+void scan_choose(struct scan *scan)
+{
+    unsigned most = (unsigned)scan->reconcile->scan_limit;
+    scan->rows = arena_alloc(scan->arena, most * sizeof *scan->rows);
+    if (scan->shares_count == 0) return;
+    qsort(scan->shares, scan->shares_count, sizeof *scan->shares, compare_shares);
+    take_turns(scan, most);
 }
 
 /* -- Rows that are of no more use -------------------------------------------------------------- */
 
 struct useless {
-    struct store *store;
+    const struct lane *lane;
     const struct rules *rules;
     int64_t now_ms;
     struct arena *arena;
@@ -193,20 +212,22 @@ static bool see_useless(void *context, struct bytes key, struct bytes value)
         return true;
     if (!is_useless(useless, name, tenant, &mark)) return true;
     useless->tenants[useless->count] = arena_copy(useless->arena, tenant);
-    useless->changes[useless->count++] = (struct mark_change){
-        .step = MARK_FORGET,
-        .version = mark.version,
-        .place = mark_place_of(useless->arena, &useless->store->secret, name, tenant, entity_json)};
+    useless->changes[useless->count++] =
+        (struct mark_change){.step = MARK_FORGET,
+                             .version = mark.version,
+                             .place = mark_place_of(useless->arena, &useless->lane->store->secret,
+                                                    name, tenant, entity_json)};
     return useless->count < useless->most;
 }
 
-enum err scan_useless(struct store *store, const struct rules *rules, int64_t now_ms,
-                      struct arena *arena, struct mark_change *changes, struct bytes *tenants,
-                      unsigned most, unsigned *count_out)
+enum err scan_useless(const struct lane *lane, const struct rules *rules, struct arena *arena,
+                      struct mark_change *changes, struct bytes *tenants, unsigned most,
+                      unsigned *count_out)
 {
-    struct useless useless = {store, rules, now_ms, arena, changes, tenants, 0, most};
-    enum err e = view_objects(&store->view, object_key(arena, OBJECT_MARK, BYTES_NONE), BYTES_NONE,
-                              see_useless, &useless);
+    struct useless useless = {lane, rules, clock_now_ms(lane->clock), arena, changes, tenants,
+                              0,    most};
+    enum err e = view_objects(&lane->store->view, object_key(arena, OBJECT_MARK, BYTES_NONE),
+                              BYTES_NONE, see_useless, &useless);
     *count_out = useless.count;
     return e;
 }

@@ -18,7 +18,7 @@
 
 struct events_truth {
     struct truth truth;
-    struct store *store;
+    const struct lanes *lanes;
     atomic_bool cancelled;
 };
 
@@ -26,6 +26,7 @@ struct events_truth {
 struct recount {
     struct events_truth *truth;
     const struct truth_query *query;
+    struct store *store; /* of the tenant's lane */
     struct store *scratch;
     struct json_parser *parser;
     struct arena arena;                        /* of a page */
@@ -45,7 +46,7 @@ static enum err check_history(struct recount *recount, struct buf *why)
 {
     uint64_t retained_ms;
     const struct reconcile *reconcile = recount->query->reconcile;
-    enum err e = store_number(recount->truth->store, META_RETAINED, &retained_ms);
+    enum err e = store_number(recount->store, META_RETAINED, &retained_ms);
     for (unsigned i = 0; i < reconcile->counters_count && e == ERR_OK; i++) {
         const struct definition *definition = recount->definitions[i];
         const char *wrong = NULL;
@@ -182,7 +183,7 @@ static enum err replay(struct recount *recount)
 
 static enum err replay_page(struct recount *recount, struct event_query *history)
 {
-    struct store *store = recount->truth->store;
+    struct store *store = recount->store;
     uint64_t next;
     arena_reset(&recount->arena);
     recount->count = 0;
@@ -195,7 +196,7 @@ static enum err replay_page(struct recount *recount, struct event_query *history
 
 static enum err replay_all(struct recount *recount)
 {
-    struct store *store = recount->truth->store;
+    struct store *store = recount->store;
     struct store_stats stats;
     store_stats(store, &stats);
     struct event_query history = {.tenant = recount->query->tenant,
@@ -260,7 +261,9 @@ static enum err recount_run(struct recount *recount, int64_t *counts_out, struct
 static enum err events_count(struct truth *truth, const struct truth_query *query,
                              int64_t *counts_out, struct buf *why_out)
 {
-    struct recount recount = {.truth = (struct events_truth *)truth, .query = query};
+    struct events_truth *events = (struct events_truth *)truth;
+    struct recount recount = {
+        .truth = events, .query = query, .store = lanes_of(events->lanes, query->tenant)->store};
     arena_init(&recount.arena, PAGE_CHUNK);
     arena_init(&recount.keys_arena, 4096);
     recount.parser = json_parser_new(EVENT_SIZE_MAX);
@@ -282,11 +285,11 @@ static void events_free(struct truth *truth)
     free(truth);
 }
 
-struct truth *truth_events_open(struct store *store)
+struct truth *truth_events_open(const struct lanes *lanes)
 {
     static const struct truth_ops ops = {events_count, events_cancel, events_free};
     struct events_truth *truth = must_calloc(1, sizeof *truth);
     truth->truth.ops = &ops;
-    truth->store = store;
+    truth->lanes = lanes;
     return &truth->truth;
 }

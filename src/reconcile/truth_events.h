@@ -6,9 +6,9 @@
 #ifndef TALLY_RECONCILE_TRUTH_EVENTS_H
 #define TALLY_RECONCILE_TRUTH_EVENTS_H
 
+#include "commit/lanes.h"
 #include "reconcile/truth.h"
-#include "store/store.h"
 
-struct truth *truth_events_open(struct store *store);
+struct truth *truth_events_open(const struct lanes *lanes);
 
 #endif

@@ -27,25 +27,15 @@ void server_make_rebuilds(struct server *server)
 
 static struct truth *open_truth(void *context, const struct reconcile *reconcile)
 {
-    struct server *server = context;
-    return reconcile->truth == TRUTH_EVENTS ? truth_events_open(server->lanes.items[0].store)
+    const struct lanes *lanes = context;
+    return reconcile->truth == TRUTH_EVENTS ? truth_events_open(lanes)
                                             : truth_postgres_open(reconcile);
 }
 
 void server_make_reconciler(struct server *server)
 {
-    const struct lane *lane = &server->lanes.items[0];
     const struct reconciler_config config = {
-        .entity = {.store = lane->store,
-                   .rulebook = lane->rulebook,
-                   .enacting = lane->caretaker.enacting,
-                   .propose = propose_and_wait,
-                   .context = lane->queue},
-        .clock = lane->clock,
-        .batch_ops = (uint32_t)server->config->limits_batch_ops,
-        .open = open_truth,
-        .open_context = server,
-    };
+        .lanes = &server->lanes, .open = open_truth, .open_context = &server->lanes};
     server->reconciler = reconciler_new(&config);
 }
 

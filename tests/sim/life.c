@@ -40,6 +40,7 @@ static void make_parts(struct sim *sim)
     });
     sim->lane = (struct lane){.store = &sim->probe.store,
                               .queue = sim->queue,
+                              .rulebook = sim->rulebook,
                               .clock = &sim->clock,
                               .keeper = sim->clocks.keeper};
     sim->lanes = (struct lanes){1, &sim->lane};

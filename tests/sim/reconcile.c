@@ -206,15 +206,11 @@ static enum err propose(void *context, struct bundle *bundle)
 
 struct reconciler *reconcile_begin(struct sim *sim)
 {
-    return reconciler_new(&(struct reconciler_config){.entity = {.store = &sim->probe.store,
-                                                                 .rulebook = sim->rulebook,
-                                                                 .enacting = &sim->enacting,
-                                                                 .propose = propose,
-                                                                 .context = sim},
-                                                      .clock = &sim->clock,
-                                                      .batch_ops = sim->plan.batch_ops_max,
-                                                      .open = open_source,
-                                                      .open_context = sim});
+    sim->reconciled = sim->lane;
+    sim->reconciled.caretaker.propose = propose;
+    sim->reconciled_lanes = (struct lanes){1, &sim->reconciled};
+    return reconciler_new(&(struct reconciler_config){
+        .lanes = &sim->reconciled_lanes, .open = open_source, .open_context = sim});
 }
 
 void reconcile_some(struct sim *sim)

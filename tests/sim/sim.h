@@ -201,6 +201,9 @@ struct sim {
     struct commit *commit;
     struct lane lane; /* as those who look after it know it */
     struct lanes lanes;
+    struct lane
+        reconciled; /* and those who reconcile, whose proposals are errands of another kind */
+    struct lanes reconciled_lanes;
     struct tend *tend;
     struct rebuilds *rebuilds;
     struct reconciler *reconciler;

@@ -268,13 +268,13 @@ static enum err propose_here(void *context, struct bundle *bundle)
 
 static inline void start_reconciler(void)
 {
-    const struct reconciler_config config = {.entity = {.store = heart->store,
-                                                        .rulebook = heart->rulebook,
-                                                        .enacting = &enacting,
-                                                        .propose = propose_here},
-                                             .clock = &heart->time->clock,
-                                             .batch_ops = 100,
-                                             .open = opener};
+    heart->lane.caretaker = (struct caretaker){.store = heart->store,
+                                               .rulebook = heart->rulebook,
+                                               .clock = heart->clock,
+                                               .enacting = &enacting,
+                                               .batch_ops = 100,
+                                               .propose = propose_here};
+    const struct reconciler_config config = {.lanes = &heart->lanes, .open = opener};
     reconciler = reconciler_new(&config);
 }
 

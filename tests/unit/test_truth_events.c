@@ -13,7 +13,7 @@
 
 static struct truth *open_events(void *context, const struct reconcile *reconcile)
 {
-    return truth_events_open(heart->store);
+    return truth_events_open(&heart->lanes);
 }
 
 static int begin(void **state)
