@@ -7,21 +7,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static _Thread_local struct must_place here;
-
-void must_at(struct must_place place)
-{
-    here = place;
-}
+_Thread_local const struct must_place *must_at;
 
 /* Ends the report's line, which the caller began. */
 static _Noreturn void die(void)
 {
-    if (here.state)
+    if (must_at)
         fprintf(stderr,
                 ",\"lane\":%u,\"batch\":%" PRIu64 ",\"state\":\"%s\",\"firstSequence\":%" PRIu64
                 ",\"ops\":%" PRIu32,
-                here.lane, here.batch, here.state, here.first_sequence, here.ops);
+                must_at->lane, must_at->batch, must_at->state, must_at->first_sequence,
+                must_at->ops);
     fprintf(stderr, "}\n");
     void *frames[64];
     int count = backtrace(frames, (int)ARRAY_COUNT(frames));

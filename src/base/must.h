@@ -27,15 +27,18 @@
 _Noreturn void must_failed(const char *what, const char *file, int line);
 _Noreturn void must_unreachable(const char *what, long long value, const char *file, int line);
 
-/* Where a thread is in its work, for the report: said at every step of a batch (commit/batch.h). */
+/* Where a thread is in its work, for the report of a broken promise. */
 struct must_place {
-    const char *state; /* a literal; NULL: nowhere in particular */
+    const char *state; /* a literal */
     unsigned lane;
     uint64_t batch;
-    uint64_t first_sequence; /* 0: not given out yet */
+    uint64_t first_sequence; /* 0: not known yet */
     uint32_t ops;
 };
-void must_at(struct must_place place);
+
+/* What it points at is read when a promise is broken, so it may change, and has to stay until the
+ * thread is somewhere else. NULL: nowhere in particular, as each thread is at first. */
+extern _Thread_local const struct must_place *must_at;
 
 /* malloc that cannot fail: running out of memory at a bounded size is a bug in the bounds. */
 MUST_USE void *must_alloc(unsigned long size);

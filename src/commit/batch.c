@@ -22,7 +22,7 @@ static const struct {
 
 void batch_init(struct batch *batch, unsigned lane, uint32_t ops_max)
 {
-    *batch = (struct batch){.lane = lane, .slices_max = ops_max};
+    *batch = (struct batch){.slices_max = ops_max, .place = {.state = "FREE", .lane = lane}};
     arena_init(&batch->arena, BATCH_ARENA_CHUNK);
     batch->slices = must_calloc(ops_max, sizeof *batch->slices);
 }
@@ -37,27 +37,10 @@ void batch_release(struct batch *batch)
 
 void batch_count(struct batch *batch)
 {
-    batch->ops = 0;
+    uint32_t ops = 0;
     for (uint32_t s = 0; s < batch->apply.slices_count; s++)
-        batch->ops += batch->slices[s].count;
-}
-
-void batch_say(const struct batch *batch)
-{
-    bool numbered = batch->apply.arena != NULL; /* by the store's position, since its turn */
-    if (batch->state == BATCH_FREE) {
-        must_at((struct must_place){0});
-        return;
-    }
-    must_at((struct must_place){
-        .lane = batch->lane,
-        .state = states[batch->state].name,
-        .batch = batch->number,
-        .first_sequence = batch->state >= BATCH_DECIDED ? batch->apply.writes.first_sequence
-                          : numbered                    ? batch->apply.sequence + 1
-                                                        : 0,
-        .ops = batch->ops,
-    });
+        ops += batch->slices[s].count;
+    batch->place.ops = ops;
 }
 
 static void check_loaded(const struct batch *batch)
@@ -65,7 +48,7 @@ static void check_loaded(const struct batch *batch)
     const struct read_set *reads = &batch->apply.reads;
     must(batch->apply.arena == &batch->arena);
     must(batch->apply.rules == batch->rules);
-    must(batch->apply.ops_count == batch->ops);
+    must(batch->apply.ops_count == batch->place.ops);
     must(reads->loaded.keys == reads->keys_count);
     must(reads->loaded.objects == reads->objects_count);
     must(reads->loaded.tenants == reads->tenants_count);
@@ -84,12 +67,12 @@ static void check_decided(const struct batch *batch)
     const struct apply *apply = &batch->apply;
     const struct write_set *writes = &apply->writes;
     must(writes->reads == &apply->reads);
+    must(writes->first_sequence == batch->place.first_sequence);
     must(writes->first_sequence + writes->count == apply->sequence + 1);
     must(writes->next_series == apply->next_series);
     must(writes->count <= apply->causes_max);
     must(writes->time_ms == apply->moment.now_ms);
     must(writes->set_back == batch->set_back);
-    if (SLOW_CHECKS) check_causes(writes);
 }
 
 static void check_slices(const struct batch *batch)
@@ -102,22 +85,52 @@ static void check_slices(const struct batch *batch)
         must(__atomic_load_n(&slice->bundle->answered, __ATOMIC_RELAXED) < slice->bundle->count);
         ops += slice->count;
     }
-    must(ops == batch->ops);
+    must(ops == batch->place.ops);
+}
+
+static void check_drained(const struct batch *batch)
+{
+    must(batch->apply.slices_count > 0);
+    must(batch->apply.slices_count <= batch->slices_max);
+    must(batch->apply.slices == batch->slices);
+    must(batch->place.batch > 0);
+}
+
+static void check_free(const struct batch *batch)
+{
+    must(batch->apply.slices_count == 0);
+    must(!batch->rules);
+}
+
+/* What a state adds to the one before. */
+static inline void check_state(const struct batch *batch, enum batch_state state)
+{
+    switch (state) {
+    case BATCH_FREE:
+        return check_free(batch);
+    case BATCH_DRAINED:
+        return check_drained(batch);
+    case BATCH_LOADED:
+        return check_loaded(batch);
+    case BATCH_DECIDED:
+        return check_decided(batch);
+    case BATCH_SUBMITTED:
+        return must(batch->apply.writes.batch == batch);
+    case BATCH_DURABLE:
+    case BATCH_ANSWERED:
+        return;
+    }
+    unreachable_state(state);
 }
 
 void batch_check(const struct batch *batch)
 {
-    must((batch->apply.slices_count > 0) == (batch->state != BATCH_FREE));
-    must(batch->apply.slices_count <= batch->slices_max);
-    must(batch->state != BATCH_FREE || !batch->rules);
-    must(batch->state == BATCH_FREE || batch->number > 0);
-    must(batch->state == BATCH_FREE || batch->apply.slices == batch->slices);
-    if (SLOW_CHECKS && batch->state != BATCH_FREE && batch->state != BATCH_ANSWERED)
-        check_slices(batch);
-    if (batch->state >= BATCH_LOADED && batch->state <= BATCH_DURABLE) check_loaded(batch);
-    if (batch->state >= BATCH_DECIDED && batch->state <= BATCH_DURABLE) check_decided(batch);
-    if (batch->state == BATCH_SUBMITTED || batch->state == BATCH_DURABLE)
-        must(batch->apply.writes.batch == batch);
+    bool held = batch->state != BATCH_FREE && batch->state != BATCH_ANSWERED;
+    check_state(batch, batch->state);
+    for (enum batch_state state = BATCH_DRAINED; held && state < batch->state; state++)
+        check_state(batch, state);
+    if (held) check_slices(batch);
+    if (batch->state >= BATCH_DECIDED && held) check_causes(&batch->apply.writes);
 }
 
 static void batch_empty(struct batch *batch)
@@ -125,7 +138,7 @@ static void batch_empty(struct batch *batch)
     arena_reset(&batch->arena);
     rules_release(batch->rules);
     batch->rules = NULL;
-    batch->apply = (struct apply){0};
+    batch->apply.slices_count = 0;
 }
 
 void batch_enter(struct batch *batch, enum batch_state state)
@@ -134,6 +147,7 @@ void batch_enter(struct batch *batch, enum batch_state state)
     must(states[state].from & BIT(batch->state));
     if (state == BATCH_FREE) batch_empty(batch);
     batch->state = state;
-    batch_say(batch);
-    batch_check(batch);
+    batch->place.state = states[state].name;
+    check_state(batch, state);
+    if (SLOW_CHECKS) batch_check(batch);
 }

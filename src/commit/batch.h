@@ -3,8 +3,9 @@
  *   FREE -> DRAINED -> LOADED -> DECIDED -> SUBMITTED -> DURABLE -> ANSWERED -> FREE
  *              \______________________________ \______ store down ____/
  *
- * batch_enter is the only writer of the state. It says where the thread is, for the report of a
- * panic, refuses a step that is not drawn, and checks what each state promises:
+ * batch_enter is the only writer of the state. It refuses a step that is not drawn, and checks what
+ * each state promises. The thread that works on a batch points must_at at its place, so that the
+ * report of a broken promise names it.
  *
  *   FREE       holds nothing: no rules, no slices, no memory of its arena
  *   DRAINED    has slices, and a number of its own
@@ -30,9 +31,7 @@ enum batch_state {
 
 struct batch {
     enum batch_state state;
-    unsigned lane;
-    uint64_t number; /* batches are counted as they are drained, from 1 at each start */
-    uint32_t ops;
+    struct must_place place; /* batches are counted as they are drained, from 1 at each start */
     struct arena arena;
     struct slice *slices;
     uint32_t slices_max;
@@ -48,11 +47,11 @@ void batch_release(struct batch *batch);
 
 void batch_enter(struct batch *batch, enum batch_state state);
 
-/* Counts the ops of the slices, which may have changed, and says where the thread is. */
+/* Counts the ops of the slices, which may have changed. */
 void batch_count(struct batch *batch);
-void batch_say(const struct batch *batch);
 
-/* A few comparisons; slow builds look at every cause and slice. */
+/* What its state promises. batch_enter does it always, but for what slow builds look at: every
+ * cause and every slice. */
 void batch_check(const struct batch *batch);
 
 #endif

@@ -43,11 +43,12 @@ struct commit {
     pthread_cond_t batch_freed;
     pthread_cond_t submitted_more;
     struct batch *free_batches;
-    struct batch *submitted_first; /* what the store has, oldest first */
-    struct batch *submitted_last;
-    uint64_t drained;   /* batches begun; of whoever has the turn */
-    uint64_t submitted; /* batches handed to the store */
-    uint64_t reported;  /* batches the store has answered */
+    struct batch **handed; /* a ring of `batches_max`: what the store has, in order */
+    uint64_t drained;      /* batches begun, and */
+    uint64_t handed_count; /* of them handed to the store: of whoever has the turn */
+    uint64_t told_count;   /* of them reported by the store: of whoever is in its sync */
+    uint64_t submitted;    /* batches handed to the store */
+    uint64_t reported;     /* batches the store has answered */
     bool closed;
     struct batch *batches;
     int64_t lag_ns;             /* atomic: of the last batch */
@@ -64,28 +65,22 @@ static void commit_durable(void *context, void *batch_pointer, enum err e);
 
 /* -- Laws -------------------------------------------------------------------------------------- */
 
-/* A batch is free, at the store or with whoever has the turn, and that is one at a time. */
+/* By whoever holds the lock, or is alone. A batch is free, or at the store, or with whoever has the
+ * turn, and that is one at a time. */
 static void check_batches(const struct commit *commit)
 {
-    uint32_t free_count = 0, submitted_count = 0;
+    uint64_t free_count = 0;
     for (const struct batch *batch = commit->free_batches; batch; batch = batch->next) {
         must(batch->state == BATCH_FREE);
         free_count++;
     }
-    for (const struct batch *batch = commit->submitted_first; batch; batch = batch->next) {
-        must(batch->next ? batch->number < batch->next->number : batch == commit->submitted_last);
-        submitted_count++;
-    }
-    uint32_t count = free_count + submitted_count;
-    must(count == commit->config.batches_max || count + 1 == commit->config.batches_max);
+    must(free_count <= commit->config.batches_max);
+    must(free_count + commit->submitted + 1 >= commit->config.batches_max + commit->reported);
 }
 
-/* By whoever holds the lock, or is alone. */
 static void commit_check(const struct commit *commit)
 {
     must(commit->reported <= commit->submitted + 1); /* counted by the turn a little later */
-    must((commit->submitted_first != NULL) == (commit->submitted_last != NULL));
-    must(commit->submitted <= commit->drained);
     if (SLOW_CHECKS) check_batches(commit);
 }
 
@@ -115,6 +110,7 @@ struct commit *commit_new(const struct commit_config *config)
     pthread_cond_init(&commit->batch_freed, NULL);
     pthread_cond_init(&commit->submitted_more, NULL);
     commit->batches = must_calloc(config->batches_max, sizeof *commit->batches);
+    commit->handed = must_calloc(config->batches_max, sizeof(struct batch *));
     for (uint32_t i = 0; i < config->batches_max; i++) {
         struct batch *batch = &commit->batches[i];
         batch_init(batch, config->lane, config->batch_ops_max);
@@ -134,6 +130,7 @@ void commit_free(struct commit *commit)
     for (uint32_t i = 0; i < commit->config.batches_max; i++)
         batch_release(&commit->batches[i]);
     free(commit->batches);
+    free(commit->handed);
     json_parser_free(commit->parser);
     pthread_cond_destroy(&commit->submitted_more);
     pthread_cond_destroy(&commit->batch_freed);
@@ -156,17 +153,6 @@ static struct batch *batch_take(struct commit *commit)
     return batch;
 }
 
-/* The store has it from now on, behind those it has. */
-static void batch_hand_over(struct commit *commit, struct batch *batch)
-{
-    batch_enter(batch, BATCH_SUBMITTED);
-    batch->next = NULL;
-    commit_lock(commit);
-    *(commit->submitted_last ? &commit->submitted_last->next : &commit->submitted_first) = batch;
-    commit->submitted_last = batch;
-    commit_unlock(commit);
-}
-
 static void batch_put_back(struct commit *commit, struct batch *batch)
 {
     commit_lock(commit);
@@ -178,14 +164,13 @@ static void batch_put_back(struct commit *commit, struct batch *batch)
 static void batch_give(struct commit *commit, struct batch *batch)
 {
     batch_enter(batch, BATCH_FREE);
-    commit_lock(commit);
-    if (commit->submitted_first == batch) { /* it was not refused before */
-        commit->submitted_first = batch->next;
-        if (!batch->next) commit->submitted_last = NULL;
-    }
-    batch->next = commit->free_batches;
-    commit->free_batches = batch;
-    commit_unlock(commit);
+    batch_put_back(commit, batch);
+}
+
+/* A place in the ring of what the store has. */
+static struct batch **handed_place(struct commit *commit, uint64_t count)
+{
+    return &commit->handed[count % commit->config.batches_max];
 }
 
 /* A large bundle's slices may be answered by several threads: whoever had the turn answers what it
@@ -255,7 +240,10 @@ static void commit_durable(void *context, void *batch_pointer, enum err e)
 {
     struct commit *commit = context;
     struct batch *batch = batch_pointer;
-    must(batch == commit->submitted_first); /* (1), (3): in the order in which they were decided */
+    struct batch **oldest = handed_place(commit, commit->told_count++);
+    must(batch == *oldest); /* (1), (3): in the order in which they were decided */
+    __atomic_store_n(oldest, NULL, __ATOMIC_RELEASE);
+    must_at = &batch->place;
     if (e == ERR_OK) batch_enter(batch, BATCH_DURABLE);
     if (e == ERR_OK) crash_point("commit.before_answer");
     int64_t now_ns = clock_mono_ns(commit->config.clock);
@@ -271,6 +259,7 @@ static void batch_refuse(struct commit *commit, struct batch *batch, enum err e)
 {
     answer_batch(commit, batch, e);
     batch_give(commit, batch);
+    must_at = NULL;
     commit->config.answered(commit->config.context);
 }
 
@@ -301,15 +290,16 @@ static void batch_submit(struct commit *commit, struct batch *batch)
 {
     const struct store_position *position = &commit->config.store->writer.position;
     struct write_set *writes = &batch->apply.writes;
-    uint32_t ops = batch->ops;
+    uint32_t ops = batch->place.ops;
     bool small = ops < commit->config.inline_ops;
     must(writes->first_sequence == position->last_sequence + 1); /* (3) */
     must(writes->next_series >= position->next_series);
     must(writes->time_ms >= position->time_ms || writes->set_back); /* (4) */
     writes->batch = batch;
-    batch_hand_over(commit, batch);
+    batch_enter(batch, BATCH_SUBMITTED);
+    __atomic_store_n(handed_place(commit, commit->handed_count++), batch, __ATOMIC_RELEASE);
     writer_submit(&commit->config.store->writer, writes);
-    must_at((struct must_place){0});
+    must_at = NULL;
     commit_lock(commit);
     commit->submitted++;
     bool alone = commit->submitted == commit->reported + 1;
@@ -350,7 +340,7 @@ static void batch_begin(struct commit *commit, struct batch *batch, uint32_t sli
                                   .moment = batch_moment(commit, batch->set_back),
                                   .sequence = position->last_sequence,
                                   .next_series = position->next_series};
-    batch_say(batch);
+    batch->place.first_sequence = position->last_sequence + 1;
 }
 
 /* Both steps of core/apply.h; most batches have nothing to look up in the first. */
@@ -413,9 +403,10 @@ static void batch_prepare(struct batch *batch)
 
 static void batch_drained(struct commit *commit, struct batch *batch, uint32_t slices_count)
 {
-    batch_check(batch);
+    must_at = &batch->place;
     batch->started_ns = clock_mono_ns(commit->config.clock);
-    batch->number = ++commit->drained;
+    batch->place.batch = ++commit->drained;
+    batch->place.first_sequence = 0;
     batch->apply = (struct apply){.slices = batch->slices, .slices_count = slices_count};
     batch_count(batch);
     batch_enter(batch, BATCH_DRAINED);
@@ -481,16 +472,17 @@ void commit_help(struct commit *commit)
 bool commit_sync_now(struct commit *commit)
 {
     pthread_mutex_lock(&commit->syncing);
-    commit_lock(commit);
-    if (commit->submitted_first) batch_say(commit->submitted_first);
-    commit_unlock(commit);
+    struct batch **oldest = handed_place(commit, commit->told_count);
+    struct batch *batch = __atomic_load_n(oldest, __ATOMIC_ACQUIRE);
+    const struct must_place *before = must_at; /* a turn, if that is what waits for the sync */
+    if (batch) must_at = &batch->place;
     uint32_t reported = writer_sync(&commit->config.store->writer);
     commit_lock(commit);
     commit->reported += reported;
     must(commit->reported <= commit->submitted || !commit->closed);
     commit_unlock(commit);
     pthread_mutex_unlock(&commit->syncing);
-    must_at((struct must_place){0});
+    must_at = before;
     if (reported == 0) return false;
     pthread_cond_signal(&commit->batch_freed);
     commit->config.answered(commit->config.context);

@@ -41,13 +41,19 @@ void queue_free(struct queue *queue)
     free(queue);
 }
 
-static void queue_lock(struct queue *queue)
+static void lock_to_look(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    if (SLOW_CHECKS) queue_check(queue);
+}
+
+static void lock_to_change(struct queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
     queue_check(queue);
 }
 
-static void queue_unlock(struct queue *queue)
+static void unlock(struct queue *queue)
 {
     if (SLOW_CHECKS) queue_check(queue);
     pthread_mutex_unlock(&queue->lock);
@@ -208,33 +214,33 @@ static void unlock_and_wake(struct queue *queue)
 {
     bool wake = queue->sleeping && queue->waiting_ops + queue->waiting_urgent_ops >= queue->wake_at;
     if (wake) queue->sleeping = false;
-    queue_unlock(queue);
+    unlock(queue);
     if (wake) pthread_cond_signal(&queue->filled);
 }
 
 void queue_push_all(struct queue *queue, struct bundle *bundles, struct bundle **refused_out)
 {
     struct fifo refused = {0};
-    queue_lock(queue);
+    lock_to_change(queue);
     while (bundles) {
         struct bundle *bundle = bundles;
         bundles = bundle->next;
         bundle->err = push_locked(queue, bundle);
         if (bundle->err != ERR_OK) fifo_add(&refused, bundle);
     }
-    queue_unlock(queue);
+    unlock(queue);
     *refused_out = refused.first;
 }
 
 void queue_wake(struct queue *queue)
 {
-    queue_lock(queue);
+    lock_to_look(queue);
     unlock_and_wake(queue);
 }
 
 enum err queue_push(struct queue *queue, struct bundle *bundle)
 {
-    queue_lock(queue);
+    lock_to_change(queue);
     enum err e = push_locked(queue, bundle);
     unlock_and_wake(queue);
     return e;
@@ -366,12 +372,12 @@ static uint32_t take_batched(struct queue *queue, struct slice *slices, uint32_t
 uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max)
 {
     uint32_t ops = 0;
-    queue_lock(queue);
+    lock_to_change(queue);
     queue->weight = 0;
     queue->alone = false;
     uint32_t count = take_urgent(queue, slices, ops_max, &ops);
     if (!queue->alone) count += take_batched(queue, slices + count, ops_max, &ops);
-    queue_unlock(queue);
+    unlock(queue);
     must(ops <= ops_max || queue->alone);
     __atomic_store_n(&queue->taken, ops, __ATOMIC_RELAXED);
     return count;
@@ -429,17 +435,17 @@ static void release_places(struct queue *queue, struct bundle *bundle)
 
 void queue_done(struct queue *queue, struct bundle *bundle)
 {
-    queue_lock(queue);
+    lock_to_change(queue);
     release_places(queue, bundle);
-    queue_unlock(queue);
+    unlock(queue);
 }
 
 void queue_done_all(struct queue *queue, struct bundle *bundles)
 {
-    queue_lock(queue);
+    lock_to_change(queue);
     for (; bundles; bundles = bundles->next)
         release_places(queue, bundles);
-    queue_unlock(queue);
+    unlock(queue);
 }
 
 static int64_t now_ns(void)
@@ -466,7 +472,7 @@ static void queue_look(struct queue *queue)
 bool queue_wait(struct queue *queue)
 {
     queue_look(queue);
-    queue_lock(queue);
+    lock_to_look(queue);
     while (!queue->waiting_ops && !queue->waiting_urgent_ops && !queue->stopped) {
         queue->sleeping = true;
         queue->wake_at = 1;
@@ -475,7 +481,7 @@ bool queue_wait(struct queue *queue)
     queue->sleeping = false;
     queue->pushes_seen = queue->pushes;
     bool any = queue->waiting_ops || queue->waiting_urgent_ops;
-    queue_unlock(queue);
+    unlock(queue);
     return any;
 }
 
@@ -486,7 +492,7 @@ void queue_gather(struct queue *queue, uint32_t ops, int64_t ns)
     until.tv_nsec += ns;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    queue_lock(queue);
+    lock_to_look(queue);
     int late = 0;
     while (queue->waiting_ops + queue->waiting_urgent_ops < ops && !queue->stopped && !late) {
         queue->sleeping = true;
@@ -494,46 +500,46 @@ void queue_gather(struct queue *queue, uint32_t ops, int64_t ns)
         late = pthread_cond_timedwait(&queue->filled, &queue->lock, &until);
     }
     queue->sleeping = false;
-    queue_unlock(queue);
+    unlock(queue);
 }
 
 void queue_stop(struct queue *queue)
 {
-    queue_lock(queue);
+    lock_to_look(queue);
     queue->stopped = true;
-    queue_unlock(queue);
+    unlock(queue);
     pthread_cond_broadcast(&queue->filled);
 }
 
 bool queue_is_small(struct queue *queue, uint32_t ops_max)
 {
-    queue_lock(queue);
+    lock_to_look(queue);
     uint32_t waiting = queue->waiting_ops + queue->waiting_urgent_ops;
     bool alone = queue->urgent.first && goes_alone(queue->urgent.first);
-    queue_unlock(queue);
+    unlock(queue);
     return waiting > 0 && waiting < ops_max && !alone;
 }
 
 uint32_t queue_depth(struct queue *queue)
 {
-    queue_lock(queue);
+    lock_to_look(queue);
     uint32_t depth = queue->ops + queue->urgent_ops;
-    queue_unlock(queue);
+    unlock(queue);
     return depth;
 }
 
 int64_t queue_busy_ns(struct queue *queue)
 {
-    queue_lock(queue);
+    lock_to_look(queue);
     int64_t busy_ns = queue->clients ? queue->busy_ns : 0;
-    queue_unlock(queue);
+    unlock(queue);
     return busy_ns;
 }
 
 uint32_t queue_waiting(struct queue *queue)
 {
-    queue_lock(queue);
+    lock_to_look(queue);
     uint32_t waiting = queue->waiting_ops + queue->waiting_urgent_ops;
-    queue_unlock(queue);
+    unlock(queue);
     return waiting;
 }

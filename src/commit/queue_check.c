@@ -69,7 +69,7 @@ static uint32_t ring_count(const struct queue *queue)
 
 /* Urgent bundles may be of no tenant, and their bytes are the queue's alone. A long queue is
  * counted now and then, or filling it would take the square of its length. */
-static void count_anew(const struct queue *queue)
+void queue_count_anew(const struct queue *queue)
 {
     uint32_t waiting = queue->waiting_ops + queue->waiting_urgent_ops;
     if (waiting > COUNT_OFTEN && queue->pushes % COUNT_OFTEN != 0) return;
@@ -80,19 +80,10 @@ static void count_anew(const struct queue *queue)
     must(tally.waiting_ops == queue->waiting_ops);
     must(tally.in_ring == ring_count(queue));
     must(fifo_count(&queue->urgent, URGENCY_URGENT) == queue->waiting_urgent_ops);
-}
-
-void queue_check(const struct queue *queue)
-{
-    must(queue->waiting_ops <= queue->ops);
-    must(queue->waiting_urgent_ops <= queue->urgent_ops);
-    must((queue->ring_first != NULL) == (queue->waiting_ops > 0));
-    must((queue->urgent.first != NULL) == (queue->waiting_urgent_ops > 0));
     must(queue->owed == 0 || queue->ring_first);
     must(queue->clients <= queue->ops + queue->urgent_ops);
     must(queue->bytes == 0 || queue->ops + queue->urgent_ops > 0);
     must(queue->ops <= room_used(queue->room, ROOM_OPS));
     must(queue->urgent_ops <= room_used(queue->room, ROOM_URGENT_OPS));
     must(queue->bytes <= room_used(queue->room, ROOM_BYTES));
-    if (SLOW_CHECKS) count_anew(queue);
 }
