@@ -17,6 +17,7 @@ static const char help[] =
     "Reads every checksum of a data directory again, opens a copy of it, and compares its state\n"
     "with what the journal adds up to from the newest backup it reaches back to, or from an empty\n"
     "start. With BACKUP, a name in ops.dir, that backup is read again instead. Nothing is changed.\n"
+    "All lanes are read, one after the other.\n"
     "No server may be running on the directory; a backup can be verified beside a running server.\n"
     "Exit code 1 if anything is damaged, or could not be looked at.\n"
     "\n"
@@ -46,27 +47,39 @@ static const struct {
     [VERIFY_REFUSED] = {"refused", NULL}, /* an error like any command's, on stderr */
 };
 
-static void say_json(enum verify_verdict verdict, const char *what, const char *text)
+static void say_json(const struct verify_finding *finding)
 {
     struct buf line;
     buf_init(&line, 64u << 10);
-    buf_addf(&line, "{\"what\":\"%s\",\"verdict\":\"%s\",\"text\":", what, verdicts[verdict].word);
-    buf_add_json(&line, bytes_str(text));
+    buf_addf(&line, "{\"what\":\"%s\",\"verdict\":\"%s\"", finding->what,
+             verdicts[finding->verdict].word);
+    if (finding->lane >= 0) buf_addf(&line, ",\"lane\":%d", finding->lane);
+    buf_add(&line, BYTES(",\"text\":"));
+    buf_add_json(&line, bytes_str(finding->text));
     printf("%.*s}\n", (int)line.size, line.data);
     buf_release(&line);
 }
 
-static void say(void *context, enum verify_verdict verdict, const char *what, const char *text)
+static void say_text(const struct verify_finding *finding)
+{
+    char lane[32] = "";
+    if (finding->lane >= 0) snprintf(lane, sizeof lane, "lane %d: ", finding->lane);
+    if (finding->verdict == VERIFY_REFUSED)
+        cli_failure("verify", "%s%s", lane, finding->text);
+    else
+        printf("%s%-9s %s%s\n", verdicts[finding->verdict].title, finding->what, lane,
+               finding->text);
+}
+
+static void say(void *context, const struct verify_finding *finding)
 {
     struct verifying *verifying = context;
     pthread_mutex_lock(&verifying->printing);
     progress_clear(&verifying->progress);
     if (verifying->json)
-        say_json(verdict, what, text);
-    else if (verdict == VERIFY_REFUSED)
-        cli_failure("verify", "%s", text);
+        say_json(finding);
     else
-        printf("%s%-9s %s\n", verdicts[verdict].title, what, text);
+        say_text(finding);
     fflush(stdout);
     pthread_mutex_unlock(&verifying->printing);
 }
@@ -95,16 +108,11 @@ static void watch(struct verifying *verifying)
 static int verify(const struct config *config, const char *data, const char *backup, bool json)
 {
     char backups[TREE_PATH_MAX];
-    char scratch[TREE_PATH_MAX];
     struct verifying verifying = {.backup = backup, .json = json};
     pthread_t thread;
-    enum err e = tree_path(backups, config->ops_dir, "backups");
-    if (e == ERR_OK)
-        e = backup ? tree_path(scratch, backups, ".verifying")
-                   : tree_path(scratch, data, VERIFY_SCRATCH);
-    if (e != ERR_OK) return cli_failure("verify", "a path is too long");
+    if (tree_path(backups, config->ops_dir, "backups") != ERR_OK)
+        return cli_failure("verify", "a path is too long");
     verifying.config = (struct verify_config){.data = data,
-                                              .scratch = scratch,
                                               .backups = backups,
                                               .clock = &clock_system,
                                               .key_keep_ms = config->idempotency_keep,

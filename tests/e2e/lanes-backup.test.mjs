@@ -1,7 +1,8 @@
-// Backups of several lanes: each lane as of one moment of its own, incremental, restored exactly, never half.
+// Backups of several lanes: each lane as of one moment of its own, incremental, restored exactly, never half. And their
+// verification: every lane is read, and what is wrong with one is said of that one.
 
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
 
@@ -9,6 +10,7 @@ import { backedUp, backup, backups, finished, Places } from './support/errands.m
 import { expectLived, lanePath, laneServer, live, refusal, TENANTS } from './support/lanes.mjs';
 import { within } from './support/pace.mjs';
 import { over } from './support/rebuild.mjs';
+import { runTally } from './support/server.mjs';
 
 const places = new Places();
 after(() => places.remove());
@@ -120,3 +122,94 @@ for (const point of ['snapshot.before_journal:3', 'backup.after_file:20', 'backu
         await onRestored(name, (restored) => expectLived(restored, 1));
     });
 }
+
+describe('a verification of four lanes', () => {
+    const s = server(4, { settings: { 'journal.keep': '1h', 'journal.keepBytes': '1GiB' } });
+    const verify = async (data, ...more) => {
+        const run = await runTally(['verify', '--json', '--data', data, '--set', `ops.dir=${places.ops}`, ...more], { ms: 60000 });
+        return { ...run, found: run.stdout.trim().split('\n').filter(Boolean).map((line) => JSON.parse(line)) };
+    };
+    const which = (found, verdict, what) => found.filter((f) => f.verdict === verdict && (!what || f.what === what)).map((f) => f.lane);
+    const copied = () => {
+        const data = places.fresh('copy');
+        cpSync(s.data, data, { recursive: true });
+        return data;
+    };
+    after(() => s.stop());
+
+    test('SPEC 10, 11: each lane is what its journal adds up to, from an empty start or from the newest backup', async () => {
+        await s.start();
+        await live(s, 1);
+        await s.stop();
+        const before = readdirSync(s.data, { recursive: true }).sort();
+        const plain = await verify(s.data);
+        assert.equal(plain.code, 0, plain.stdout + plain.stderr);
+        assert.deepEqual(which(plain.found, 'good', 'balance'), [0, 1, 2, 3]);
+        assert.match(plain.found[0].text, /^installation [0-9a-f]{16}, 4 lanes$/);
+        assert.ok(plain.found.every((f) => f.verdict === 'good' || f.what === 'sums'), plain.stdout);
+        assert.deepEqual(readdirSync(s.data, { recursive: true }).sort(), before, 'nothing was changed');
+
+        await s.start();
+        await backedUp(adminOf(s), 'base');
+        await live(s, 2);
+        await s.kill();
+        const based = await verify(s.data);
+        assert.equal(based.code, 0, based.stdout + based.stderr);
+        assert.equal(based.found.filter((f) => f.what === 'balance' && /from backup base$/.test(f.text)).length, 4, based.stdout);
+        assert.equal(based.found.filter((f) => f.what === 'backup').length, 1, 'it is read once for all');
+        const text = await runTally(['verify', '--data', s.data, '--set', `ops.dir=${places.ops}`]);
+        assert.match(text.stdout, /^good: +journal +lane 2: \d+ files/m);
+        await s.start();
+    });
+
+    test('a store in use is refused, also one of its lanes; a backup of it can be verified meanwhile', async () => {
+        for (const data of [s.data, lane(s, 1)]) {
+            const run = await verify(data);
+            assert.equal(run.code, 1);
+            assert.deepEqual(run.found.map((f) => [f.what, f.verdict]), [['identity', 'refused']]);
+        }
+        const run = await verify(s.data, 'base');
+        assert.equal(run.code, 0, run.stdout + run.stderr);
+        assert.deepEqual(which(run.found, 'good', 'recovery'), [0, 1, 2, 3]);
+        assert.ok(!existsSync(places.backup('.verifying')));
+        await s.stop();
+    });
+
+    test('one lane alone is verified too, and that the others were not is said', async () => {
+        const run = await verify(lane(s, 1));
+        assert.equal(run.code, 0, run.stdout + run.stderr);
+        assert.ok(run.found.some((f) => f.what === 'balance' && f.verdict === 'good' && /from backup base$/.test(f.text)), run.stdout);
+        assert.ok(run.found.some((f) => f.what === 'lanes' && f.verdict === 'unchecked' && /this is lane 1 of 4/.test(f.text)), run.stdout);
+        await s.start();
+        await expectLived(s, 2);
+        await s.stop();
+    });
+
+    test('damage is said of its lane, and the others are read all the same', async () => {
+        const data = copied();
+        const [name] = readdirSync(lanePath(data, 1, 'state')).filter((one) => one.endsWith('.sst'));
+        const file = lanePath(data, 1, 'state', name);
+        const bytes = readFileSync(file);
+        bytes[bytes.length >> 1] ^= 1;
+        writeFileSync(file, bytes);
+        const run = await verify(data);
+        assert.equal(run.code, 1);
+        assert.deepEqual(which(run.found, 'damaged'), [1]);
+        assert.ok(run.found.some((f) => f.lane === 1 && f.text.includes(name)), run.stdout);
+        assert.deepEqual(which(run.found, 'good', 'balance'), [0, 2, 3]);
+    });
+
+    test('a lane that is missing, and one that lies where another belongs, are damage', async () => {
+        const data = copied();
+        rmSync(lanePath(data, 1), { recursive: true });
+        rmSync(lanePath(data, 3), { recursive: true });
+        cpSync(lanePath(data, 2), lanePath(data, 3), { recursive: true });
+        const run = await verify(data);
+        assert.equal(run.code, 1);
+        assert.deepEqual(run.found.filter((f) => f.verdict === 'damaged').map((f) => f.text), [
+            `${lanePath(data, 1)} is missing`,
+            `${lanePath(data, 3)} is lane 2 and lies where lane 3 belongs; put it back.`,
+        ]);
+        assert.deepEqual(which(run.found, 'good', 'balance'), [0, 2]);
+    });
+});

@@ -15,7 +15,6 @@
 
 #include "base/hash.h"
 #include "base/reason.h"
-#include "base/reason.h"
 
 /* A file of this name says that the directory is being filled from a backup, or that this was cut
  * short: it is not a store (yet). */

@@ -1,7 +1,8 @@
 /* internal.h -- what the parts of a verification share.
  *
- *   verify.c   in which order, and what is said
+ *   verify.c   in which order lanes and their parts are read, and what is said
  *   files.c    checksums, file by file
+ *   balance.c  what the journal adds up to, and from where
  *   scratch.c  stores made of links, to be opened
  *   state.c    two states compared */
 #ifndef TALLY_STORE_EMBEDDED_VERIFY_INTERNAL_H
@@ -13,10 +14,25 @@
 #include "store/embedded/identity.h"
 #include "store/embedded/journal/walk.h"
 
+/* Backups that were read again, so that the lanes' base is read once. */
+struct checked_backup {
+    char name[NAME_SIZE_MAX + 1];
+    enum err err;
+    struct checked_backup *next;
+};
+
+struct checked_backups {
+    struct checked_backup *first;
+};
+
+/* One store being read: all of an installation, or one of its lanes. */
 struct verify {
     const struct verify_config *config;
-    struct store_identity
-        identity; /* of the store that is read; its lock is held for a data directory */
+    int lane;                       /* for findings; -1: it is the only one */
+    char dir[TREE_PATH_MAX];        /* the store's */
+    char scratch[TREE_PATH_MAX];    /* a directory on the same disk, made and removed */
+    struct store_identity identity; /* its lock is held for a data directory */
+    struct checked_backups *checked;
     struct journal_extent journal;
     struct archive *archive; /* while its files are read */
     bool damaged;
@@ -24,6 +40,16 @@ struct verify {
 
 void verify_say(struct verify *verify, enum verify_verdict verdict, const char *what,
                 const char *format, ...) PRINTF_LIKE(4, 5);
+/* Says why `e` came, and gives it back. `why` may be NULL: then errno or the error itself tells. */
+enum err verify_say_error(struct verify *verify, enum verify_verdict verdict, const char *what,
+                          enum err e, const struct reason *why);
+/* Reads all of a backup again and says each file that is not as it was. */
+MUST_USE enum err verify_check_backup(struct verify *verify, const char *name, const char *what);
+
+/* balance.c: compares the state of the settled store `now`, a copy of the one that is read, with
+ * what the journal adds up to. */
+MUST_USE enum err verify_balance(struct verify *verify, const char *now);
+void checked_backups_release(struct checked_backups *checked);
 
 /* files.c: each says what it found about the store in `dir`. */
 void verify_journal(struct verify *verify, const char *dir);

@@ -91,6 +91,8 @@ enum err scratch_settle(const struct verify *verify, const char *dir, struct rea
         .checkpoint_ms = NEVER_MS,
         .checkpoint_bytes = UINT64_MAX,
         .ids_shared = verify->identity.ids_shared,
+        .lanes = verify->identity.lanes,
+        .lane = verify->identity.lane,
         .archive_ms = NEVER_MS,
         .key_keep_ms = verify->config->key_keep_ms,
     };

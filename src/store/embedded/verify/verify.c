@@ -7,7 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "store/embedded/lanes_dir.h"
 #include "store/embedded/verify/internal.h"
+
+/* The same name in a data directory as EMBEDDED_SNAPSHOT, so that opening the store removes what a
+ * killed verification left. */
+#define VERIFY_SCRATCH "snapshot"
+#define BACKUP_SCRATCH ".verifying"
 
 void verify_say(struct verify *verify, enum verify_verdict verdict, const char *what,
                 const char *format, ...)
@@ -18,10 +24,12 @@ void verify_say(struct verify *verify, enum verify_verdict verdict, const char *
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (verdict == VERIFY_DAMAGED) verify->damaged = true;
-    verify->config->say(verify->config->context, verdict, what, text);
+    const struct verify_finding finding = {
+        .verdict = verdict, .lane = verify->lane, .what = what, .text = text};
+    verify->config->say(verify->config->context, &finding);
 }
 
-static enum err say_error(struct verify *verify, enum verify_verdict verdict, const char *what,
+enum err verify_say_error(struct verify *verify, enum verify_verdict verdict, const char *what,
                           enum err e, const struct reason *why)
 {
     if (why && reason_given(why))
@@ -30,12 +38,6 @@ static enum err say_error(struct verify *verify, enum verify_verdict verdict, co
         verify_say(verify, verdict, what, "%s",
                    e == ERR_STORAGE ? strerror(errno) : err_sentence(e));
     return e;
-}
-
-static enum err trouble(struct verify *verify, enum err e, const char *what,
-                        const struct reason *why)
-{
-    return say_error(verify, VERIFY_DAMAGED, what, e, why);
 }
 
 /* A store that a server has open changes while it would be read. */
@@ -49,20 +51,42 @@ static enum err refuse_in_use(struct verify *verify, const char *dir)
     return ERR_CONFLICT;
 }
 
-static enum err open_identity(struct verify *verify, const char *dir)
+static enum err say_identity(struct verify *verify, enum err e, const struct reason *why)
+{
+    if (e != ERR_OK)
+        return verify_say_error(verify, e == ERR_CORRUPT ? VERIFY_DAMAGED : VERIFY_REFUSED,
+                                "identity", e, why);
+    char lanes[32] = "";
+    if (verify->identity.lanes > 1)
+        snprintf(lanes, sizeof lanes, ", %u lanes", verify->identity.lanes);
+    verify_say(verify, VERIFY_GOOD, "identity", "installation %016llx%s",
+               (unsigned long long)verify->identity.installation, lanes);
+    return ERR_OK;
+}
+
+static enum err open_identity(struct verify *verify)
 {
     struct reason why;
-    verify->identity.lock_fd = -1;
-    enum err e = identity_read(&verify->identity, dir, &why);
-    if (e == ERR_OK) e = identity_lock(&verify->identity, dir, &why);
-    if (e == ERR_BUSY) return refuse_in_use(verify, dir);
-    if (e == ERR_OK)
-        verify_say(verify, VERIFY_GOOD, "identity", "installation %016llx",
-                   (unsigned long long)verify->identity.installation);
-    else
-        verify_say(verify, e == ERR_CORRUPT ? VERIFY_DAMAGED : VERIFY_REFUSED, "identity", "%s",
-                   why.text);
-    return e;
+    enum err e = identity_read(&verify->identity, verify->dir, &why);
+    if (e == ERR_OK) e = identity_lock(&verify->identity, verify->dir, &why);
+    return e == ERR_BUSY ? refuse_in_use(verify, verify->dir) : say_identity(verify, e, &why);
+}
+
+/* Each lane is the one it lies as. */
+static enum err expect_lane(struct verify *lane, const struct verify *root, const char *dir)
+{
+    struct reason why;
+    const struct identity_wish wish = {.ids_shared = root->identity.ids_shared,
+                                       .lanes = root->identity.lanes,
+                                       .lane = (unsigned)lane->lane,
+                                       .installation = root->identity.installation};
+    enum err e = identity_read(&lane->identity, dir, &why);
+    if (e == ERR_OK) e = identity_expect(&lane->identity, dir, &wish, &why);
+    if (e == ERR_NOT_FOUND) {
+        e = ERR_CORRUPT;
+        reason_say(&why, "%s is missing", dir);
+    }
+    return e == ERR_OK ? e : say_identity(lane, e, &why);
 }
 
 static void count_bytes(struct verify *verify, const char *dir)
@@ -76,59 +100,12 @@ static void count_bytes(struct verify *verify, const char *dir)
     tree_list_release(&files);
 }
 
-/* -- What the journal adds up to --------------------------------------------------------------- */
-
-/* The newest backup that the journal goes on from: its moment is the end of one of our blocks, and
- * that block was decided when the backup says. A store that was restored from an earlier backup has
- * other blocks under the same numbers. */
-struct base {
-    struct verify *verify;
-    char dir[TREE_PATH_MAX]; /* "": none */
-    char name[NAME_SIZE_MAX + 1];
-    uint64_t sequence;
-    int64_t moment_ms;
-    int64_t taken_ms;
-    int64_t before_ms; /* only backups that were taken before */
-    bool met;
-};
-
-static enum err meet_block(void *context, const struct journal_block *block)
-{
-    struct base *base = context;
-    uint64_t last = block->first_sequence + block->count - 1;
-    if (last == base->sequence) base->met = block->time_ms == base->moment_ms;
-    return ERR_OK;
-}
-
-static bool try_base(void *context, const char *name, const struct manifest *manifest)
-{
-    struct base *best = context;
-    const struct verify *verify = best->verify;
-    const struct manifest_lane *lane = &manifest->lanes[0];
-    struct base base = {.sequence = lane->sequence, .moment_ms = lane->moment_ms};
-    struct journal_extent extent;
-    struct reason why;
-    char journal[TREE_PATH_MAX];
-    if (lane->sequence <= verify->journal.before || lane->sequence > verify->journal.last)
-        return true;
-    if (manifest->taken_ms >= best->before_ms) return true;
-    if (tree_path(journal, verify->config->data, "journal") != ERR_OK) return true;
-    enum err e = journal_walk(journal, verify->identity.installation, lane->sequence - 1,
-                              meet_block, &base, &extent, &why);
-    if (e != ERR_OK || !base.met) return true;
-    if (tree_path(best->dir, verify->config->backups, name) != ERR_OK) best->dir[0] = '\0';
-    snprintf(best->name, sizeof best->name, "%s", name);
-    best->taken_ms = manifest->taken_ms;
-    return true;
-}
-
 static void base_damaged(void *context, const char *sentence)
 {
     verify_say(context, VERIFY_DAMAGED, "backup", "%s", sentence);
 }
 
-/* Reads all of a backup again and says each file that is not as it was. */
-static enum err check_backup(struct verify *verify, const char *name, const char *what)
+enum err verify_check_backup(struct verify *verify, const char *name, const char *what)
 {
     struct manifest manifest;
     struct reason why;
@@ -141,68 +118,14 @@ static enum err check_backup(struct verify *verify, const char *name, const char
                    (unsigned long long)manifest_changes(&manifest));
         manifest_release(&manifest);
     } else if (e == ERR_NOT_FOUND || e == ERR_STORAGE) {
-        say_error(verify, VERIFY_REFUSED, what, e, &why);
+        verify_say_error(verify, VERIFY_REFUSED, what, e, &why);
     } else if (e == ERR_CORRUPT && reason_given(&why)) {
-        trouble(verify, e, what, &why);
+        verify_say_error(verify, VERIFY_DAMAGED, what, e, &why);
     }
     return e;
 }
 
-/* A damaged backup is no base, for its damage would be taken for the store's; the one before it may
- * do. */
-static void find_base(struct verify *verify, struct base *base)
-{
-    enum err e = ERR_CORRUPT;
-    for (int64_t before_ms = INT64_MAX; e != ERR_OK; before_ms = base->taken_ms) {
-        *base = (struct base){.verify = verify, .before_ms = before_ms};
-        if (backup_list(verify->config->backups, try_base, base) != ERR_OK) base->dir[0] = '\0';
-        if (!base->dir[0]) return;
-        e = check_backup(verify, base->name, "backup");
-    }
-}
-
-/* Makes `then` a store of what the journal adds up to from the base. */
-static enum err lay_out_base(const struct verify *verify, const struct base *base, const char *then,
-                             struct reason *why)
-{
-    const char *from = base->dir[0] ? base->dir : NULL;
-    enum err e = from ? scratch_link(from, then, false) : tree_make(then);
-    if (e == ERR_OK && !from) {
-        char source[TREE_PATH_MAX];
-        char target[TREE_PATH_MAX];
-        struct checksum checksum;
-        e = tree_path(source, verify->config->data, "IDENTITY");
-        if (e == ERR_OK) e = tree_path(target, then, "IDENTITY");
-        if (e == ERR_OK) e = tree_copy(source, target, &checksum, NULL);
-    }
-    if (e == ERR_OK) e = scratch_journal(verify, from, verify->config->data, then, why);
-    return e == ERR_OK ? scratch_settle(verify, then, why) : e;
-}
-
-static enum err balance(struct verify *verify, const char *now)
-{
-    struct base base = {0};
-    char then[TREE_PATH_MAX];
-    char since[NAME_SIZE_MAX + 32] = "an empty start";
-    struct reason why;
-    find_base(verify, &base);
-    if (!base.dir[0] && verify->journal.before > 0) {
-        verify_say(verify, VERIFY_UNCHECKED, "balance",
-                   "whether the state is what the journal adds up to: the journal goes back to "
-                   "sequence %llu only, and no backup is as recent as that",
-                   (unsigned long long)verify->journal.before + 1);
-        return ERR_OK;
-    }
-    if (base.dir[0]) snprintf(since, sizeof since, "backup %s", base.name);
-    reason_clear(&why);
-    enum err e = tree_path(then, verify->config->scratch, "then");
-    if (e == ERR_OK) e = lay_out_base(verify, &base, then, &why);
-    e = e == ERR_OK ? verify_compare(verify, now, then, since)
-                    : trouble(verify, e, "balance", &why);
-    return e;
-}
-
-/* -- Whole verifications ----------------------------------------------------------------------- */
+/* -- One store --------------------------------------------------------------------------------- */
 
 /* Opens a copy as a server would. */
 static enum err recover(struct verify *verify, const char *now)
@@ -210,81 +133,179 @@ static enum err recover(struct verify *verify, const char *now)
     struct reason why;
     reason_clear(&why);
     enum err e = scratch_settle(verify, now, &why);
-    if (e == ERR_OK)
-        verify_say(verify, VERIFY_GOOD, "recovery", "it opens");
-    else
-        trouble(verify, e, "recovery", &why);
-    return e;
+    if (e != ERR_OK) return verify_say_error(verify, VERIFY_DAMAGED, "recovery", e, &why);
+    verify_say(verify, VERIFY_GOOD, "recovery", "it opens");
+    return ERR_OK;
 }
 
-static enum err begin_scratch(struct verify *verify, const char *from, char now[TREE_PATH_MAX])
+static enum err begin_scratch(struct verify *verify, char now[TREE_PATH_MAX])
 {
-    enum err e = tree_remove(verify->config->scratch);
-    if (e == ERR_OK) e = tree_make(verify->config->scratch);
-    if (e == ERR_OK) e = tree_path(now, verify->config->scratch, "now");
-    if (e == ERR_OK) e = scratch_link(from, now, true);
-    return e == ERR_OK ? e : say_error(verify, VERIFY_REFUSED, "scratch", e, NULL);
+    enum err e = tree_remove(verify->scratch);
+    if (e == ERR_OK) e = tree_make(verify->scratch);
+    if (e == ERR_OK) e = tree_path(now, verify->scratch, "now");
+    if (e == ERR_OK) e = scratch_link(verify->dir, now, true);
+    return e == ERR_OK ? e : verify_say_error(verify, VERIFY_REFUSED, "scratch", e, NULL);
 }
 
-static void verify_parts(struct verify *verify, const char *dir, const char *now)
+static void verify_parts(struct verify *verify, const char *now)
 {
-    verify_journal(verify, dir);
-    verify_tables(verify, dir);
-    verify_ids(verify, dir);
+    verify_journal(verify, verify->dir);
+    verify_tables(verify, verify->dir);
+    verify_ids(verify, verify->dir);
     verify_archive(verify, now);
 }
 
-static enum err finish(struct verify *verify, enum err e)
+/* Of damage a finding has told. */
+static enum err end_scratch(struct verify *verify, enum err e)
 {
-    if (tree_remove(verify->config->scratch) != ERR_OK)
+    if (tree_remove(verify->scratch) != ERR_OK)
         verify_say(verify, VERIFY_UNCHECKED, "scratch", "%s could not be removed: %s",
-                   verify->config->scratch, strerror(errno));
-    if (e != ERR_OK) return e;
-    verify_say(verify, VERIFY_UNCHECKED, "sums",
-               "sums of ranges, which are made of the cells, and RocksDB's OPTIONS files");
-    return verify->damaged ? ERR_CORRUPT : ERR_OK;
+                   verify->scratch, strerror(errno));
+    if (e == ERR_OK && verify->damaged) e = ERR_CORRUPT;
+    return e;
+}
+
+static enum err verify_data(struct verify *verify)
+{
+    char now[TREE_PATH_MAX];
+    enum err e = begin_scratch(verify, now);
+    if (e == ERR_OK) verify_parts(verify, now);
+    if (e == ERR_OK && !verify->damaged) e = recover(verify, now);
+    if (e == ERR_OK && verify->damaged)
+        verify_say(verify, VERIFY_UNCHECKED, "balance",
+                   "whether the state is what the journal adds up to, because of the damage");
+    else if (e == ERR_OK)
+        e = verify_balance(verify, now);
+    return end_scratch(verify, e);
+}
+
+/* A copy of a backup: its own directory is not written to, not even for a lock. */
+static enum err verify_copy(struct verify *verify)
+{
+    char now[TREE_PATH_MAX];
+    enum err e = begin_scratch(verify, now);
+    if (e == ERR_OK) verify_parts(verify, now);
+    if (e == ERR_OK && !verify->damaged) e = recover(verify, now);
+    return end_scratch(verify, e);
+}
+
+/* -- Whole verifications ----------------------------------------------------------------------- */
+
+static void verify_init(struct verify *verify, const struct verify_config *config,
+                        struct checked_backups *checked)
+{
+    *verify = (struct verify){
+        .config = config, .lane = -1, .checked = checked, .identity = {.lock_fd = -1}};
+}
+
+/* Lane `index` of the directory that `root` reads; `scratch` NULL: one in the lane. */
+static enum err lane_init(struct verify *lane, const struct verify *root, unsigned index,
+                          const char *scratch)
+{
+    verify_init(lane, root->config, root->checked);
+    lane->lane = (int)index;
+    enum err e = lanes_dir_path(lane->dir, root->dir, root->identity.lanes, index);
+    if (e == ERR_OK && !scratch) e = tree_path(lane->scratch, lane->dir, VERIFY_SCRATCH);
+    if (scratch) snprintf(lane->scratch, sizeof lane->scratch, "%s", scratch);
+    if (e == ERR_OK) return expect_lane(lane, root, lane->dir);
+    return verify_say_error(lane, VERIFY_REFUSED, "identity", e, NULL);
+}
+
+static enum err verify_lane(struct verify *lane)
+{
+    struct reason why;
+    enum err e = identity_lock(&lane->identity, lane->dir, &why);
+    if (e == ERR_BUSY) return refuse_in_use(lane, lane->dir);
+    if (e != ERR_OK) return say_identity(lane, e, &why);
+    e = verify_data(lane);
+    identity_release(&lane->identity);
+    return e;
+}
+
+/* Goes through the lanes; what is wrong with one keeps none of the others from being read. */
+static enum err each_lane(struct verify *root, const char *scratch,
+                          enum err (*visit)(struct verify *lane))
+{
+    enum err first = ERR_OK;
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < root->identity.lanes && e != ERR_BUSY; i++) {
+        struct verify lane;
+        e = lane_init(&lane, root, i, scratch);
+        if (e == ERR_OK) e = visit(&lane);
+        root->damaged |= e == ERR_CORRUPT;
+        if (e != ERR_OK && e != ERR_CORRUPT && first == ERR_OK) first = e;
+    }
+    if (first != ERR_OK) return first;
+    return root->damaged ? ERR_CORRUPT : ERR_OK;
+}
+
+static void say_alone(struct verify *verify)
+{
+    const struct store_identity *identity = &verify->identity;
+    if (identity->lanes > 1)
+        verify_say(verify, VERIFY_UNCHECKED, "lanes",
+                   "the others: this is lane %u of %u; verify the directory above it",
+                   identity->lane, identity->lanes);
+}
+
+static void say_unchecked(struct verify *verify, enum err e)
+{
+    if (e == ERR_OK || e == ERR_CORRUPT)
+        verify_say(verify, VERIFY_UNCHECKED, "sums",
+                   "sums of ranges, which are made of the cells, and RocksDB's OPTIONS files");
+}
+
+static enum err verify_opened(struct verify *root)
+{
+    if (root->identity.lane == IDENTITY_ROOT) return each_lane(root, NULL, verify_lane);
+    enum err e = tree_path(root->scratch, root->dir, VERIFY_SCRATCH);
+    if (e != ERR_OK) return verify_say_error(root, VERIFY_REFUSED, "scratch", e, NULL);
+    e = verify_data(root);
+    say_alone(root);
+    return e;
 }
 
 enum err verify_store(const struct verify_config *config)
 {
-    struct verify verify = {.config = config};
-    char now[TREE_PATH_MAX];
-    count_bytes(&verify, config->data);
-    enum err e = open_identity(&verify, config->data);
+    struct verify root;
+    struct checked_backups checked = {NULL};
+    verify_init(&root, config, &checked);
+    snprintf(root.dir, sizeof root.dir, "%s", config->data);
+    count_bytes(&root, config->data);
+    enum err e = open_identity(&root);
     if (e != ERR_OK) return e;
-    e = begin_scratch(&verify, config->data, now);
-    if (e == ERR_OK) verify_parts(&verify, config->data, now);
-    if (e == ERR_OK && !verify.damaged) e = recover(&verify, now);
-    if (e == ERR_OK && verify.damaged)
-        verify_say(&verify, VERIFY_UNCHECKED, "balance",
-                   "whether the state is what the journal adds up to, because of the damage");
+    e = verify_opened(&root);
+    say_unchecked(&root, e);
+    identity_release(&root.identity);
+    checked_backups_release(&checked);
+    return e;
+}
+
+static enum err verify_backup_dir(struct verify *root)
+{
+    struct reason why;
+    enum err e = identity_read(&root->identity, root->dir, &why);
+    e = say_identity(root, e, &why);
+    if (e == ERR_OK && root->identity.lane == IDENTITY_ROOT)
+        e = each_lane(root, root->scratch, verify_copy);
     else if (e == ERR_OK)
-        e = balance(&verify, now);
-    if (e == ERR_CORRUPT) e = ERR_OK; /* a finding said so */
-    e = finish(&verify, e);
-    identity_release(&verify.identity);
+        e = verify_copy(root);
+    if (e == ERR_OK || e == ERR_CORRUPT)
+        verify_say(root, VERIFY_UNCHECKED, "balance",
+                   "whether its state is what the journal added up to: that takes the store's "
+                   "journal; verify the store");
+    say_unchecked(root, e);
     return e;
 }
 
 enum err verify_backup(const struct verify_config *config, const char *name)
 {
-    struct verify verify = {.config = config};
-    char dir[TREE_PATH_MAX];
-    char now[TREE_PATH_MAX];
-    enum err e = check_backup(&verify, name, "manifest");
+    struct verify root;
+    verify_init(&root, config, NULL);
+    enum err e = verify_check_backup(&root, name, "manifest");
     if (e != ERR_OK) return e;
-    e = tree_path(dir, config->backups, name);
-    if (e == ERR_OK) e = begin_scratch(&verify, dir, now);
-    if (e == ERR_OK) e = open_identity(&verify, now);
-    if (e == ERR_OK) {
-        identity_release(&verify.identity); /* the store that is opened takes it */
-        verify_parts(&verify, dir, now);
-        if (!verify.damaged) e = recover(&verify, now);
-    }
-    if (e == ERR_OK)
-        verify_say(&verify, VERIFY_UNCHECKED, "balance",
-                   "whether its state is what the journal added up to: that takes the store's "
-                   "journal; verify the store");
-    if (e == ERR_CORRUPT) e = ERR_OK;
-    return finish(&verify, e);
+    e = tree_path(root.dir, config->backups, name);
+    if (e == ERR_OK) e = tree_path(root.scratch, config->backups, BACKUP_SCRATCH);
+    if (e != ERR_OK) return verify_say_error(&root, VERIFY_REFUSED, "scratch", e, NULL);
+    return verify_backup_dir(&root);
 }

@@ -5,6 +5,9 @@
  * moment the journal still reaches back to, or from an empty start. A finding says what could not
  * be checked.
  *
+ * Of several lanes each is verified by itself, and what is wrong with one keeps none of the others
+ * from being read. One lane's own directory may be verified as well.
+ *
  * The store that is verified is not changed: opening happens in a scratch directory of hard links,
  * DATA/snapshot, which is removed afterwards. No server may have the store open. */
 #ifndef TALLY_STORE_EMBEDDED_VERIFY_H
@@ -13,10 +16,6 @@
 #include "base/clock.h"
 #include "base/tree.h"
 
-/* The same name in a data directory as EMBEDDED_SNAPSHOT, so that opening the store removes what a
- * killed verification left. */
-#define VERIFY_SCRATCH "snapshot"
-
 enum verify_verdict {
     VERIFY_GOOD,
     VERIFY_DAMAGED,
@@ -24,13 +23,17 @@ enum verify_verdict {
     VERIFY_REFUSED, /* nothing is known to be wrong; the text says why it could not be read */
 };
 
-/* One finding: `what` is a word ("journal"), `text` the rest of a line. */
-typedef void verify_say_fn(void *context, enum verify_verdict verdict, const char *what,
-                           const char *text);
+struct verify_finding {
+    enum verify_verdict verdict;
+    int lane;         /* of several; -1: of all, or of the only one */
+    const char *what; /* a word: "journal" */
+    const char *text; /* the rest of a line */
+};
+
+typedef void verify_say_fn(void *context, const struct verify_finding *finding);
 
 struct verify_config {
     const char *data;    /* the store; verify_backup does not look at it */
-    const char *scratch; /* a directory on the same disk, made and removed */
     const char *backups; /* where a base for the comparison is looked for */
     const struct clock *clock;
     int64_t key_keep_ms; /* idempotency keys older than this may be gone on either side */
