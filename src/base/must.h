@@ -40,6 +40,10 @@ struct must_place {
  * thread is somewhere else. NULL: nowhere in particular, as each thread is at first. */
 extern _Thread_local const struct must_place *must_at;
 
+/* The same report for a fault of the processor (SIGSEGV and the like), which then ends the process
+ * as it would have. Sanitizers have reports of their own. */
+void must_report_faults(void);
+
 /* malloc that cannot fail: running out of memory at a bounded size is a bug in the bounds. */
 MUST_USE void *must_alloc(unsigned long size);
 MUST_USE void *must_calloc(unsigned long count, unsigned long size);

@@ -234,6 +234,7 @@ int daemon_run(const struct config *config, const struct daemon_options *options
     struct reason why;
     sigset_t signals;
     log_set_level(config->log_level);
+    must_report_faults();
     block_signals(&signals); /* before the first thread: they all inherit it */
     descriptors_fit(&fitting);
     must(listen_parse(bytes_str(config->listen), &server.listen));

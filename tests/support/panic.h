@@ -4,7 +4,7 @@
 #ifndef TALLY_TESTS_SUPPORT_PANIC_H
 #define TALLY_TESTS_SUPPORT_PANIC_H
 
-/* Runs `act` in a child, which has to end by a broken promise. Its report, until the next call. */
+/* Runs `act` in a child, which has to end by a signal. Its report, until the next call. */
 const char *panic_report(void (*act)(void));
 
 /* The same, and the report has to contain `text`. */

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <signal.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -188,6 +189,22 @@ static void a_panic_says_which_batch_and_how_far_it_was(void **state)
     assert_null(strstr(panic_report(break_off_elsewhere), "\"batch\""));
 }
 
+/* A real fault would be the sanitizer's to report. */
+static void fault_while_loaded(void)
+{
+    must_report_faults();
+    go_to(BATCH_LOADED);
+    must_at = &batch.place;
+    raise(SIGSEGV);
+}
+
+static void a_fault_is_reported_like_a_broken_promise(void **state)
+{
+    if (SLOW_CHECKS) skip();
+    expect_panic(fault_while_loaded, "\"msg\":\"Segmentation fault at address ");
+    expect_panic(fault_while_loaded, "\"batch\":7,\"state\":\"LOADED\",\"firstSequence\":11");
+}
+
 static struct heart *heart;
 
 static struct sent *send_one(enum op_kind kind)
@@ -237,6 +254,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(a_panic_says_which_batch_and_how_far_it_was, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_fault_is_reported_like_a_broken_promise, setup, teardown),
         cmocka_unit_test(a_panic_in_a_turn_and_one_in_an_answer_name_their_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
