@@ -4,7 +4,8 @@
  *     its batch with nothing else under way.
  * (2) Of a bundle that was answered 503 nobody knows whether it happened. So the record is put
  *     again, and a setting back again, until one is durable; until then batches are dated no
- *     earlier than the last durable one, and take no more for sure than before (commit.c). */
+ *     earlier than the last durable one, and take no more for sure than before (commit.c). What is
+ *     written meanwhile is dated so too, and the setting back that lasts goes back from there. */
 #include "commit/timekeeper.h"
 
 #include <pthread.h>
@@ -203,6 +204,8 @@ static bool note_apply(struct bundle *bundle)
     timeline_look(&keeper->timeline, &reading);
     int64_t from_ms = keeper->timeline.now_ms;
     timeline_set_back(&keeper->timeline, &reading, note->operator_says);
+    if (keeper->back_unknown)
+        timeline_back_from(&keeper->timeline, keeper->store->writer.position.time_ms);
     bool back = keeper->timeline.now_ms < from_ms || keeper->back_unknown;
     note->record.resets = keeper->recorded.resets + back;
     note->record.moment = worth_recording(keeper);

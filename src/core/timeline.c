@@ -240,3 +240,10 @@ void timeline_set_back(struct timeline *timeline, const struct clock_reading *re
     }
     timeline->suspect = timeline->wall_ms < to_ms - timeline->settings.tolerance_ms;
 }
+
+/* What is dated `last_ms` may have been written just now, and is taken to be: so it is not sure to
+ * be any older. What was written longer before the first setting back is that much younger too. */
+void timeline_back_from(struct timeline *timeline, int64_t last_ms)
+{
+    if (last_ms > timeline->now_ms) timeline->back_ms = last_ms - timeline->now_ms;
+}

@@ -86,6 +86,10 @@ bool timeline_wants_back(const struct timeline *timeline);
 void timeline_set_back(struct timeline *timeline, const struct clock_reading *reading,
                        bool operator_says);
 
+/* A setting back before this one did not last: batches since then went on being dated `last_ms`, so
+ * it is from there that time goes back. */
+void timeline_back_from(struct timeline *timeline, int64_t last_ms);
+
 /* The operator says that the wall clock is right. */
 void timeline_accept(struct timeline *timeline, const struct clock_reading *reading);
 

@@ -292,6 +292,25 @@ static void a_reset_that_does_not_become_durable_is_made_again(void **state)
     assert_true(use("K1").replayed);
 }
 
+/* Until it is made again batches are dated as before it, so it goes back by less. */
+static void what_is_used_before_a_reset_is_made_again_does_not_age_by_it(void **state)
+{
+    start("fault embedded", 0);
+    heart->time->wall_ms += 40 * DAY;
+    timekeeper_accept(heart->keeper); /* by mistake */
+    add("other", TIME_NONE);
+    heart->time->wall_ms -= 40 * DAY;
+    fault_fail(heart->store, FAULT_SYNC, 1);
+    assert_int_equal(set_back(), ERR_STORAGE);
+    heart_tend(heart);
+    heart_wait_ms(heart, 31 * DAY);
+    assert_false(use("K1").replayed);
+    assert_int_equal(batch_time(), HEART_START_MS + 40 * DAY);
+    run_round();
+    assert_int_equal(batch_time(), HEART_START_MS + 31 * DAY);
+    assert_true(use("K1").replayed);
+}
+
 static void the_same_reset_twice_is_two_records(void **state)
 {
     lead("embedded");
@@ -350,6 +369,7 @@ int main(void)
         KEEPER(a_lead_of_most_of_the_tolerance_is_not_sure_after_a_crash_either),
         KEEPER(a_lead_that_grows_is_recorded_again),
         KEEPER(a_reset_that_does_not_become_durable_is_made_again),
+        KEEPER(what_is_used_before_a_reset_is_made_again_does_not_age_by_it),
         KEEPER(the_same_reset_twice_is_two_records),
         KEEPER(what_rocksdb_forgets_the_decision_has_forgotten),
         KEEPER(a_clock_before_the_last_batch_is_suspect_and_that_is_said),
