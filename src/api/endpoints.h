@@ -42,8 +42,10 @@ enum request_verdict windows_get(struct call *call);
 enum request_verdict usage_get(struct call *call);
 enum request_verdict usage_health(struct call *call);
 
-/* admin.c */
+/* tenants.c */
 enum request_verdict admin_tenants(struct call *call);
+
+/* admin.c */
 enum request_verdict admin_reload(struct call *call);
 
 /* clock.c */

@@ -203,15 +203,15 @@ static bool is_figure(const struct definition *definition)
            present_kept(definition, present_duration(definition));
 }
 
-static struct usage_plan *plan_of(struct call *call, struct bytes tenant, struct arena *arena)
+static struct usage_plan *plan_of(const struct lane *lane, const struct rules *rules,
+                                  struct bytes tenant, struct arena *arena)
 {
-    const struct rules *rules = call_rules(call);
     struct usage_plan *plan = arena_zalloc(arena, sizeof *plan);
     struct bytes json = dims_json(&whole_tenant, arena);
-    plan->store = call->lane->store;
+    plan->store = lane->store;
     plan->tenant = tenant;
     plan->key = object_key(arena, OBJECT_USAGE, tenant);
-    plan->moment = clock_moment(call->lane->clock);
+    plan->moment = clock_moment(lane->clock);
     plan->figures = arena_zalloc(arena, (rules->definitions_count + 1) * sizeof *plan->figures);
     for (unsigned i = 0; i < rules->definitions_count; i++) {
         const struct definition *definition = &rules->definitions[i];
@@ -224,19 +224,21 @@ static struct usage_plan *plan_of(struct call *call, struct bytes tenant, struct
     return plan;
 }
 
-enum err usage_updated(struct call *call, struct bytes tenant, struct arena *arena,
+enum err usage_updated(const struct lane *lane, struct bytes tenant, struct arena *arena,
                        int64_t *updated_ms_out)
 {
-    struct usage_plan *plan = plan_of(call, tenant, arena);
+    struct rules *rules = rulebook_hold(lane->rulebook);
+    struct usage_plan *plan = plan_of(lane, rules, tenant, arena);
     run_plan(plan);
     buf_release(&plan->value);
+    rules_release(rules);
     *updated_ms_out = plan->exists ? plan->updated_ms : TIME_NONE;
     return plan->err;
 }
 
 static void plan_usage(struct call *call)
 {
-    call->plan = plan_of(call, call->tenant, &call->exchange->arena);
+    call->plan = plan_of(call->lane, call_rules(call), call->tenant, &call->exchange->arena);
 }
 
 enum request_verdict usage_get(struct call *call)

@@ -5,8 +5,9 @@
 #include "api/call.h"
 
 /* When the row changed last, by its status or by one of its counters: the row's own
- * `last_updated_at`. On a reader; `arena` is for the call's work. TIME_NONE: there is no row. */
-MUST_USE enum err usage_updated(struct call *call, struct bytes tenant, struct arena *arena,
+ * `last_updated_at`. `lane` is the tenant's. On a reader; `arena` is for the call's work.
+ * TIME_NONE: there is no row. */
+MUST_USE enum err usage_updated(const struct lane *lane, struct bytes tenant, struct arena *arena,
                                 int64_t *updated_ms_out);
 
 #endif
