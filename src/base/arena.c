@@ -36,8 +36,8 @@ void arena_release(struct arena *arena)
     arena->used = 0;
 }
 
-/* Keeps the first chunk if it is of the ordinary size; larger ones were for an unusual request and
- * go. */
+/* Keeps the first chunk if it has the ordinary size. Larger chunks served an unusual request and
+ * are freed. */
 void arena_reset(struct arena *arena)
 {
     struct arena_chunk *first = NULL;
@@ -70,7 +70,7 @@ void arena_back(struct arena *arena, struct arena_mark mark)
     arena->used = mark.used;
 }
 
-/* Larger chunks for what has grown large: an eighth of it is held in vain at most. */
+/* An arena that has grown large grows by larger chunks; an eighth of it may stay unused. */
 static size_t arena_next_size(const struct arena *arena)
 {
     size_t more = arena->total / 8 < ARENA_CHUNK_MAX ? arena->total / 8 : ARENA_CHUNK_MAX;

@@ -22,7 +22,7 @@ void arena_init(struct arena *arena, size_t chunk_size);
 void arena_release(struct arena *arena);
 void arena_reset(struct arena *arena);
 
-/* What is asked for after the mark is taken is given up when going back to it, the rest stays. */
+/* Going back to a mark gives up all that was allocated since it was taken, and nothing else. */
 struct arena_mark {
     struct arena_chunk *chunk;
     size_t used;
@@ -30,7 +30,7 @@ struct arena_mark {
 struct arena_mark arena_mark(const struct arena *arena);
 void arena_back(struct arena *arena, struct arena_mark mark);
 
-/* Aligned to 16 bytes, not zeroed. Never NULL: callers bound what they ask for. */
+/* The memory is aligned to 16 bytes and not zeroed. Never NULL: callers bound what they ask for. */
 MUST_USE void *arena_alloc(struct arena *arena, size_t size);
 MUST_USE void *arena_zalloc(struct arena *arena, size_t size);
 MUST_USE struct bytes arena_copy(struct arena *arena, struct bytes bytes);

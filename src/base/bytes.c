@@ -16,7 +16,7 @@ int bytes_compare(struct bytes a, struct bytes b)
     return a.size < b.size ? -1 : a.size > b.size;
 }
 
-/* Eight bytes at a time; the empty asm keeps the compiler from leaving the loop early. */
+/* Compares eight bytes at a time; the empty asm keeps the compiler from leaving the loop early. */
 bool bytes_equal_secret(struct bytes a, struct bytes b)
 {
     if (a.size != b.size) return false;
@@ -100,8 +100,8 @@ void buf_fit(struct buf *buf)
     buf->capacity = buf->size;
 }
 
-/* Doubles while that is cheap. What is large grows by a quarter, so that little is held in vain;
- * the kernel moves its pages instead of copying them. */
+/* A small buffer doubles. A large one grows by a quarter, so that little of it stays unused; the
+ * kernel moves its pages instead of copying them. */
 static size_t buf_next_capacity(size_t capacity)
 {
     return capacity < BUF_LARGE ? 2 * capacity : capacity + capacity / 4;
@@ -129,7 +129,7 @@ char *buf_reserve_more(struct buf *buf, size_t size)
     return buf->data + buf->size;
 }
 
-/* Two digits at a time: a division takes longer than all the rest. */
+/* Writes two digits at a time: the division takes longer than all the rest. */
 void buf_add_u64(struct buf *buf, uint64_t value)
 {
     static const char pairs[] =

@@ -40,23 +40,23 @@ static inline bool bytes_starts(struct bytes text, struct bytes prefix)
     return text.size >= prefix.size && bytes_equal(bytes_of(text.data, prefix.size), prefix);
 }
 
-/* Whole, shortest-form UTF-8 without surrogates. */
+/* True for whole, shortest-form UTF-8 without surrogates. */
 bool bytes_is_utf8(struct bytes text);
 
-/* memcmp order, shorter first. */
+/* Orders as memcmp does; where one text begins with the other, the shorter one comes first. */
 int bytes_compare(struct bytes a, struct bytes b);
 
-/* In a time that depends on the sizes only, for secrets. */
+/* Takes a time that depends on the sizes only: for secrets. */
 bool bytes_equal_secret(struct bytes a, struct bytes b);
 
-/* ASCII case folded, as header names and tokens compare. */
+/* Folds ASCII letters, for header names and tokens are compared without case. */
 bool bytes_equal_nocase(struct bytes a, struct bytes b);
 
 /* Splits at the first `separator`: returns the part before it and leaves the part after it in
  * `*rest`. Without a separator all of it is returned and `*rest` becomes BYTES_NONE. */
 struct bytes bytes_split(struct bytes *rest, char separator);
 
-/* Without the spaces and tabs around it. */
+/* The text without the spaces and tabs around it. */
 struct bytes bytes_trim(struct bytes text);
 
 struct buf {

@@ -46,7 +46,8 @@ static inline uint64_t get_u64(const void *at)
 }
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "stored integers are little-endian");
 
-/* Big-endian, and for signed values with the sign bit turned, so that memcmp orders them. */
+/* Writes big-endian, signed values with the sign bit turned, so that memcmp orders the bytes as it
+ * would the numbers. */
 static inline void put_ordered_u64(void *at, uint64_t value)
 {
     put_u64(at, __builtin_bswap64(value));
@@ -75,7 +76,7 @@ static inline int64_t get_ordered_i64(const void *at)
     return (int64_t)(get_ordered_u64(at) ^ (1ull << 63));
 }
 
-/* All of them in place: an event is dozens of these, written once and read once or twice. */
+/* Varints are inline: an event has dozens of them, each written once and read once or twice. */
 #define VARINT_SIZE_MAX 10
 
 static inline void buf_add_u32(struct buf *buf, uint32_t value)
@@ -112,7 +113,7 @@ static inline void buf_add_sized(struct buf *buf, struct bytes bytes)
     buf_add(buf, bytes);
 }
 
-/* Readers borrow. */
+/* What readers return borrows from the bytes they read. */
 static inline struct bytes read_bytes(struct reader *reader, size_t size)
 {
     if (reader->failed || reader_left(reader) < size) {

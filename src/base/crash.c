@@ -32,7 +32,7 @@ static void place_parse(struct place *place, const char *variable)
     crash_armed = true;
 }
 
-/* Before main, because no thread runs yet and no module has to remember to call it. */
+/* Runs before main, because no thread runs yet and no module has to remember to call it. */
 __attribute__((constructor)) static void crash_parse(void)
 {
     place_parse(&crash_place, "TALLY_CRASH_POINT");

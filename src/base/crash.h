@@ -12,7 +12,7 @@
 
 extern bool crash_armed; /* set before main from the environment: one of the two is asked for */
 
-void crash_pass(const char *name); /* of crash_point only */
+void crash_pass(const char *name); /* called by crash_point only */
 
 static inline void crash_point(const char *name)
 {

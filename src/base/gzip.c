@@ -11,8 +11,8 @@ void unpacker_release(struct unpacker *unpacker)
     unpacker->begun = false;
 }
 
-/* Deflate makes at most 1032 bytes of one, so a size beyond that is no size, but whatever stands
- * behind the end of the member. */
+/* Deflate makes at most 1032 bytes of one. A size beyond that is not the member's: the last four
+ * bytes belong to something that stands behind its end. */
 bool unpack_size(struct bytes packed, size_t *size_out)
 {
     if (packed.size < MEMBER_SIZE_MIN || !bytes_starts(packed, BYTES("\x1f\x8b\x08"))) return false;
@@ -42,7 +42,7 @@ bool unpack(struct unpacker *unpacker, struct bytes packed, char *out, size_t si
            stream->avail_out == 0;
 }
 
-/* A window no larger than the text: the state of a small one then costs a few KB instead of 268. */
+/* The window is no larger than the text: the state of a small one costs a few KB instead of 268. */
 static int window_bits(size_t size)
 {
     int bits = 10;

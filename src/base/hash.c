@@ -8,7 +8,7 @@
 
 struct hash_secret hash_own;
 
-/* Before main, so that no lookup has to ask whether it is there. */
+/* Runs before main, so that no lookup has to ask whether the secret is there. */
 __attribute__((constructor)) static void draw_own(void)
 {
     must(getrandom(hash_own.bytes, sizeof hash_own.bytes, 0) == sizeof hash_own.bytes);

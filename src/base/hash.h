@@ -30,7 +30,8 @@ static inline bool fingerprint_equal(struct fingerprint a, struct fingerprint b)
 
 struct fingerprint fingerprint_of(const struct hash_secret *secret, struct bytes bytes);
 
-/* Unkeyed, of a file that is read piece by piece. The stream is freed by its end. */
+/* The unkeyed checksum of a file that is read piece by piece. checksum_stream_end frees the
+ * stream. */
 struct checksum {
     uint64_t low;
     uint64_t high;
@@ -45,9 +46,9 @@ static inline bool checksum_equal(struct checksum a, struct checksum b)
     return a.low == b.low && a.high == b.high;
 }
 
-/* Keyed, for tables in memory whose keys a client chooses: without a key anybody finds thousands
- * that meet in one chain. `hash_own` is a secret of this process, drawn before main; nothing made
- * with it may be stored or compared with another process's. */
+/* A keyed hash is for tables in memory whose keys a client chooses: without a key anybody finds
+ * thousands that meet in one chain. `hash_own` is a secret of this process, drawn before main;
+ * nothing made with it may be stored or compared with another process's. */
 extern struct hash_secret hash_own;
 uint64_t hash_keyed(const struct hash_secret *secret, struct bytes bytes);
 
@@ -57,7 +58,7 @@ static inline uint64_t hash_fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* The same of two numbers; two multiplications. */
+/* The keyed hash of two numbers; it takes two multiplications. */
 static inline uint64_t hash_keyed_pair(const struct hash_secret *secret, uint64_t a, uint64_t b)
 {
     uint64_t keys[4];
@@ -65,7 +66,7 @@ static inline uint64_t hash_keyed_pair(const struct hash_secret *secret, uint64_
     return hash_fold(hash_fold(a ^ keys[0], b ^ keys[1]) ^ keys[2], keys[3] | 1);
 }
 
-/* Unkeyed: checksums and in-memory tables over values nobody else chooses. */
+/* An unkeyed hash is for checksums and for tables in memory over values that no client chooses. */
 uint64_t hash_checksum(struct bytes bytes);
 static inline uint64_t hash_mix(uint64_t value)
 {

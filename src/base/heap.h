@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* From now on memory that was given back is kept for the next request. Before the first thread. */
+/* Makes malloc keep freed memory for the next request. To be called before the first thread
+ * starts. */
 void heap_keep(void);
 
 /* What malloc takes for `size` bytes: its own word in front, in steps of 16. */

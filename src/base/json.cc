@@ -5,9 +5,9 @@
 // everything it took 175, 223 and 360 ns for objects of 70, 87 and 211 bytes, against 106, 132 and
 // 178 ns here (-O2, AVX2 machine).
 //
-// A json_value of an object or array carries simdjson's own, two words, in `ref`; one of a
-// JSON_NUMBER its bits and which kind they are of; a json_iter carries simdjson's iterator and its
-// end. All are plain data that point into the parser.
+// A json_value of an object or array carries simdjson's own two words in `ref`. A json_value of a
+// JSON_NUMBER carries there the bits of the number and which kind of number they are. A json_iter
+// carries simdjson's iterator and its end. All are plain data that point into the parser.
 #include "base/json.h"
 
 #include <charconv>
@@ -34,7 +34,7 @@ struct json_parser {
     dom::parser parser;
     size_t text_bytes_max;
     simdjson::error_code error;
-    char *text; // of json_text
+    char *text; // what json_text has written
     size_t text_capacity;
 };
 
@@ -60,8 +60,8 @@ static void text_release(json_parser *self)
     self->text_capacity = 0;
 }
 
-// Both halves are allocated here: left to itself simdjson grows them, and never shrinks. Its depth
-// includes the document itself.
+// Both halves are allocated here: left to itself simdjson grows them, and never shrinks them. Its
+// depth counts the document itself too.
 static void reserve(json_parser *self, size_t text_bytes)
 {
     if (self->text_capacity > 2 * KEPT_BYTES && text_bytes <= KEPT_BYTES) text_release(self);
@@ -137,7 +137,7 @@ static void value_of(dom::element element, json_value *out)
     }
 }
 
-// The library is not built with the sanitizer, which therefore never sees it read the padding.
+// The library is not built with the sanitizer, so only this sees a text whose padding is missing.
 static void check_padding(bytes text)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -283,7 +283,7 @@ static __attribute__((noinline)) void text_grow(json_writer *out, size_t size)
     out->end = self->text + want;
 }
 
-// Where `size` more bytes can go. The caller writes there and advances `at`.
+// Returns where `size` more bytes can go. The caller writes there and advances `at`.
 static inline char *room(json_writer *out, size_t size)
 {
     if (static_cast<size_t>(out->end - out->at) < size) text_grow(out, size);
@@ -359,7 +359,7 @@ static char *write_piece(char *at, const char *text, size_t size)
     return escape_all(at, text + done, size - done);
 }
 
-// In pieces, so that a long string does not ask for room to escape all of it.
+// The string is escaped in pieces, so that a long one does not ask for room to escape all of it.
 static void write_string(json_writer *out, std::string_view text)
 {
     write_char(out, '"');
@@ -378,7 +378,7 @@ template <typename T> static void write_integer(json_writer *out, T number)
     out->at = std::to_chars(at, at + NUMBER_ROOM, number).ptr;
 }
 
-// A whole double is given a ".0": it was no integer when it came, nor is it when it is read again.
+// A whole double gets a ".0": it came as no integer, and must not be one when it is read again.
 static void write_double(json_writer *out, double number)
 {
     char *start = room(out, NUMBER_ROOM);
@@ -450,7 +450,7 @@ static void write_value(json_writer *out, const json_value *value)
     }
 }
 
-// No deeper than JSON_DEPTH_MAX, which the parser has seen to.
+// The recursion is no deeper than JSON_DEPTH_MAX, because the parser has refused anything deeper.
 static void write_element(json_writer *out, dom::element element)
 {
     json_value value;

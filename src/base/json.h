@@ -1,5 +1,5 @@
-/* json.h -- a JSON document as C values. The parser behind it is simdjson; json.cc and
- * store/embedded/state/log.cc are the only C++ in the tree.
+/* json.h -- a JSON document as C values. The parser behind it is simdjson, which json.cc speaks to
+ * in C++.
  *
  * A parsed document is fully validated (syntax, UTF-8, depth), also where nobody looks, and stays
  * valid until the parser's next parse. Strings are unescaped views into the parser's memory, and
@@ -57,9 +57,9 @@ struct json_iter {
     uint64_t ref[4];     /* json.cc's own */
 };
 
-/* Memory grows with the largest document, some 14 bytes for each of its, up to `text_bytes_max`;
- * what a rare large one needed is given back at the next small one. Otherwise parsing allocates
- * nothing. */
+/* The parser's memory grows with the largest document, to some 14 bytes for each byte of text, for
+ * at most `text_bytes_max` of text. What a rare large document needed is given back at the next
+ * small one. Otherwise parsing allocates nothing. */
 struct json_parser *json_parser_new(size_t text_bytes_max);
 void json_parser_free(struct json_parser *parser);
 
@@ -85,8 +85,8 @@ bool json_next(struct json_iter *iter);
  * json_text or json_parse. Fields keep their order, repeated keys too. Integers are exact; other
  * numbers are the shortest text that reads as the same double, and never one that reads as an
  * integer (1.0 stays 1.0). Strings are escaped only where JSON demands it. The same value always
- * gives the same text, and the text of that text is itself. Of JSON_ABSENT it has size 0. `value`
- * comes from this parser's last parse. */
+ * gives the same text, and the text of that text is itself. The text of JSON_ABSENT is empty.
+ * `value` comes from this parser's last parse. */
 struct bytes json_text(struct json_parser *parser, const struct json_value *value);
 
 #ifdef __cplusplus

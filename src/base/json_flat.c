@@ -40,7 +40,8 @@ static inline bool take_string(struct cursor *in, struct bytes *out)
     return take(in, '"');
 }
 
-/* A number that goes on after its digits (1.5, 1e3, 012) is met by whoever expects a comma. */
+/* Takes the digits only. A number that goes on after them (1.5, 1e3, 012) ends the attempt in the
+ * caller, which expects a comma or the object's end there. */
 static inline bool take_integer(struct cursor *in, int64_t *out)
 {
     bool negative = take(in, '-');

@@ -22,7 +22,8 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-/* The comma is left out in front of the first. The name is a literal without quotes in it. */
+/* json_key leaves the comma out in front of a first value. The name is a literal without quotes in
+ * it. */
 #define JSON_KEY(name) BYTES(",\"" name "\":")
 /* In place of a key: an element of an array, a document, or the value after json_key_named. */
 #define JSON_ITEM BYTES(",")
@@ -34,7 +35,8 @@ static inline bool json_is_first(const struct buf *buf)
     return last == '{' || last == '[' || last == ':' || last == ' ' || last == '\n';
 }
 
-/* Inline, so that both lengths are known where the key is a literal. The value must follow. */
+/* The function is inline, so that both lengths are known where the key is a literal. The value must
+ * follow. */
 static inline void json_key(struct buf *buf, struct bytes key)
 {
     if (json_is_first(buf))
@@ -54,7 +56,7 @@ static inline void json_close(struct buf *buf, char bracket)
     buf_add_char(buf, bracket);
 }
 
-/* A key that is not ours to choose; its value follows as JSON_ITEM. */
+/* Writes a key that is not ours to choose; its value follows as JSON_ITEM. */
 void json_key_named(struct buf *buf, struct bytes name);
 
 /* Text from anywhere, escaped; what is not UTF-8 becomes U+FFFD (buf_add_json). */

@@ -44,7 +44,8 @@ bool log_enabled(enum log_level level);
 
 void log_write(enum log_level level, const char *msg, const struct log_field *fields, size_t count);
 
-/* The first element is there so that a line without fields is no empty array; it is left out. */
+/* The array's first element is there so that a line without fields has no empty array; nothing of
+ * it is written. */
 #define log_line(level, msg, ...)                                                           \
     do {                                                                                    \
         const struct log_field log_fields[] = {{.key = NULL}, ##__VA_ARGS__};               \
@@ -109,7 +110,7 @@ struct log_limit {
     _Atomic uint64_t left_out;
 };
 
-/* True: write the line. `left_out_out` is how many were not since the last one that was. */
+/* True: the line is to be written. `left_out_out` is how many were left out since the last one. */
 bool log_limit_pass(struct log_limit *limit, int64_t now_ms, uint64_t *left_out_out);
 
 #endif

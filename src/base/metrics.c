@@ -1,4 +1,4 @@
-/* metrics.c -- sharded counters and histograms, summed when somebody asks.
+/* metrics.c -- sharded counters and histograms, summed at each scrape.
  *
  * Each thread is given one of a few shards on its first call, so that busy threads do not pass one
  * cache line around. More threads than shards share them, which is why adding is still atomic. */

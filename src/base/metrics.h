@@ -1,4 +1,4 @@
-/* metrics.h -- the figures of /metrics, kept by whoever causes them.
+/* metrics.h -- the figures of /metrics.
  *
  * Facts are in base/metrics.def. Adding is one relaxed atomic on a cache line that only a few
  * threads share; summing happens at the scrape. Any thread may call anything. Values start at zero
@@ -32,7 +32,7 @@ double metric_value(enum metric metric);               /* a histogram's is its c
  * of SECONDS and 1 of SIZES. */
 #define METRIC_BUCKETS 25
 void metric_buckets(enum metric metric, uint64_t counts_out[METRIC_BUCKETS]);
-/* Which of them a duration belongs to. */
+/* Which of these buckets a duration belongs to. */
 unsigned metric_bucket(double seconds);
 
 /* Names the routes of tally_http_requests_total and tally_http_seconds: their index is the `route`
@@ -42,7 +42,7 @@ void metrics_routes(const char *const *names, unsigned count);
 /* One answered request. Statuses outside the ones tally sends count as "other". */
 void metrics_http(unsigned route, int status, double seconds);
 
-/* Everything in Prometheus text format. Routes never asked for are left out. */
+/* Writes everything in Prometheus text format. Routes that were never asked for are left out. */
 void metrics_write(struct buf *buf);
 
 #endif

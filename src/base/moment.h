@@ -6,15 +6,15 @@
  * since the start.
  *
  * (1) `now_ms` dates what happens now. What cannot be undone (keys, cells and windows that are
- * over, history that is let go of) goes by moment_age and moment_due, which never say more than is
- *     sure.
- * (2) A time that tally wrote itself is `since_ms` or later if it was written since the start: of
- *     those the whole age is sure, so a short window ends when it should right after a start.
+ *     over, history that is let go of) goes by moment_age and moment_due, which never say more than
+ *     is sure.
+ * (2) A time that tally wrote itself is `since_ms` or later if it was written since the start: the
+ *     whole age of such a time is sure, so a short window ends when it should right after a start.
  * (3) A time that tally wrote itself and that lies ahead was written before time was set back by
  *     `back_ms`; it is as much earlier as time was set back. So what was used before the setting
  *     back is neither forgotten by it nor remembered for longer. But if time was not sure then,
- * what was written before the start did not lie in what was set back: `back_since_ms` is that
- * start, and nothing that lies ahead counts as written before it. */
+ *     what was written before the start did not lie in what was set back: `back_since_ms` is that
+ *     start, and nothing that lies ahead counts as written before it. */
 #ifndef TALLY_BASE_MOMENT_H
 #define TALLY_BASE_MOMENT_H
 
@@ -35,16 +35,17 @@ struct moment {
 /* The time that is sure to have come; INT64_MIN: none is. */
 int64_t moment_sure(const struct moment *moment);
 
-/* When it was really written, for one that lies ahead: the others as they are. */
+/* When `then_ms` was really written: earlier than it says if it lies ahead, else as it says. */
 int64_t moment_written(const struct moment *moment, int64_t then_ms);
 
 /* How long ago `then_ms`, which tally wrote, surely is; never below 0. */
 int64_t moment_age(const struct moment *moment, int64_t then_ms);
 
-/* Dates no earlier than `now_ms`; what is sure stays what it was, and no age is. */
+/* Makes `now_ms` no earlier than given; what is sure stays what it was, and no age changes. */
 void moment_raise(struct moment *moment, int64_t now_ms);
 
-/* What was written before this is surely older than `age_ms`, which is not negative. */
+/* Whatever was written before the time this returns is surely older than `age_ms`, which is not
+ * negative. */
 int64_t moment_ago(const struct moment *moment, int64_t age_ms);
 
 /* Whether `at_ms`, which may come from anywhere, has surely come. */

@@ -36,8 +36,9 @@ struct must_place {
     uint32_t ops;
 };
 
-/* What it points at is read when a promise is broken, so it may change, and has to stay until the
- * thread is somewhere else. NULL: nowhere in particular, as each thread is at first. */
+/* The report reads it when a promise is broken. So what it points at may change, and has to stay
+ * until the thread is somewhere else. NULL: the thread is nowhere in particular, as each is at
+ * first. */
 extern _Thread_local const struct must_place *must_at;
 
 /* The same report for a fault of the processor (SIGSEGV and the like), which then ends the process

@@ -35,11 +35,11 @@ static inline const char *reason_text(const struct reason *why)
     return reason_given(why) ? why->text : NULL;
 }
 
-/* Says it, in place of what was said before. */
+/* Writes the sentence, in place of what was said before. */
 void reason_say(struct reason *why, const char *format, ...) PRINTF_LIKE(2, 3);
-/* Says it behind what was said before. */
+/* Writes the sentence behind what was said before. */
 void reason_add(struct reason *why, const char *format, ...) PRINTF_LIKE(2, 3);
-/* Says it and gives `e` back: the last line of a refusal. */
+/* Writes the sentence and gives `e` back: the last line of a refusal. */
 MUST_USE enum err reason_err(struct reason *why, enum err e, const char *format, ...)
     PRINTF_LIKE(3, 4);
 

@@ -1,9 +1,9 @@
 /* rwlock.h -- a lock for many readers that never keeps a writer waiting for ever.
  *
- * By default glibc lets readers in as long as one of them is inside: readers that take over from
- * each other hold up a writer without end. Here they wait once a writer does. So a thread that
- * holds the lock for reading must not take it again: it would wait for the writer, who waits for
- * it. */
+ * By default glibc lets a reader in as long as another one is inside, so readers that take over
+ * from each other hold up a writer without end. With this lock readers wait as soon as a writer
+ * waits. So a thread that holds the lock for reading must not take it again: it would wait for the
+ * writer, who waits for it. */
 #ifndef TALLY_BASE_RWLOCK_H
 #define TALLY_BASE_RWLOCK_H
 

@@ -131,7 +131,8 @@ static enum err list_entry(struct tree_list *list, const char *root, const char 
     return ERR_OK;
 }
 
-/* `below` is "" for the root itself. */
+/* Lists one directory and those in it. `below` is its path below the root, "" for the root
+ * itself. */
 static enum err list_below(struct tree_list *list, const char *root, const char *below)
 {
     char full[TREE_PATH_MAX];
@@ -191,7 +192,7 @@ static enum err write_whole(int fd, const char *data, size_t size)
     return ERR_OK;
 }
 
-/* From `from` to its end, into `to` unless that is -1. */
+/* Reads `from` to its end and writes that to `to`, unless `to` is -1. */
 static enum err stream(int from, int to, char *step, struct checksum *checksum_out,
                        struct effort *effort)
 {

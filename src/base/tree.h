@@ -20,13 +20,13 @@ MUST_USE enum err tree_path(char out[TREE_PATH_MAX], const char *dir, const char
 MUST_USE enum err tree_make(const char *dir);
 MUST_USE enum err tree_sync_dir(const char *dir);
 
-/* Whether there is nothing in it, or no such directory; what file systems put into a new one
- * ("lost+found") does not count. */
+/* Whether the directory is empty or not there; what file systems put into a new one ("lost+found")
+ * does not count. */
 bool tree_is_empty(const char *dir);
 
-/* The directory and all that is in it. What is not there is fine. */
+/* Removes the directory and all that is in it. It need not be there. */
 MUST_USE enum err tree_remove(const char *path);
-/* Only what is in it. */
+/* Removes what is in the directory, and not the directory. */
 MUST_USE enum err tree_clear(const char *dir);
 
 struct tree_file {
@@ -63,8 +63,8 @@ MUST_USE enum err tree_has_room(const struct effort *effort);
 /* The checksum of a file's bytes. ERR_BUSY: told to stop. `effort` may be NULL. */
 MUST_USE enum err tree_checksum(const char *path, struct checksum *checksum_out,
                                 struct effort *effort);
-/* Makes a new file `to` of what is in `from`, synced, and its checksum. Directories above it are
- * the caller's. ERR_BUSY: told to stop. */
+/* Copies the file `from` to the new file `to`, synced, and says its checksum. The directories above
+ * `to` are there already. ERR_BUSY: told to stop. */
 MUST_USE enum err tree_copy(const char *from, const char *to, struct checksum *checksum_out,
                             struct effort *effort);
 

@@ -46,8 +46,9 @@ static enum err change_value(const struct op *op, struct cell *cell)
     return e;
 }
 
-/* Only events change a counter that rules keep, or kept: those that the batch goes by, which may
- * have come or gone since the op was sent. Looked up once for each counter of a batch. */
+/* True for a counter that rules keep, or kept: only events change it. The rules are those of the
+ * batch, under which the counter may have come or gone since the op was sent. They are asked once
+ * for each counter of a batch. */
 static bool is_managed(struct apply *apply, const struct op *op)
 {
     struct read_counter *counter = &apply->reads.counters[op->counter_index];
@@ -76,7 +77,7 @@ static enum err decide_change(struct apply *apply, struct op *op, bool *changed_
     return e;
 }
 
-/* What nobody may remove: whoever proposed it took the counter for one that left the config. */
+/* A counter in force is not removed: the proposal took it for one that had left the config. */
 static bool is_in_force(const struct apply *apply, struct bytes name, uint32_t generation)
 {
     const struct definition *definition = apply->rules ? rules_find(apply->rules, name) : NULL;
@@ -101,7 +102,7 @@ static enum err decide_delete(struct apply *apply, struct op *op, bool *changed_
     return ERR_OK;
 }
 
-/* The sweep's proposal, judged again: only a cell that is still due goes. Its series goes with the
+/* Decides the sweep's proposal again: only a cell that is still due goes. Its series goes with the
  * last cell, so that an expired counter leaves no trace in listings. */
 static enum err decide_expire(struct apply *apply, struct op *op, bool *changed_out)
 {
@@ -122,9 +123,9 @@ static enum err decide_expire(struct apply *apply, struct op *op, bool *changed_
     return ERR_OK;
 }
 
-/* Since when events are retained only grows, and is never ahead of the batch's own time: a clock
- * that has gone back since the proposal would else make events that are yet to come count as gone.
- */
+/* The time from which on events are retained only grows, and is never ahead of the batch's own
+ * time: a clock that has gone back since the proposal would else make events that are yet to come
+ * count as gone. */
 static bool is_wrongly_retained(const struct apply *apply, const struct object_change *change,
                                 struct bytes now)
 {
@@ -136,7 +137,7 @@ static bool is_wrongly_retained(const struct apply *apply, const struct object_c
     return after < before || (int64_t)after > apply->moment.now_ms;
 }
 
-/* A proposal made on what its maker had read: nothing happens if that is no longer so. */
+/* A caretaker proposes by what it has read; if that is no longer so, nothing happens. */
 static enum err decide_object(struct apply *apply, struct op *op, bool *changed_out)
 {
     const struct object_change *change = op->object;
@@ -154,8 +155,9 @@ static enum err decide_object(struct apply *apply, struct op *op, bool *changed_
     return ERR_OK;
 }
 
-/* As it is, whatever stood there: importing twice is importing once. A counter that is reconciled
- * is to be counted anew then (SPEC 9). Of an atomic bundle: what fails here undoes its mark. */
+/* The cell is put as it is, whatever stood there: importing twice is importing once. A counter that
+ * is reconciled is then to be counted anew (SPEC 9). The bundle is atomic, so what fails here also
+ * undoes its mark. */
 static enum err decide_import(struct apply *apply, struct op *op, bool *changed_out)
 {
     struct cell before = cell_now(apply, op->cell_index);
@@ -170,7 +172,7 @@ static enum err decide_import(struct apply *apply, struct op *op, bool *changed_
     return ERR_OK;
 }
 
-/* Its sequence is that of the import: those of another store mean nothing here. */
+/* The id's sequence is that of the import: those of another store mean nothing here. */
 static void decide_import_id(struct apply *apply, struct op *op)
 {
     if (apply->reads.keys[op->key_index].value.exists) return;

@@ -6,11 +6,11 @@
  *     (the store fills them)
  *     apply_decide(apply)     one outcome per op, after-images in apply->reads, apply->writes
  *
- * Two steps, because an entity's state says under which dimensions it was switched on, and because
- * a duplicate needs no cells.
+ * There are two steps, because an entity's state says under which dimensions it was switched on,
+ * and because a duplicate needs no cells.
  *
- * Pure: the same slices, values, time and numbers in give the same out, so live traffic, rebuild
- * and the simulator run the very same decision. */
+ * The decision is pure: the same slices, values, time and numbers in give the same out, so live
+ * traffic, rebuild and the simulator run the very same code. */
 #ifndef TALLY_CORE_APPLY_H
 #define TALLY_CORE_APPLY_H
 
@@ -19,7 +19,7 @@
 #include "core/rules.h"
 #include "core/sets.h"
 
-/* Part of a bundle that goes into one batch. */
+/* The part of a bundle that goes into one batch. */
 struct slice {
     struct bundle *bundle;
     uint32_t first;
@@ -28,20 +28,20 @@ struct slice {
 
 struct apply_limits {
     int64_t tenant_cells;   /* a new cell past it: ERR_CELL_LIMIT */
-    uint32_t granularities; /* of one counter */
+    uint32_t granularities; /* one counter's */
     int64_t key_keep_ms;    /* how long an idempotency key is remembered */
-    int64_t id_keep_ms;     /* how long an event id is; 0: for ever */
+    int64_t id_keep_ms;     /* how long an event id is remembered; 0: for ever */
     int64_t tenant_marks;   /* a new one past it: ERR_MARK_LIMIT; 0: any */
     bool ids_shared;        /* event ids are unique over all tenants */
-    size_t batch_weight;    /* of a batch's events, as its rules have it; 0: any */
+    size_t batch_weight;    /* what a batch's events may weigh, as its rules have it; 0: any */
 };
 
-/* Stored values that a batch needed and that are not the bytes of any. What they were needed for
- * is refused with ERR_CORRUPT, but for marks, which are made anew. */
+/* Stored values that a batch needed and that do not decode. What they were needed for is refused
+ * with ERR_CORRUPT, but for marks, which are made anew. */
 struct damage {
     uint32_t count;
-    const char *what; /* the first one was */
-    struct bytes key; /* of that one, or its tenant */
+    const char *what; /* what the first one was */
+    struct bytes key; /* that one's key, or its tenant */
 };
 
 struct undo;
@@ -71,9 +71,9 @@ struct apply {
     uint32_t dead_count;
     uint64_t *dead;
     uint32_t part; /* grows with each all-or-nothing part, see read_counter.owner */
-    bool recounts; /* cells that take the place of others: a tenant at its limit has room */
+    bool recounts; /* a rebuild's cells take the place of others: a tenant at its limit has room */
     struct undo *undo;
-    struct undo *undo_spare; /* of parts that have ended */
+    struct undo *undo_spare; /* from parts that have ended */
 };
 
 void apply_identify(struct apply *apply);

@@ -22,7 +22,7 @@ int64_t event_time(const struct apply *apply, const struct op *op)
     return op->kind == OP_REPLAY ? op->event->arrived_ms : apply->moment.now_ms;
 }
 
-/* What is retained happened when it arrived, and nobody doubts that any more. */
+/* A retained event happened when it arrived, and that time is not in doubt any more. */
 static struct moment event_moment(const struct apply *apply, const struct op *op)
 {
     if (op->kind != OP_REPLAY) return apply->moment;
@@ -111,7 +111,7 @@ static void former_room(struct apply *apply, struct entity_state *entity, uint64
     entity->former = arena_alloc(apply->arena, (count + 1) * sizeof *entity->former);
 }
 
-/* Bytes that are no state are found out here and said when the state is needed (apply_change). */
+/* Bytes that are no state are noticed here and reported when the state is needed (apply_change). */
 static void recall_stored(struct apply *apply, struct bytes tenant, const struct change *change)
 {
     struct entity_state *entity = change->entity;
@@ -133,7 +133,8 @@ static void recall_stored(struct apply *apply, struct bytes tenant, const struct
     }
 }
 
-/* The same sets, but at the places of the decrement's own time. */
+/* Takes the same sets as the change that is foreseen, but at the places of this event's own
+ * time. */
 static void recall_foreseen(struct apply *apply, const struct change *change)
 {
     const struct change *foreseen = change->entity->foreseen;
@@ -202,8 +203,8 @@ static int64_t cell_expiry(const struct definition *definition, const struct rea
     return TIME_NONE;
 }
 
-/* A trailing bucket goes below zero where what is taken away was added in an earlier one: only the
- * sum of all of them means something. */
+/* A trailing bucket may go below zero where what is taken away was added in an earlier one: only
+ * the sum of all of them means something. */
 static bool has_floor(const struct definition *definition, const struct read_cell *cell)
 {
     if (definition->mode == MODE_WINDOWED && cell->duration != WINDOW_DURATION) return false;
@@ -258,7 +259,7 @@ static enum err step_target(struct step *step, const struct target *target)
 
 /* -- Changes ----------------------------------------------------------------------------------- */
 
-/* Changes its state; false: it is that way already. */
+/* Changes the entity's state; false: it is that way already. */
 static bool switch_entity(struct apply *apply, struct change *change)
 {
     uint32_t index = change->entity->index;
@@ -272,7 +273,8 @@ static bool switch_entity(struct apply *apply, struct change *change)
 }
 
 /* A decrement goes to the sets its entity was switched on under. Where an event before it in this
- * batch was refused, that may not be what was foreseen: then it is to be sent again. */
+ * batch was refused, these may not be the ones that were foreseen: the event is then to be sent
+ * again. */
 static enum err find_targets(const struct apply *apply, const struct change *change,
                              const struct target **targets_out, uint32_t *count_out)
 {
@@ -283,7 +285,8 @@ static enum err find_targets(const struct apply *apply, const struct change *cha
     return apply->reads.objects[entity->index].switched == entity->foreseen ? ERR_OK : ERR_BUSY;
 }
 
-/* The targets are the batch's and gone when somebody asks. */
+/* The keys are copied, for the targets live in the batch's arena and the caller reads them
+ * later. */
 static void tell_former(const struct entity_state *entity)
 {
     buf_reset(entity->told);
@@ -345,7 +348,7 @@ static void keep_row(struct apply *apply, const struct event *event)
 
 #define OWNER_SIZE 8u
 
-/* Whose an id is, where ids are unique over all tenants. */
+/* The owner that an id is kept with where ids are unique over all tenants. */
 static struct bytes id_owner(struct apply *apply, const struct op *op)
 {
     if (!apply->limits->ids_shared) return BYTES_NONE;

@@ -5,7 +5,8 @@
 #include "core/apply.h"
 #include "core/project.h"
 
-/* The time an event's windows go by: batch time, or of a replayed one, its own batch's. */
+/* The time that an event's windows go by: batch time, for a replayed event that of its own
+ * batch. */
 int64_t event_time(const struct apply *apply, const struct op *op);
 
 /* The duration and bucket of the `index`-th cell a definition keeps for each dimension set. */
@@ -15,13 +16,13 @@ int32_t event_cell(const struct definition *definition, unsigned index, const st
 /* Whether the event's id was remembered when the batch was loaded, or has been since. */
 bool event_id_known(const struct apply *apply, const struct op *op);
 
-/* Projects again what was projected by rules that are not in force for this batch. */
+/* Projects an event again that was projected by rules that are not in force for this batch. */
 void event_project_again(struct apply *apply, struct op *op);
 
-/* Of a decrement of a transition-safe counter: finds out under which dimension sets its entity was
+/* Finds out under which dimension sets the entity of a transition-safe counter's decrement was
  * switched on (entity->former): before this batch, or by a change of it, if nothing is refused
  * until then. To be called in order for the changes of every event that may be applied; `repeat`:
- * one that will be a duplicate unless an earlier event is refused. */
+ * the event will be a duplicate unless an earlier event is refused. */
 void change_recall(struct apply *apply, struct bytes tenant, struct change *change, bool repeat);
 
 /* Decides one OP_EVENT or OP_REPLAY; adds its cause. */

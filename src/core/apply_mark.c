@@ -11,8 +11,8 @@
  *     scan (A-13). A failed pass advances nothing but its back-off.
  * (5) A pass that counted by an entry which has changed since, by a reload, does nothing: it may
  *     have left out a counter, so the mark is for the next pass.
- * (6) Nor does a pass during which another one was decided: what that one put right it would put
- *     right once more, or set back to a truth that is older. */
+ * (6) Nor does a pass during which another one was decided: it would put right once more what the
+ *     other one put right, or set it back to a truth that is older. */
 #include "core/apply_mark.h"
 
 #include "core/cell.h"
@@ -23,8 +23,8 @@
 
 /* -- Rows -------------------------------------------------------------------------------------- */
 
-/* A damaged row is said, and taken as one that was never counted: the next cause writes it anew,
- * and its entity is counted, which is all that it is for. */
+/* A damaged row is reported, and taken as one that was never counted: the next cause writes it
+ * anew, and its entity is counted, which is all that the row is for. */
 static struct mark row_now(struct apply *apply, const struct mark_place *place)
 {
     struct mark mark;
@@ -45,7 +45,7 @@ static void row_put(struct apply *apply, const struct mark_place *place, const s
     change_object(apply, place->index)->value = mark_encode(apply->arena, mark);
 }
 
-/* One row more or less of its tenant. */
+/* Counts one row more, or one less, for its tenant. */
 static enum err count_move(struct apply *apply, const struct mark_place *place, bool more)
 {
     uint64_t count = 0;
@@ -61,8 +61,8 @@ static enum err count_move(struct apply *apply, const struct mark_place *place, 
     return ERR_OK;
 }
 
-/* The entry that wants this entity counted, as the rules have it, or NULL: they may be newer than
- * those of whoever proposes. */
+/* The entry that wants this entity counted, by the batch's rules, which may be newer than those by
+ * which the op was proposed; NULL: none does. */
 static const struct reconcile *wanted_by(const struct apply *apply, const struct mark_place *place)
 {
     struct bytes name, tenant, entity_json;
@@ -77,7 +77,7 @@ static const struct reconcile *wanted_by(const struct apply *apply, const struct
 enum err mark_touch(struct apply *apply, const struct mark_place *place)
 {
     struct mark mark = row_now(apply, place);
-    uint64_t version = apply->sequence + 1; /* what the op will have */
+    uint64_t version = apply->sequence + 1; /* the op's sequence once it is a cause */
     if (mark.pending && mark.version == version) return ERR_OK;
     if (!has_row(apply, place)) {
         enum err e = count_move(apply, place, true);
@@ -111,7 +111,8 @@ static enum err check_definition(const struct apply *apply, const struct mark_ch
     return change->recounted && definition->adjusted ? ERR_HISTORY : ERR_OK;
 }
 
-/* What the counter is to be: the truth, or as far from it as what came meanwhile. */
+/* What the counter is to be: the truth, or, if something came meanwhile, its value moved by the
+ * drift. */
 static enum err adjusted_net(const struct adjustment *adjustment, bool same, int64_t now,
                              bool floor_at_zero, int64_t *net_out)
 {
@@ -170,13 +171,13 @@ static enum err decide_pass(struct apply *apply, struct mark_change *change)
         enum err e = adjust(apply, change, same, &change->adjustments[i]);
         if (e != ERR_OK) return e;
     }
-    /* Whoever rebuilds a counter must know that events alone no longer explain it, before it is so:
-     * the proposer says it first and comes again. An adjustment that cannot be made asks for
-     * nothing, so all of them have been tried by now. */
+    /* A rebuild must know that events alone no longer explain the counter before that is so: the
+     * pass makes the definition say it first (`adjusted`) and comes again. An adjustment that
+     * cannot be made needs no such note, so all of them have been tried by now. */
     if (change->unadjusted) return ERR_CONFLICT;
     change->cleared = same;
     if (mark.version == 0) {
-        /* Counted without having been marked: the row only remembers when. */
+        /* The entity was counted without having been marked: the row only remembers when. */
         if (count_move(apply, &change->place, true) != ERR_OK) return ERR_OK;
         mark.version = apply->sequence + 1;
         mark.marked_ms = mark.cause_ms = apply->moment.now_ms;
@@ -213,7 +214,7 @@ static enum err decide_forget(struct apply *apply, const struct mark_change *cha
 static enum err decide_step(struct apply *apply, struct mark_change *change)
 {
     switch (change->step) {
-    case MARK_REQUEST: /* the rules of by now may want it no longer: nobody would ever count it */
+    case MARK_REQUEST: /* the batch's rules may want it no longer: nobody would ever count it */
         return wanted_by(apply, &change->place) ? mark_touch(apply, &change->place) : ERR_NOT_FOUND;
     case MARK_PASS:
         return decide_pass(apply, change);

@@ -13,9 +13,10 @@ MUST_USE enum err cell_increment(struct cell *cell, int64_t amount, int64_t max)
 MUST_USE enum err cell_decrement(struct cell *cell, int64_t amount);
 MUST_USE enum err cell_set(struct cell *cell, int64_t target);
 
-/* The same for counters kept by rules. Raising by any positive amount; lowering clamped at zero or
- * not. `*removed_out` is what was taken away: less than `amount` where it was clamped, and then
- * only that much is added to `subbed`. A clamped lowering of nothing leaves the cell untouched. */
+/* The same for counters kept by rules: cell_raise adds any positive amount, cell_lower takes one
+ * away, clamped at zero or not. `*removed_out` is what was taken away: less than `amount` where it
+ * was clamped, and then only that much is added to `subbed`. Lowering an empty cell with a clamp
+ * leaves it untouched. */
 MUST_USE enum err cell_raise(struct cell *cell, int64_t amount);
 MUST_USE enum err cell_lower(struct cell *cell, int64_t amount, bool floor_at_zero,
                              int64_t *removed_out);

@@ -19,7 +19,8 @@ const struct series *counter_find(const struct counter *counter, int32_t duratio
 /* How many cells all its series have. `counter` may be NULL. */
 int64_t counter_cells(const struct counter *counter);
 
-/* Copies; `counter` may be NULL or, for the removal, end up NULL when no series is left. */
+/* Copies of a list, changed; `counter` may be NULL, and the removal of the last series returns
+ * NULL. */
 MUST_USE struct counter *counter_copy(struct arena *arena, const struct counter *counter);
 MUST_USE struct counter *counter_with(struct arena *arena, const struct counter *counter,
                                       struct series series);

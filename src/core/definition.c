@@ -104,7 +104,7 @@ static uint64_t read_at_most(struct reader *reader, uint64_t max)
     return 0;
 }
 
-/* Nothing counts by a stored source, but a path shall not look like a dimension. */
+/* A stored source is not counted by, but a payload's path must not look like a dimension. */
 static void source_fill(struct source *source, struct bytes name, struct arena *arena)
 {
     *source = (struct source){.name = name, .payload = bytes_starts(name, PAYLOAD_PREFIX)};
@@ -180,7 +180,7 @@ static void decode_fields(struct reader *reader, struct arena *arena, struct def
     definition->entity_count = decode_sources(reader, arena, &definition->entity);
 }
 
-/* What its mode cannot do without. */
+/* True if the definition has what its mode cannot do without. */
 static bool mode_complete(const struct definition *definition)
 {
     if (definition->mode == MODE_WINDOWED && definition->window_ms == 0) return false;

@@ -20,7 +20,8 @@ static uint32_t dimension_place(const struct dimension *sorted, uint32_t count, 
     return low;
 }
 
-/* Insertion into the part that is sorted already, which is also where a repeated key is found. */
+/* Sorts by insertion; the place in the part that is sorted already is also where a repeated key is
+ * found. */
 uint32_t dimensions_sort(struct dimension *dimensions, uint32_t count)
 {
     uint32_t kept = 0;
@@ -83,7 +84,7 @@ static bool any_to_escape(uint64_t eight)
     return (found & ~eight & (0x80 * ones)) != 0;
 }
 
-/* How much longer escaping makes it: nearly always nothing, which is found out by eights. */
+/* How many bytes escaping adds: nearly always none, which shows after eight bytes at a time. */
 static size_t escapes_size(struct bytes text)
 {
     size_t size = 0;
@@ -116,7 +117,7 @@ static char *escape_put(char *at, unsigned char byte)
     return at;
 }
 
-/* With its quotes. */
+/* Writes the text with its quotes. */
 static char *text_put(char *at, struct bytes text, bool escapes)
 {
     *at++ = '"';
@@ -127,7 +128,7 @@ static char *text_put(char *at, struct bytes text, bool escapes)
     return at;
 }
 
-/* Without escapes, which are counted apart. */
+/* The size without what escapes add, which `escapes_out` says. */
 static size_t plain_size(const struct dimension *dimensions, uint32_t count, size_t *escapes_out)
 {
     size_t size = 2 + (count ? count - 1 : 0); /* braces and commas */
@@ -233,7 +234,7 @@ struct bytes stored_event_id(struct bytes encoded)
     return id;
 }
 
-/* The parser reads a little past its text. */
+/* Parses a copy with padding, for the parser reads a little past its text. */
 static bool parse_padded(struct json_parser *parser, struct arena *arena, struct bytes text,
                          struct json_value *root_out)
 {
@@ -243,7 +244,7 @@ static bool parse_padded(struct json_parser *parser, struct arena *arena, struct
     return json_parse(parser, bytes_of(copy, text.size), root_out);
 }
 
-/* Into `arena`, because the parser's strings go with its next parse. */
+/* The dimensions go into `arena`, because the parser's strings go with its next parse. */
 static bool dimensions_of(const struct json_value *object, struct arena *arena, struct event *event)
 {
     if (object->type != JSON_OBJECT) return false;

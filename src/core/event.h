@@ -14,11 +14,11 @@
 #define EVENT_ID_SIZE_MAX 255
 #define EVENT_TYPE_SIZE_MAX 255
 #define EVENT_DIMENSIONS_MAX 64
-#define EVENT_SIZE_MAX (16u << 10) /* of id, type, dimensions and payload together */
+#define EVENT_SIZE_MAX (16u << 10) /* id, type, dimensions and payload together */
 
 struct projection;
 
-/* A null dimension is one that is not there. */
+/* A dimension whose value is null is one that is not there. */
 struct dimension {
     struct bytes key;
     struct bytes value; /* the string form: 1 and "1" are the same (A-11) */
@@ -35,12 +35,12 @@ struct event {
     struct bytes dimensions_json; /* canonical, see dimensions_write */
     struct bytes payload;         /* JSON without white space between its parts; size 0: none */
     uint32_t digest;              /* event_digest: what makes a repeat a true repeat */
-    int64_t arrived_ms;           /* of an event replayed from history: its batch time then */
+    int64_t arrived_ms;           /* for an event replayed from history, its batch time then */
     struct projection *projection;
 
     /* out, of an OP_EVENT that was decided ERR_OK */
     enum event_result result;
-    uint64_t first_sequence; /* the event's own, or of a duplicate, the first one's */
+    uint64_t first_sequence; /* the event's own; for a duplicate, that of the first one */
     int64_t first_seen_ms;
     bool conflict;     /* a duplicate with another type, dimensions or payload */
     bool foreign;      /* a duplicate of another tenant's (ids unique over the installation) */
@@ -51,19 +51,19 @@ struct event {
  */
 MUST_USE bool dimension_text(const struct json_value *value, struct arena *arena,
                              struct bytes *text_out);
-/* The same, all of it in `arena`; a null has no data. */
+/* The same, but all of it is in `arena`; a null has no data. */
 MUST_USE bool dimension_value(const struct json_value *value, struct arena *arena,
                               struct bytes *value_out);
 
-/* Sorts by key; of a repeated key the last stands, and as such a null (a value without data) takes
- * it away. Returns the count of what is left. */
+/* Sorts by key. The last value of a repeated key stands; if that is a null (a value without data),
+ * the key goes. Returns how many are left. */
 uint32_t dimensions_sort(struct dimension *dimensions, uint32_t count);
 
 /* {"a":"1","b":"x"}: keys sorted, values as strings, no spaces. The bytes behind a dimensionKey and
  * in a counter's key, so their form never changes: '"' and '\' are escaped with '\', bytes below
  * 0x20 as \u00xx in lower case (never \n), everything else stands as it is. */
 void dimensions_write(struct buf *buf, const struct dimension *dimensions, uint32_t count);
-size_t dimensions_size(const struct dimension *dimensions, uint32_t count); /* of what it writes */
+size_t dimensions_size(const struct dimension *dimensions, uint32_t count); /* what it adds */
 
 /* The 32-bit hash of type, canonical dimensions and payload. */
 uint32_t event_digest(const struct event *event);
@@ -80,12 +80,12 @@ struct stored_event {
     struct bytes dimensions_json;
     struct bytes payload;
     bool duplicate;
-    uint64_t first_sequence; /* of a duplicate; 0: it was another tenant's */
+    uint64_t first_sequence; /* a duplicate's first event; 0: it was another tenant's */
     int64_t first_seen_ms;
-    struct bytes encoded; /* as it was read by stored_event_decode; of others size 0 */
+    struct bytes encoded; /* the bytes that stored_event_decode read; size 0: it was not decoded */
 };
 
-/* What is kept of an event that was decided; views of it. */
+/* What the store keeps of an event that was decided, as views of it. */
 static inline struct stored_event event_to_store(const struct event *event)
 {
     return (struct stored_event){.id = event->id,

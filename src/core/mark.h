@@ -13,14 +13,14 @@
 #include "core/op.h"
 #include "core/rules.h"
 
-#define MARK_SIZE 46u /* of a row's value */
+#define MARK_SIZE 46u /* a row's value */
 
 struct mark {
     uint64_t version;   /* 0: there is no row */
     bool pending;       /* caused since it was last counted */
     int64_t marked_ms;  /* since when it is pending */
-    int64_t cause_ms;   /* of the newest cause */
-    int64_t updated_ms; /* of the last pass that counted it, each later; TIME_NONE: never */
+    int64_t cause_ms;   /* the newest cause */
+    int64_t updated_ms; /* the last pass that counted it, each later; TIME_NONE: never */
     int64_t retry_ms;   /* after a failed pass: not before */
     uint32_t failures;  /* in a row */
 };
@@ -66,7 +66,7 @@ struct mark_place *mark_of_set(struct arena *arena, const struct hash_secret *se
 /* One counter of an entity, as a pass found it and as it leaves it. */
 struct adjustment {
     struct bytes counter; /* its name */
-    struct bytes key;     /* of the entity's dimension set, in the generation it was read in */
+    struct bytes key;     /* its cell's: the entity's dimension set, in the generation read */
     struct fingerprint print;
     int64_t then;   /* its net when the pass began */
     int64_t truth;  /* as counted; never below 0 */
@@ -78,25 +78,25 @@ struct adjustment {
 };
 
 enum mark_step {
-    MARK_REQUEST, /* somebody asks for it to be counted */
+    MARK_REQUEST, /* a client asks for it to be counted */
     MARK_PASS,    /* it was counted: adjust, advance, clear if nothing came meanwhile */
     MARK_FAIL,    /* it could not be counted: only the back-off moves */
-    MARK_FORGET,  /* the row is no longer of use: goes, if it still is what it was, unless it is
-                   * pending and the rules of by now want its entity counted */
+    MARK_FORGET,  /* the row is no longer of use: it goes, if it still is what it was, unless it is
+                   * pending and the batch's rules want its entity counted */
 };
 
-/* Of an OP_MARK. Decided in one piece: all of it happens, or nothing. */
+/* What an OP_MARK does. It is decided in one piece: all of it happens, or nothing. */
 struct mark_change {
     enum mark_step step;
     struct mark_place place;
-    uint64_t version;               /* but for a request: of the row when the pass began */
-    int64_t updated_ms;             /* of a pass: the same */
-    struct adjustment *adjustments; /* of a pass */
+    uint64_t version;               /* the row's when the pass began; not of a request */
+    int64_t updated_ms;             /* the row's when the pass began */
+    struct adjustment *adjustments; /* a pass's */
     uint32_t adjustments_count;
-    uint64_t digest;  /* of a pass: of the entry that it counted by (core/reconcile.h) */
-    bool recounted;   /* of a pass: the truth is the retained events, so they still explain it */
-    int64_t retry_ms; /* of a failure: how long to wait */
-    bool cleared;     /* out, of a pass: nothing came meanwhile */
+    uint64_t digest;  /* a pass's: says by which entry it counted (core/reconcile.h) */
+    bool recounted;   /* a pass's: the truth is the retained events, so they still explain it */
+    int64_t retry_ms; /* a failure's: how long to wait */
+    bool cleared;     /* out, a pass's: nothing came meanwhile */
     bool unadjusted;  /* out, with ERR_CONFLICT: some definitions must first say `adjusted` */
 };
 

@@ -137,13 +137,13 @@ static void each_op(struct needs *needs, op_fn *visit)
     }
 }
 
-/* Names an id or a key. */
+/* True for ops that name an id or a key. */
 static bool has_key(const struct op *op)
 {
     return op->keyed || op->kind == OP_EVENT || op->kind == OP_IMPORT_ID;
 }
 
-/* Touches no cell. */
+/* True for ops that touch no cell. */
 static bool has_no_cell(const struct op *op)
 {
     return op->kind == OP_OBJECT || op->kind == OP_IMPORT_ID;
@@ -160,11 +160,12 @@ struct first_counts {
     uint32_t ops;
     uint32_t keys;
     uint32_t objects;
-    bool marks; /* some are found out in the second step */
+    bool marks; /* some marks are found out in the second step */
     size_t weight;
 };
 
-/* Of the marks: as many as there may turn out to be once the entities' states are known. */
+/* A batch reserves room for every mark that a change might set: which sets a decrement goes to is
+ * known only once the entities' states are. */
 static uint32_t change_marks(const struct change *change)
 {
     uint32_t former = change->entity && change->op == OP_DECREMENT ? RULES_SETS_MAX : 0;
@@ -181,8 +182,9 @@ static void count_objects(const struct projection *projection, struct first_coun
     }
 }
 
-/* The queue weighed an event by the rules it came under. If those in force make it heavier, the
- * batch might no longer fit a journal segment: what is too much is to be sent again. */
+/* The queue weighed an event by the rules under which it came. If those in force make it heavier,
+ * the batch might no longer fit a journal segment: the events that are too much are to be sent
+ * again. */
 static void weigh_event(const struct apply *apply, struct op *op, struct first_counts *counts)
 {
     size_t most = apply->limits ? apply->limits->batch_weight : 0;
@@ -271,7 +273,7 @@ struct second_counts {
     uint32_t cells;
 };
 
-/* A duplicate changes no counter. That the first one came in this very batch is not known yet. */
+/* A duplicate changes no counter. One whose first event is in this very batch is not known yet. */
 static bool is_known(const struct apply *apply, const struct op *op)
 {
     return op->kind == OP_EVENT && event_id_known(apply, op);
@@ -352,7 +354,7 @@ static void need_adjustments(struct needs *needs, const struct op *op)
     }
 }
 
-/* The objects listed in the first step, found again: marks may be among them. */
+/* Finds the objects listed in the first step again: marks may be among them. */
 static struct index objects_again(struct apply *apply)
 {
     if (apply->objects_max == 0) return (struct index){0};

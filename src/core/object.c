@@ -82,7 +82,7 @@ bool object_state_decode(struct bytes value, struct bytes sets_out[static RULES_
     return !reader.failed && reader_left(&reader) == 0;
 }
 
-/* The time first, in a fixed size: so a row without a status is not an absent object. */
+/* The time comes first, in a fixed size: so a row without a status is not an absent object. */
 struct bytes usage_row_encode(struct arena *arena, const struct usage_row *row)
 {
     size_t size = sizeof(uint64_t) + row->status.size;

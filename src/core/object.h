@@ -5,7 +5,7 @@
  *   'u' tenant                                     the tenant's usage row: status, since when
  *   'c' counter                                    definition of a rule counter (core/rules.h)
  *   'x' generation counter                         cells of a generation that are garbage
- *   'j' job                                        a rebuild under way or done
+ *   'j' job                                        work that an operator asked for (jobs/job.h)
  *   'q' reconcile NUL tenant NUL entity            an entity to be counted anew (core/mark.h)
  *   'n' tenant                                     how many of these the tenant has
  *   'm' what                                       the META_ names below
@@ -40,14 +40,15 @@
 struct bytes object_key(struct arena *arena, char kind, struct bytes name);
 struct bytes object_state_key(struct arena *arena, struct bytes tenant, struct bytes counter,
                               uint32_t generation, struct bytes entity);
-/* Whose state it is. False: it is none of an entity. */
+/* Which entity's state it is. False: the key is not of an entity's state. */
 MUST_USE bool object_state_split(struct bytes key, struct bytes *counter_out,
                                  uint32_t *generation_out);
 
 /* The object that says that a counter's generation is garbage; its value is the time, in ms, since
- * when. */
+ * when it is. */
 struct bytes object_garbage_key(struct arena *arena, struct bytes counter, uint32_t generation);
-/* The counter of an object that an earlier version made is empty: it did not say whose. */
+/* The counter is empty for an object that an earlier version made, which did not say whose it
+ * is. */
 MUST_USE bool object_garbage_split(struct bytes key, struct bytes *counter_out,
                                    uint32_t *generation_out);
 

@@ -20,7 +20,7 @@ struct cell {
     int64_t added;
     int64_t subbed;
     int64_t expires_ms; /* TIME_NONE: never. A window ends WINDOW_IDLE_MS (core/rules.h) before */
-    int64_t start_ms;   /* of a window; TIME_NONE: not a window */
+    int64_t start_ms;   /* when the window began; TIME_NONE: not a window */
     int64_t updated_ms;
     bool exists;
 };
@@ -52,7 +52,7 @@ struct counter {
 /* A counter's key as stored: tenant, NUL, kind, name, NUL; of a rule counter then generation and
  * dimensions (core/name.h). Tenant and name cannot contain NUL, so memcmp orders by tenant, then
  * kind, then name. */
-#define COUNTER_KEY_SIZE_MAX (2 * NAME_SIZE_MAX + 3) /* of a direct one */
+#define COUNTER_KEY_SIZE_MAX (2 * NAME_SIZE_MAX + 3) /* a direct counter's */
 #define COUNTER_KIND_DIRECT 'd'
 #define COUNTER_KIND_RULE 'r'
 
@@ -74,7 +74,7 @@ struct event;
 struct mark_change;
 struct key_record;
 
-/* Of an OP_OBJECT. A value of size 0 is an absent object. */
+/* What an OP_OBJECT does. A value of size 0 is an absent object. */
 struct object_change {
     struct bytes key;
     struct fingerprint print;
@@ -84,19 +84,19 @@ struct object_change {
     uint32_t index; /* apply's own */
 };
 
-/* First what an op of every kind is decided by: a batch of events, walked several times, then costs
- * two cache lines an op instead of four. */
+/* The fields by which an op of every kind is decided come first: a batch of events is walked
+ * several times, and then costs two cache lines an op instead of four. */
 struct op {
     enum op_kind kind;
     enum err err;           /* on entry: anything but ERR_OK is skipped; then the outcome */
-    struct fingerprint key; /* of (namespace, tenant, key) */
+    struct fingerprint key; /* made of (namespace, tenant, key) */
     bool keyed;             /* carries an idempotency key */
     bool replayed;          /* out: answered from the key's record */
     uint32_t key_index;     /* apply's own: where this op's objects are in the read set */
-    struct event *event;    /* of OP_EVENT and OP_REPLAY */
+    struct event *event;    /* for OP_EVENT and OP_REPLAY */
     struct bytes tenant;    /* a view into `counter`, if there is one */
     size_t weight;          /* bytes it adds to a journal block beyond what any direct op may */
-    uint64_t sequence;      /* out: in the journal; for refusals, of the last change before it */
+    uint64_t sequence;      /* out: in the journal; a refusal has the last one before it */
 
     struct bytes counter; /* the counter's key */
     struct fingerprint counter_print;
@@ -111,9 +111,9 @@ struct op {
     uint64_t key_digest; /* hash of the request the key came with */
 
     struct object_change *object;
-    struct mark_change *mark;    /* of OP_MARK; of OP_IMPORT the place of what it marks, or NULL */
-    const struct cell *imported; /* of OP_IMPORT */
-    const struct key_record *imported_id; /* of OP_IMPORT_ID, whose `key` is its fingerprint */
+    struct mark_change *mark;    /* for OP_MARK; for OP_IMPORT where what it marks is, or NULL */
+    const struct cell *imported; /* for OP_IMPORT */
+    const struct key_record *imported_id; /* for OP_IMPORT_ID, whose `key` is its fingerprint */
 };
 
 enum urgency {
@@ -128,7 +128,7 @@ struct bundle {
     uint32_t answered; /* the commit layer's own: ops already durable */
     enum urgency urgency;
     bool whole;     /* all ops in one batch: atomic or keyed bundles */
-    bool alone;     /* of an urgent bundle: a batch of its own, of whatever size */
+    bool alone;     /* urgent bundles only: a batch of its own, of whatever size */
     bool weighty;   /* some op has a weight */
     bool unbounded; /* never refused for a full queue: its maker waits for each, one at a time */
     bool atomic;    /* all or nothing */
@@ -137,22 +137,23 @@ struct bundle {
     struct fingerprint key;
     uint64_t key_digest;
     uint32_t key_index;    /* apply's own */
-    enum err err;          /* out: of an atomic bundle, or ERR_STORAGE, or a key conflict */
+    enum err err;          /* out: why an atomic bundle failed, or ERR_STORAGE, or a key conflict */
     uint32_t failed_index; /* out: the op that stopped an atomic bundle */
     uint64_t sequence;     /* out: the highest of its ops */
     size_t bytes;          /* what it holds in memory, for limits.inflightBytes */
     struct bytes tenant;
     int64_t queued_ns; /* when it was pushed, for the latency metric */
 
-    /* Called once, by whichever thread synced, when every op is decided and durable, or is not to
-     * be (`err`). It must not wait. */
+    /* Called once, by the thread that synced the batch (the commit thread, the sync thread or a
+     * helper), when every op is decided and durable, or will not be (`err`). It must not wait. */
     void (*done)(struct bundle *bundle);
-    struct rules *rules; /* of a bundle that puts new rules in force; else NULL */
-    /* Of an urgent bundle whose ops can be made only when nothing else is under way: pushed
-     * with one op, called by whoever has the turn, alone in it, once every earlier batch is
-     * durable; it sets `ops` and `count`. `time_ms` is the batch time it will be decided at. */
+    struct rules *rules; /* the new ones that this bundle puts into force; else NULL */
+    /* For an urgent bundle whose ops can be made only when nothing else is under way. It is pushed
+     * with one op and decided alone; the thread that has the turn calls this once every earlier
+     * batch is durable, and it sets `ops` and `count`. `time_ms` is the batch time it will be
+     * decided at. */
     void (*prepare)(struct bundle *bundle, int64_t time_ms);
-    /* Of such a bundle, called before its time is taken. True: it set the clock back, and the
+    /* For such a bundle too; called before its time is taken. True: it set the clock back, and the
      * batch's time may be before that of the batch before. */
     bool (*retime)(struct bundle *bundle);
     void *owner;

@@ -88,7 +88,7 @@ static bool is_of_some_bundle(struct bytes bytes)
     struct reader reader = reader_of(bytes);
     struct op op;
     (void)decode_err(&reader);
-    (void)read_varint(&reader); /* the failing op */
+    (void)read_varint(&reader); /* the failing op's index */
     uint64_t count = read_varint(&reader);
     for (uint64_t i = 0; i < count && !reader.failed; i++)
         decode_op(&reader, &op);

@@ -15,12 +15,12 @@ bool outcome_is_final(enum err e);
 void outcome_encode_op(struct buf *buf, const struct op *op);
 void outcome_encode_bundle(struct buf *buf, const struct bundle *bundle);
 
-/* Fill `err`, `after` and, for a bundle, `err`, `failed_index` and each op's. False: not an outcome
- * of such an op or of a bundle with as many ops. */
+/* Fill `err`, `after` and, for a bundle, `err`, `failed_index` and each op's outcome. False: the
+ * bytes are not an outcome of such an op, or of a bundle with as many ops. */
 MUST_USE bool outcome_decode_op(struct bytes bytes, struct op *op);
 MUST_USE bool outcome_decode_bundle(struct bytes bytes, struct bundle *bundle);
 
-/* Whether some op or some bundle could have had it. */
+/* Whether the bytes are an outcome of any op or any bundle. */
 bool outcome_is_any(struct bytes bytes);
 
 #endif

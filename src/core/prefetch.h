@@ -18,8 +18,8 @@ static inline void prefetch(const void *at, size_t size)
         __builtin_prefetch((const char *)at + i, 1);
 }
 
-/* `ops` points at the op in hand, `left` counts the ops from it on. For decided events this is all:
- * their projections lay in their batch's memory, which may be gone. */
+/* `ops` points at the op in hand, `left` counts the ops from it on. The projections of decided
+ * events are left alone: they lay in their batch's memory, which may be gone. */
 static inline void prefetch_events(const struct op *ops, uint32_t left)
 {
     enum { EVENT = 9 };

@@ -11,7 +11,7 @@
 #define ESCAPE_MAX 6    /* bytes that canonical JSON makes of one */
 #define SMALL_JSON 1024 /* dimensions up to here are written on the stack first */
 
-/* Canonical JSON of what one event holds: \n in its payload becomes \u000a. */
+/* The most bytes of canonical JSON made from one event: \n in its payload becomes \u000a. */
 #define JSON_SIZE_MAX (3 * (size_t)EVENT_SIZE_MAX)
 
 /* Upper bounds of what the journal writes beside keys and texts. */
@@ -24,7 +24,7 @@ struct projecting {
     const struct project_input *input;
     const struct event *event;
     struct projection *projection;
-    struct bytes status; /* that the tenant gets; size 0: none */
+    struct bytes status; /* what the tenant's becomes; size 0: it stays */
 };
 
 static const struct dimension *dimension_find(const struct event *event, struct bytes key)
@@ -34,7 +34,7 @@ static const struct dimension *dimension_find(const struct event *event, struct 
     return NULL;
 }
 
-/* Only objects are descended; what is not there is JSON_ABSENT. A dimension is a string. */
+/* Descends objects only; what is not there is JSON_ABSENT. A dimension is a string. */
 static struct json_value source_find(const struct projecting *self, const struct source *source)
 {
     struct json_value value = {.type = JSON_ABSENT};
@@ -69,7 +69,7 @@ static bool where_holds(const struct projecting *self, const struct rule *rule)
     return true;
 }
 
-/* what is no amount counts as 0 and is noticed. */
+/* A payload's value that is no amount counts as 0 and is noticed. */
 static int64_t amount_of(const struct projecting *self, const struct rule *rule)
 {
     if (rule->amount) return rule->amount;
@@ -96,8 +96,8 @@ static bool pairs_fill(const struct projecting *self, const struct source *sourc
     return true;
 }
 
-/* Canonical JSON in `small`, or if it could be too long for that, in `arena`, and no more of that
- * than it takes: an event may go to hundreds of sets. */
+/* Writes canonical JSON into `small` or, if it could be too long for that, into `arena`, taking no
+ * more room there than it needs: an event may go to hundreds of sets. */
 static struct bytes pairs_json(const struct dimension *pairs, unsigned count, struct arena *arena,
                                char small[static SMALL_JSON])
 {
@@ -122,7 +122,7 @@ static void target_name(const struct projecting *self, const struct change *chan
     target->print = fingerprint_of(input->secret, target->key);
 }
 
-/* The same for a set without dimensions. */
+/* Looks for the key of a set without dimensions in the memo, and makes it if it is not there. */
 static void target_recall(const struct projecting *self, const struct change *change,
                           const struct dimension_set *set, struct bytes json, struct target *target)
 {
@@ -168,7 +168,7 @@ static bool target_fill(const struct projecting *self, const struct change *chan
     else
         target_name(self, change, json, target);
     target->counter_index = 0;
-    /* A rebuild counts beside what is there: nobody's value changes. */
+    /* A rebuild counts beside what is there: no reader's value changes, so nothing is marked. */
     target->mark = change->marks ? mark_of_set(input->arena, input->secret, change->definition,
                                                input->tenant, json)
                                  : NULL;
@@ -192,7 +192,7 @@ static void targets_fill(const struct projecting *self, struct change *change)
     }
 }
 
-/* For as many sets, and as long ones, as an entity's state may remember. */
+/* Has room for as many sets, and as long ones, as an entity's state may remember. */
 static struct buf *told_new(struct arena *arena)
 {
     const size_t size = ENTITY_KEYS_MAX + RULES_SETS_MAX * VARINT_SIZE_MAX;
@@ -225,14 +225,14 @@ static size_t targets_weight(const struct definition *definition, size_t count)
     return count * (WEIGHT_TARGET + (size_t)WEIGHT_CELL * definition_cells(definition));
 }
 
-/* A decrement counts under the sets its entity was switched on with, by another event: as many and
- * as long as they can be, which is why they have a bound. */
+/* A decrement counts under the sets that another event switched its entity on under. It is weighed
+ * as if these were as many and as long as they can be, which is why they have a bound. */
 static size_t former_weight(const struct definition *definition)
 {
     return ENTITY_KEYS_MAX + targets_weight(definition, RULES_SETS_MAX);
 }
 
-/* Rows of the dirty queue and the number of them. */
+/* What the rows of the dirty queue weigh, and the number of them. */
 static size_t marks_weight(const struct projecting *self, const struct change *change)
 {
     size_t each = MARK_SIZE + WEIGHT_OBJECT;
@@ -297,7 +297,8 @@ static void project_all(struct projecting *self)
     self->status = rules_status(rules, self->event->type);
 }
 
-/* A rebuild counts one counter again. The tenant's row has seen this event before. */
+/* A rebuild counts one counter again. The tenant's row is left alone: the event changed it when it
+ * came. */
 static void project_only(const struct projecting *self)
 {
     const struct definition *only = self->input->only;
@@ -308,7 +309,8 @@ static void project_only(const struct projecting *self)
     self->projection->usage = false;
 }
 
-/* Whether the row is written is known only when the event is decided: weighed as if it were. */
+/* Whether the row is written is known only when the event is decided, so it is weighed as if it
+ * were. */
 static void row_fill(const struct projecting *self)
 {
     struct projection *projection = self->projection;

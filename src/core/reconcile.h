@@ -17,13 +17,13 @@
 #define RECONCILE_DSN_SIZE_MAX 4096
 
 enum truth_kind {
-    TRUTH_POSTGRES, /* the records in somebody's database */
+    TRUTH_POSTGRES, /* the records in a tenant's database */
     TRUTH_EVENTS,   /* the retained events */
 };
 
 struct reconcile_counter {
     struct bytes name;
-    struct bytes query; /* of TRUTH_POSTGRES */
+    struct bytes query; /* for TRUTH_POSTGRES */
     char where[96];
 };
 
@@ -42,7 +42,8 @@ struct reconcile {
     struct bytes *parameters;    /* the same keys as written: $1, $2, ... */
     enum truth_kind truth;
     struct bytes dsn;       /* a secret: never shown, logged or stored */
-    struct bytes dsn_shown; /* env:NAME; size 0: it was written down and is not to be shown */
+    struct bytes dsn_shown; /* env:NAME; size 0: the config holds the text itself, which is not to
+                             * be shown */
     struct reconcile_counter *counters;
     unsigned counters_count;
     int64_t scan_every_ms;
@@ -52,7 +53,7 @@ struct reconcile {
     struct reconcile_tier *tiers;
     unsigned tiers_count;
     int size_by;         /* index of a counter; -1: every entity is small */
-    int64_t drift_alert; /* a difference from which on to shout; 0: never */
+    int64_t drift_alert; /* a difference from which on an alert is logged; 0: never */
     char where[96];
 };
 
@@ -67,8 +68,9 @@ const struct reconcile *reconcile_of(const struct definition *definition, struct
 /* How long an entity of this size is left alone once it was taken up (S2-17). */
 int64_t reconcile_flight_ms(const struct reconcile *reconcile, int64_t size);
 
-/* Of all that says what to count, where and how: another one, another truth. The rest of an entry,
- * which says how often and for whom, is read anew with each scan. */
+/* The digest of everything that says what to count, where and how: with another digest there is
+ * another truth. The rest of an entry, which says how often and for whom, is read anew with each
+ * scan. */
 uint64_t reconcile_digest(const struct reconcile *reconcile);
 
 #endif

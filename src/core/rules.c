@@ -1,7 +1,7 @@
 /* rules.c -- lookups in a compiled set of rules, and what the store keeps of a definition.
  *
- * Both lookups are open-addressing tables at most half full, built once by rules_seal. Everything
- * that is known of a type of event stands in one slot: an event costs one probe. */
+ * Both lookups are open-addressing tables at most half full, built once by rules_seal. All that is
+ * known about a type of event stands in one slot: an event costs one probe. */
 #include "core/rules.h"
 
 #include <stdlib.h>
@@ -131,7 +131,7 @@ static struct type_slot *type_slot_make(struct rules *rules, struct bytes type)
     return slot;
 }
 
-/* Of two with one name the first stands: a frozen one never hides one that is in force. */
+/* Where two definitions have one name the first stands: a frozen one never hides one in force. */
 static void names_build(struct rules *rules)
 {
     rules->names_mask = table_mask(rules->definitions_count);
@@ -208,7 +208,7 @@ void rules_seal(struct rules *rules)
     lookups_build(rules);
 }
 
-/* Everything else is the parent's: only the list of definitions and the lookups are new. */
+/* Makes the list of definitions and the lookups new; everything else stays the parent's. */
 static struct rules *rules_copy(struct rules *rules)
 {
     struct rules *copy = rules_new();

@@ -15,9 +15,9 @@
 #include "core/op.h"
 
 #define RULES_COUNTERS_MAX 1000
-#define RULES_SETS_MAX 16          /* of one counter: its dimensions and its rollups */
-#define RULES_DIMENSIONS_MAX 16    /* of one set */
-#define RULES_GRANULARITIES_MAX 16 /* of one counter */
+#define RULES_SETS_MAX 16          /* a counter's: its dimensions and its rollups */
+#define RULES_DIMENSIONS_MAX 16    /* a set's */
+#define RULES_GRANULARITIES_MAX 16 /* a counter's */
 #define RULES_PATH_MAX 16          /* parts of payload.a.b.c */
 #define LIMIT_NONE (-1)
 #define WINDOW_IDLE_MS (7 * 24 * 3600 * INT64_C(1000)) /* a window is removed so long after it */
@@ -29,10 +29,10 @@ static inline int64_t window_end(const struct cell *cell)
     return cell->expires_ms - WINDOW_IDLE_MS;
 }
 
-/* Whether it surely is over: as long as it lasts has passed since it began. */
+/* Whether the window surely is over: as long as it lasts has passed since it began. */
 static inline bool window_over(const struct cell *cell, const struct moment *moment)
 {
-    if (cell->start_ms == TIME_NONE) return moment_due(moment, window_end(cell)); /* imported so */
+    if (cell->start_ms == TIME_NONE) return moment_due(moment, window_end(cell)); /* an import's */
     return moment_age(moment, cell->start_ms) >= window_end(cell) - cell->start_ms;
 }
 
@@ -44,7 +44,7 @@ struct source {
     struct bytes name; /* as written: the dimension's key in the counter's own sets */
     bool payload;
     unsigned parts_count;
-    struct bytes *parts; /* of a payload path */
+    struct bytes *parts; /* the parts of a payload's path */
 };
 
 struct condition {
@@ -61,7 +61,7 @@ struct rule {
     unsigned where_count;
 };
 
-/* Dimensions kept together, sorted by name; none: the whole tenant. */
+/* Dimensions kept together, sorted by name; without any it is the whole tenant. */
 struct dimension_set {
     unsigned count;
     struct source *sources;
@@ -77,7 +77,7 @@ struct definition {
     bool floor_at_zero;
     struct rule *rules;
     unsigned rules_count;
-    struct source *entity; /* of a transition-safe counter, sorted by name; none: raw */
+    struct source *entity; /* a transition-safe counter's, sorted by name; none: it is raw */
     unsigned entity_count;
     struct bytes group; /* size 0: none */
     int64_t limit;      /* or LIMIT_NONE */
@@ -89,12 +89,13 @@ struct definition {
     int64_t keep_ms; /* series: 0 for ever */
 
     /* From the store, see rules/enact.h. */
-    uint32_t generation; /* of its cells; a rebuild makes the next; 0: not yet given */
+    uint32_t generation; /* its cells'; a rebuild makes the next; 0: not yet given */
     uint64_t since;      /* batch time, in ms, from which on it has counted every event */
     bool adjusted;       /* had adjustments or imports: history alone does not make its value */
     bool frozen;         /* no longer in the config: readable, and nothing changes it */
 
-    const struct reconcile **reconciles; /* that keep it right, each for other tenants */
+    const struct reconcile **reconciles; /* the entries that keep it right, each for other
+                                          * tenants */
     unsigned reconciles_count;
 
     char where[96]; /* "tally.yaml:12:5", for messages about what the store knows */
@@ -117,7 +118,8 @@ struct rules {
     struct arena arena;
     atomic_uint references;
     struct rules *parent;           /* held: owns what this one borrows; NULL: none */
-    bool for_lane;                  /* it owns more than it borrows: a copy of it holds it */
+    bool for_lane;                  /* a lane's own: it owns more than it borrows, so a copy of it
+                                     * holds it */
     struct definition *definitions; /* in the order of the file, frozen ones last */
     unsigned definitions_count;
     struct status_rule *statuses;
@@ -135,10 +137,10 @@ struct rules {
     uint32_t triggers_mask;
 };
 
-/* Empty, with one reference, to be filled by its maker from its arena. */
+/* Empty rules with one reference, to be filled by the caller from their arena. */
 struct rules *rules_new(void);
-/* After filling, and again after filling in more, as long as nobody else has it: sorts what is to
- * be sorted and builds the lookups. */
+/* To be called after filling, and again after filling in more, as long as no other thread has the
+ * rules: sorts what is to be sorted and builds the lookups. */
 void rules_seal(struct rules *rules);
 /* The same rules with definitions of their own, to be filled in with what a lane's store knows. */
 struct rules *rules_for_lane(struct rules *rules);
@@ -153,7 +155,7 @@ struct rules *rules_without(struct rules *rules, struct bytes name);
 struct rules *rules_hold(struct rules *rules);
 void rules_release(struct rules *rules); /* NULL is fine */
 
-/* In the order of their names. */
+/* Sorts by name. */
 void sources_sort(struct source *sources, unsigned count);
 
 /* NULL: no such counter. */
@@ -173,7 +175,7 @@ int definition_set(const struct definition *definition, const struct bytes *keys
 unsigned definition_cells(const struct definition *definition);
 
 /* What the store keeps of a definition: enough to read its cells once it is frozen, and to notice a
- * name that changes its mode. Conditions and rules are not in it. Decoding fills a definition in
+ * name that changes its mode. It leaves out conditions and rules. Decoding fills a definition in
  * `arena`; ERR_CORRUPT for bytes that no encoder wrote. */
 void definition_encode(struct buf *buf, const struct definition *definition);
 struct bytes definition_bytes(struct arena *arena, const struct definition *definition);

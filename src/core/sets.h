@@ -8,8 +8,8 @@
 #include "base/arena.h"
 #include "core/op.h"
 
-/* What an idempotency key or an event id led to. A key's `outcome` is encoded by core/outcome.c;
- * an event id has none, or where ids are unique over the installation, whose it is. */
+/* What an idempotency key or an event id led to. A key's `outcome` is encoded by core/outcome.c. An
+ * event id has none or, where ids are unique over the installation, the tenant whose it is. */
 struct key_record {
     uint64_t sequence;
     int64_t first_seen_ms;
@@ -19,8 +19,8 @@ struct key_record {
     bool exists;
 };
 
-/* The objects a batch could touch. Keys are filled by the two steps that list them, values by
- * writer_load, `changed` and the new values by apply_decide. `handle` is the store's. */
+/* The objects a batch could touch. The two steps that list them fill in the keys, writer_load fills
+ * in the values, apply_decide sets `changed` and the new values. `handle` is the store's. */
 struct read_counter {
     struct fingerprint print;
     struct bytes key;
@@ -36,7 +36,7 @@ struct read_cell {
     uint32_t counter_index;
     int32_t duration;
     int64_t bucket;
-    uint64_t series; /* of `value`; set by apply_decide when it makes a new one; 0: none */
+    uint64_t series; /* that `value` is in; set by apply_decide when it makes a new one; 0: none */
     struct cell value;
     bool changed;
     void *handle;
@@ -95,13 +95,13 @@ struct read_set {
     uint32_t objects_count;
 };
 
-/* A decided batch. The changed entries of `reads` are its after-images, `causes` what was asked.
- * Belongs to the commit layer and stays untouched by it until `durable` returns. */
+/* A decided batch. The changed entries of `reads` are its after-images, `causes` what was asked. It
+ * belongs to the commit layer, which leaves it untouched until `durable` returns. */
 struct write_set {
-    uint64_t first_sequence; /* of the first cause */
+    uint64_t first_sequence; /* the first cause's */
     uint32_t count;          /* causes; 0: nothing changed, it only waits its turn */
     int64_t time_ms;         /* batch time: runs back only where a bundle sets it back */
-    int64_t sure_ms;         /* of it, see base/moment.h */
+    int64_t sure_ms;         /* how much of it is sure, see base/moment.h */
     bool set_back;           /* `time_ms` may be before the batch before */
     uint64_t next_series;    /* the first series id not yet given out */
     struct read_set *reads;

@@ -151,8 +151,8 @@ struct date {
     int day;
 };
 
-/* days_of backwards, and for any year: day 0 is moved to 0000-03-01, then eras are cut off, runs of
- * 400 years that all have the same days. */
+/* days_of backwards, for any year: day 0 is moved to 0000-03-01, then eras are cut off, runs of 400
+ * years that all have the same number of days. */
 static struct date date_of(int64_t days)
 {
     days += 719468;

@@ -4,7 +4,7 @@
 #include "base/must.h"
 
 #define HOUR_MS (3600 * INT64_C(1000))
-#define LEAD_MS_MAX 1000 /* of a settling clock; more than that is set back */
+#define LEAD_MS_MAX 1000 /* how far a settling clock may lead; beyond that time is set back */
 #define VOUCHED_GAP_MS \
     (60 * INT64_C(1000)) /* nobody looked for longer: the kernel's word is old \
                           */
@@ -98,8 +98,8 @@ static void believe(struct timeline *timeline)
     band_add(timeline);
 }
 
-/* What lies ahead still after time leaps forth is by so much less earlier than time was set back.
- */
+/* When time leaps forth, what still lies ahead counts as written later than before, by as much as
+ * time leapt. */
 static void leap_to(struct timeline *timeline, int64_t to_ms)
 {
     struct moment moment = {.back_ms = timeline->back_ms, .back_since_ms = timeline->back_since_ms};
@@ -151,7 +151,7 @@ void timeline_start(struct timeline *timeline, const struct timeline_settings *s
     timeline_look(timeline, reading);
 }
 
-/* Law (3): without a break, and counted from when the clock became suspect. */
+/* Law (3): the kernel vouches without a break, counted from when the clock became suspect. */
 static bool is_vouched_for(struct timeline *timeline, const struct clock_reading *reading,
                            int64_t gap_ms)
 {
@@ -180,7 +180,7 @@ bool timeline_wants_back(const struct timeline *timeline)
 static void judge(struct timeline *timeline, const struct clock_reading *reading, int64_t gap_ms)
 {
     if (band_fits(timeline, timeline->wall_ms - timeline->boot_ms)) {
-        if (timeline->suspect) timeline->started_boot_ms = timeline->boot_ms; /* settles anew */
+        if (timeline->suspect) timeline->started_boot_ms = timeline->boot_ms; /* it settles anew */
         believe(timeline);
         return;
     }

@@ -1,11 +1,11 @@
-/* undo.c -- an entry's value is saved the first time, and every time, a part changes it; putting
- * back from the newest to the oldest leaves the oldest. */
+/* undo.c -- an entry's value is saved each time a part changes it. Putting the values back from the
+ * newest to the oldest leaves the oldest. */
 #include "core/undo.h"
 
 #include "core/cell.h"
 #include "core/counter.h"
 
-/* What an all-or-nothing part had before it changed something. `index` says which entry. */
+/* What an entry held before an all-or-nothing part changed it. `index` says which entry. */
 struct undo {
     enum { UNDO_COUNTER, UNDO_CELL, UNDO_TENANT, UNDO_KEY, UNDO_OBJECT } kind;
     uint32_t index;
@@ -160,7 +160,7 @@ struct cell cell_now(const struct apply *apply, uint32_t cell_index)
     return cell->value;
 }
 
-/* Whether one more cell fits, and of a new series, whether one more granularity does. */
+/* Whether one more cell fits and, for the first cell of a new series, one more granularity. */
 static enum err room_for_cell(const struct apply *apply, const struct read_cell *cell)
 {
     const struct read_counter *counter = &apply->reads.counters[cell->counter_index];
@@ -190,7 +190,7 @@ struct series *own_series(struct apply *apply, uint32_t counter_index, int32_t d
     return (struct series *)counter_find(counter, duration);
 }
 
-/* Counts a new cell in its series, which it makes if need be, and in its tenant. */
+/* Counts a new cell in its tenant and in its series, which is made if need be. */
 static uint64_t count_new_cell(struct apply *apply, const struct read_cell *cell)
 {
     struct read_counter *counter = &apply->reads.counters[cell->counter_index];

@@ -18,7 +18,7 @@ struct part_mark {
 struct part_mark part_begin(struct apply *apply);
 void part_end(struct apply *apply, const struct part_mark *mark, bool keep);
 
-/* The entry, about to be changed. */
+/* Each returns the entry, which is about to be changed. */
 struct read_counter *change_counter(struct apply *apply, uint32_t index);
 struct read_cell *change_cell(struct apply *apply, uint32_t index);
 struct read_tenant *change_tenant(struct apply *apply, uint32_t index);
