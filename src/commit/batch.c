@@ -102,7 +102,7 @@ static void check_free(const struct batch *batch)
     must(!batch->rules);
 }
 
-/* What a state adds to the one before. */
+/* What a state promises beyond what the states before it promise. */
 static inline void check_state(const struct batch *batch, enum batch_state state)
 {
     switch (state) {

@@ -50,7 +50,7 @@ void batch_enter(struct batch *batch, enum batch_state state);
 /* Counts the ops of the slices, which may have changed. */
 void batch_count(struct batch *batch);
 
-/* What its state promises. batch_enter does it always, but for what slow builds look at: every
+/* Asserts what the state promises. batch_enter calls it each time; only slow builds look at every
  * cause and every slice. */
 void batch_check(const struct batch *batch);
 

@@ -1,14 +1,15 @@
 /* commit.h -- the one road to disk: queued bundles become durable, answered bundles.
  *
- * Two threads, both owned by the daemon (or one loop of the simulator):
+ * There are two threads, both owned by the daemon (the simulator has one loop instead):
  *
  *     commit thread:  while (queue_wait(queue)) commit_turn(commit);   commit_close(commit);
  *     sync thread:    while (commit_sync(commit)) ;
- *     whoever pushed: commit_help(commit)
+ *     who pushed:     commit_help(commit)
  *
  * commit_turn decides one batch while earlier ones are being synced; commit_sync makes everything
- * decided so far durable and answers it. Under light load the commit thread does both, and whoever
- * pushed may do it in its stead: see `inline_ops`. One thread at a time has the turn. */
+ * decided so far durable and answers it. Under light load the commit thread does both, and the net
+ * thread that pushed may do it in its stead: see `inline_ops`. One thread at a time has the
+ * turn. */
 #ifndef TALLY_COMMIT_COMMIT_H
 #define TALLY_COMMIT_COMMIT_H
 
@@ -31,8 +32,8 @@ struct commit_config {
     /* Batches below this many ops are not worth a second thread: the commit thread syncs them
      * itself while more gather in the queue. 0: it never does. */
     uint32_t inline_ops;
-    /* Called after a round of answers, by the thread that gave them, which may be either: one
-     * wake-up for many replies. */
+    /* Called after a round of answers, by the thread that gave them (either of the two, or the one
+     * that pushed): one wake-up for many replies. */
     void (*answered)(void *context);
     void *context;
 };

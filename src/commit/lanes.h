@@ -15,7 +15,7 @@ struct lanes {
     struct lane *items;
 };
 
-/* The number is part of the contract (SPEC 11): other programs may work it out. */
+/* The lane's number is part of the contract (SPEC 11): other programs may work it out. */
 static inline unsigned lanes_index(unsigned count, struct bytes tenant)
 {
     return count == 1 ? 0 : (unsigned)(hash_checksum(tenant) % count);

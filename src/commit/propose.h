@@ -13,23 +13,23 @@
 #include "core/mark.h"
 #include "store/store.h"
 
-/* Returns the bundle's error, ERR_OK if it was decided; of a bundle that is not atomic each op has
+/* Returns the bundle's error, ERR_OK if it was decided; each op of a bundle that is not atomic has
  * its own. The bundle's `done` and `owner` are taken. */
 typedef enum err propose_fn(void *context, struct bundle *bundle);
 
-/* What those who work on rule counters beside the commits stand on. */
+/* What the work on rule counters beside the commits stands on. */
 struct caretaker {
     struct store *store;
     struct rulebook *rulebook;
     const struct clock *clock;
-    pthread_mutex_t *enacting; /* held by whoever changes rules or generations */
-    uint32_t batch_ops;        /* of one commit */
+    pthread_mutex_t *enacting; /* held while rules or generations change */
+    uint32_t batch_ops;        /* one commit's */
     size_t batch_weight;
     propose_fn *propose;
-    void *context; /* of `propose` */
+    void *context; /* what `propose` is given */
 };
 
-/* Waits, on the thread that calls; `context` is the queue. */
+/* Waits, on the calling thread; `context` is the queue. */
 enum err propose_and_wait(void *context, struct bundle *bundle);
 
 /* Lets a bundle of more ops than a batch may have go by itself, or it would wait for ever. */

@@ -131,8 +131,8 @@ static struct tenant *ring_take(struct queue *queue)
     return tenant;
 }
 
-/* New rules and bundles that look at everything before them; of any size, for nobody waits with
- * them. */
+/* True for new rules, and for bundles that look at everything before them. They may be of any size,
+ * for nothing else waits in their batch. */
 static bool goes_alone(const struct bundle *bundle)
 {
     return bundle->prepare || bundle->rules || bundle->alone;
@@ -296,8 +296,8 @@ static uint32_t urgent_share(const struct queue *queue, uint32_t ops_max)
     return share < left ? share : left;
 }
 
-/* A whole bundle larger than the urgent bundles' share goes first into an empty batch, or it would
- * wait for ever; unless batched bundles were passed over last time. */
+/* An urgent bundle that has to stay whole and is larger than its share goes first into an empty
+ * batch, or it would wait for ever; unless batched bundles were passed over last time. */
 static uint32_t take_urgent(struct queue *queue, struct slice *slices, uint32_t ops_max,
                             uint32_t *ops_out)
 {
@@ -347,7 +347,7 @@ static uint32_t take_batched(struct queue *queue, struct slice *slices, uint32_t
 {
     uint32_t count = 0;
     struct tenant *held = NULL;
-    struct tenant *stuck = NULL; /* another one, passed over since anybody gave */
+    struct tenant *stuck = NULL; /* another one, passed over since a tenant gave something */
     uint32_t enough = batch_enough(queue, ops_max);
     while (queue->ring_first && queue->ring_first != stuck && *ops_out < enough) {
         struct tenant *tenant = ring_take(queue);
@@ -418,7 +418,7 @@ static void release_urgent(struct queue *queue, struct bundle *bundle)
 
 static void release_places(struct queue *queue, struct bundle *bundle)
 {
-    must(bundle->taken > 0); /* what was never taken cannot be answered */
+    must(bundle->taken > 0); /* a bundle that was never taken cannot be answered */
     must(queue->bytes >= bundle->bytes);
     queue->bytes -= bundle->bytes;
     room_subtract(queue->room, ROOM_BYTES, bundle->bytes);
@@ -456,8 +456,9 @@ static int64_t now_ns(void)
 }
 
 /* The answer to a lone request is often followed by the next one, and waking a sleeping core takes
- * as long as deciding a hundred ops: looks for a while, giving the core to whoever wants it. Not
- * while batches have been larger of late: then others need the core more. */
+ * as long as deciding a hundred ops. So the taker looks for a while before it sleeps, giving its
+ * core to any thread that wants it; but not while batches have been larger of late: then others
+ * need the core more. */
 static void queue_look(struct queue *queue)
 {
     int64_t start_ns = now_ns();

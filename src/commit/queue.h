@@ -1,12 +1,12 @@
 /* queue.h -- where bundles wait for the commit thread, bounded and fair.
  *
  * Bundles have one of two urgencies: urgent bundles go first, but take at most half of a batch
- * while others wait. Of the batched ones tenants take turns, a few ops at a time, and each tenant's
- * bundles keep their order.
- * Ops count against the limits from queue_push until queue_done, so the bound holds for everything
- * unanswered, not only for what waits. Every call may come from any thread.
+ * while others wait. Among the batched ones tenants take turns, a few ops at a time, and each
+ * tenant's bundles keep their order. Ops count against the limits from queue_push until queue_done,
+ * so the bound holds for everything unanswered, not only for what waits. Every call may come from
+ * any thread.
  *
- * Each lane has a queue, and the limits are the process's: all of them count in one room. A tenant
+ * Each lane has a queue, and the limits are the process's: all queues count in one room. A tenant
  * is in one lane, so what one tenant may hold is each queue's own affair. */
 #ifndef TALLY_COMMIT_QUEUE_H
 #define TALLY_COMMIT_QUEUE_H
@@ -20,7 +20,7 @@ struct queue_limits {
     uint32_t ops_max;               /* batched ops in the room */
     uint32_t tenant_ops_max;        /* batched ops of one tenant */
     uint32_t urgent_ops_max;        /* urgent ops in the room */
-    uint32_t tenant_urgent_ops_max; /* of one tenant; 0: as many as there are */
+    uint32_t tenant_urgent_ops_max; /* one tenant's; 0: as many as there are */
     size_t bytes_max;               /* memory held by all bundles in the room */
     size_t batch_weight_max;        /* sum of op->weight in one batch; 0: any */
     size_t tenant_bytes_max;        /* by one tenant's batched bundles; 0: as much as there is */
@@ -37,7 +37,7 @@ void queue_free(struct queue *queue); /* must be empty */
  * was taken. One lock for the whole list. Wakes nobody: commit_help or queue_wake must follow. */
 void queue_push_all(struct queue *queue, struct bundle *bundles, struct bundle **refused_out);
 
-/* One bundle, and a wake-up for the taker if it sleeps. */
+/* Pushes one bundle, and wakes the taker if it sleeps. */
 MUST_USE enum err queue_push(struct queue *queue, struct bundle *bundle);
 void queue_wake(struct queue *queue);
 
@@ -64,9 +64,9 @@ void queue_gather(struct queue *queue, uint32_t ops, int64_t ns);
 void queue_stop(struct queue *queue);
 
 uint32_t queue_depth(struct queue *queue); /* unanswered ops of both urgencies */
-/* Since when there has been an unanswered op of a client, without a gap: its `queued_ns`. 0: there
- * is none. */
+/* Since when clients have had unanswered ops without a gap: the `queued_ns` of the first of them.
+ * 0: they have none. */
 int64_t queue_busy_ns(struct queue *queue);
-uint32_t queue_waiting(struct queue *queue); /* of them, not yet taken */
+uint32_t queue_waiting(struct queue *queue); /* those ops that are not yet taken */
 
 #endif

@@ -67,8 +67,8 @@ static uint32_t ring_count(const struct queue *queue)
     return count;
 }
 
-/* Urgent bundles may be of no tenant, and their bytes are the queue's alone. A long queue is
- * counted now and then, or filling it would take the square of its length. */
+/* Urgent bundles may have no tenant, and their bytes are then the queue's alone. A long queue is
+ * counted now and then only, or filling it would take the square of its length. */
 void queue_count_anew(const struct queue *queue)
 {
     uint32_t waiting = queue->waiting_ops + queue->waiting_urgent_ops;

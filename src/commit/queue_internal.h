@@ -1,6 +1,6 @@
 /* queue_internal.h -- what the queue keeps, for queue.c and what checks it.
  *
- * Between two calls, that is whenever nobody holds the lock, queue_check finds this true:
+ * Between two calls, that is whenever no thread holds the lock, queue_check finds this true:
  * (1) What the queue counts as unanswered is the sum over its tenants, and what it counts as
  *     waiting the sum over the bundles in its fifos; what waits is unanswered too.
  * (2) A tenant has an entry while it has unanswered ops, in the bucket of its name, once; it stands
@@ -28,7 +28,7 @@ struct tenant {
     bool in_ring;
     uint32_t ops;        /* unanswered, batched */
     uint32_t urgent_ops; /* and urgent */
-    size_t bytes;        /* of those */
+    size_t bytes;        /* what both of these hold */
     struct fifo waiting;
     size_t size;
     char name[];
@@ -37,7 +37,7 @@ struct tenant {
 struct queue {
     struct queue_limits limits;
     struct queue_room *room;
-    struct queue_room own_room; /* of a queue that shares none */
+    struct queue_room own_room; /* for a queue that shares none */
     pthread_mutex_t lock;
     pthread_cond_t filled;
     bool sleeping;        /* the taker waits: only then is a wake-up worth its cost */
@@ -54,7 +54,7 @@ struct queue {
     size_t bytes;
     uint32_t waiting_ops; /* not yet taken, by urgency */
     uint32_t waiting_urgent_ops;
-    size_t weight; /* of the batch being taken */
+    size_t weight; /* the batch's that is being taken */
     bool alone;    /* its first bundle is the only one, or comes alone in the next one */
     uint32_t owed; /* ops that the first tenant of the ring is to find room for in this batch */
     struct fifo urgent;
@@ -65,8 +65,8 @@ struct queue {
 
 void queue_count_anew(const struct queue *queue);
 
-/* By whoever holds the lock: what is waiting, always, for it is what a push and a turn go by. The
- * rest of the laws in slow builds. */
+/* The caller holds the lock. What waits is always compared, for pushes and turns go by it; the rest
+ * of the laws are looked at in slow builds. */
 static inline void queue_check(const struct queue *queue)
 {
     must(queue->waiting_ops <= queue->ops);

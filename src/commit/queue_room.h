@@ -26,15 +26,16 @@ static inline uint64_t room_used(const struct queue_room *room, enum room_of whi
     return atomic_load_explicit(&room->used[which], memory_order_relaxed);
 }
 
-/* Room is compared without adding first: counts near the limit must not wrap. Of urgent ops, what
- * is larger than a bound goes in where nothing else is. */
+/* The room left is compared without adding first: counts near the limit must not wrap. Urgent ops
+ * that are more than the bound go in where nothing else is. */
 static inline bool room_fits(enum room_of which, uint64_t used, uint64_t more, uint64_t max)
 {
     return (which == ROOM_URGENT_OPS && used == 0) || (more <= max && used <= max - more);
 }
 
-/* False: it does not fit, and nothing was added. Looking and adding are one step where other queues
- * do the same at this moment; a queue that is alone is locked, which saves a bus lock. */
+/* False: it does not fit, and nothing was added. Looking and adding are one atomic step where other
+ * queues may add at the same moment. A queue that is alone holds its own lock, which saves the
+ * atomic step. */
 static inline bool room_add(struct queue_room *room, enum room_of which, uint64_t more,
                             uint64_t max)
 {

@@ -2,10 +2,10 @@
  *
  * (1) The line of time is changed under the lock, and the record only in a bundle that is alone in
  *     its batch with nothing else under way.
- * (2) Of a bundle that was answered 503 nobody knows whether it happened. So the record is put
- *     again, and a setting back again, until one is durable; until then batches are dated no
- *     earlier than the last durable one, and take no more for sure than before (commit.c). What is
- *     written meanwhile is dated so too, and the setting back that lasts goes back from there. */
+ * (2) Whether a bundle that was answered 503 happened is not known. So the record is put again, and
+ *     a setting back again, until one is durable; until then batches are dated no earlier than the
+ *     last durable one, and take no more for sure than before (commit.c). What is written meanwhile
+ *     is dated so too, and the setting back that lasts goes back from there. */
 #include "commit/timekeeper.h"
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ struct timekeeper {
     struct timeline timeline;
     struct clock_record recorded;
     bool unknown;      /* a note failed: what is recorded may be something else */
-    bool back_unknown; /* and time set back by it may not be */
+    bool back_unknown; /* ... nor whether time was set back by it */
     int64_t asked_boot_ms;
     bool synchronised;
 };
@@ -63,7 +63,7 @@ static struct moment worth_recording(const struct timekeeper *keeper)
     return moment;
 }
 
-/* A lead that grows while it lasts: the next life would take too much for sure. */
+/* True for a lead that grows while it lasts: the next life would take too much for sure. */
 static bool holds_more(const struct timekeeper *keeper, const struct moment *moment)
 {
     int64_t recorded_ms = keeper->recorded.moment.held_ms;
@@ -83,7 +83,7 @@ static void say_trust(bool suspect, const struct timeline *timeline)
         log_line(LOG_INFO, "the wall clock is believed again");
 }
 
-/* Under the lock. */
+/* The lock is held. */
 static struct clock_reading look_at_clocks(struct timekeeper *keeper)
 {
     const struct clock *base = keeper->base;
@@ -136,8 +136,8 @@ enum err timekeeper_new(struct timekeeper **keeper_out, const struct clock *cloc
         .wall_ms = keeper_wall, .mono_ns = keeper_mono, .moment = keeper_moment, .context = keeper};
     pthread_mutex_init(&keeper->lock, NULL);
     struct moment last = keeper->recorded.moment;
-    /* Batches since the note may be dated by a leap whose own note the last life did not live to.
-     */
+    /* Batches since the note may be dated by a leap whose own note did not become durable in the
+     * last life. */
     moment_leap(&last, store->writer.position.time_ms - last.now_ms);
     last.now_ms = store->writer.position.time_ms;
     const struct clock_reading reading = look_at_clocks(keeper);
@@ -194,7 +194,7 @@ bool timekeeper_wants_note(struct timekeeper *keeper)
     return wanted;
 }
 
-/* Before the batch's time is taken. */
+/* The commit thread calls this before it takes the batch's time. */
 static bool note_apply(struct bundle *bundle)
 {
     struct timekeeper_note *note = CONTAINER_OF(bundle, struct timekeeper_note, bundle);

@@ -1,13 +1,13 @@
-/* timekeeper.h -- batch time for everybody: the clocks, the line of time made of them, its record.
+/* timekeeper.h -- a lane's batch time: the clocks, the line of time made of them, its record.
  *
  *     timekeeper_new(...)         once the store is open: time goes on where its last batch was
  *     timekeeper_clock(keeper)    what commits, reads and caretakers take their time from
  *     timekeeper_note(...)        a bundle that records what the next life must know, or sets back
  *
- * Everybody who asks for the time also looks at the clocks, so all see one time that never runs
+ * Every question for the time also looks at the clocks, so all threads see one time that never runs
  * back but in a bundle that sets it back. The rules are core/timeline.h's. What they need beyond
  * the time of the last batch is the object META_CLOCK: how much of the time is not sure, since
- * when, and by how much time was set back. Any thread, unless said otherwise. */
+ * when, and by how much time was set back. Any thread may call, unless said otherwise. */
 #ifndef TALLY_COMMIT_TIMEKEEPER_H
 #define TALLY_COMMIT_TIMEKEEPER_H
 
@@ -36,10 +36,10 @@ struct timekeeper_state {
 };
 void timekeeper_state(struct timekeeper *keeper, struct timekeeper_state *state_out);
 
-/* The operator says that the wall clock is right. */
+/* Believes the wall clock, because an operator says that it is right. */
 void timekeeper_accept(struct timekeeper *keeper);
 
-/* A bundle for the queue, and what it works on; stays where it is until it is answered. */
+/* A bundle for the queue, and what it works on. It stays where it is until it is answered. */
 struct timekeeper_note {
     struct timekeeper *keeper;
     struct arena arena;
@@ -53,13 +53,13 @@ struct timekeeper_note {
 /* Whether there is something to record, or to set back. */
 bool timekeeper_wants_note(struct timekeeper *keeper);
 
-/* Makes the bundle; `operator_says`: it sets time back to what the wall clock says. Whoever pushed
- * it calls timekeeper_noted once it is answered, on whatever thread, before it lets go of it. */
+/* Makes the bundle; `operator_says`: it sets time back to what the wall clock says. Its owner calls
+ * timekeeper_noted once it is answered, on any thread, before the memory is let go. */
 void timekeeper_note(struct timekeeper *keeper, struct timekeeper_note *note, bool operator_says);
 void timekeeper_noted(struct timekeeper_note *note);
 
-/* All of it at once, waiting for the bundle: if `operator_says`, or if there is something to
- * record. */
+/* Makes the bundle, pushes it and waits for its answer, if `operator_says` or if there is something
+ * to record. */
 MUST_USE enum err timekeeper_note_now(struct timekeeper *keeper, struct queue *queue,
                                       bool operator_says);
 

@@ -3,7 +3,7 @@
 
 #define WEIGHT_ONE 1000u
 
-/* `0.5` as 500: a 0 or a 1, and up to three digits behind a point. Anything else is 0. */
+/* Reads `0.5` as 500: a 0 or a 1, and up to three digits behind a point. Anything else is 0. */
 static unsigned weight_of(struct bytes text)
 {
     unsigned weight = 0, digit = WEIGHT_ONE;

@@ -19,7 +19,7 @@ struct accept { /* in thousandths, and 1 more; 0: not named */
 
 void accept_read(struct accept *accept, struct bytes value);
 
-/* Nobody has to name `identity` to get it, so unnamed it is the last choice. */
+/* A client need not name `identity` to get it, so unnamed it is the last choice. */
 bool accept_gzip(const struct accept *accept);
 
 #endif

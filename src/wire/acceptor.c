@@ -80,7 +80,7 @@ void acceptor_close(struct wire *wire)
     wire->listen_fd = -1;
 }
 
-/* The one with fewest connections; among equals, each in its turn. */
+/* Chooses the loop with fewest connections; among equals, each in its turn. */
 static struct worker *acceptor_choose(struct wire *wire)
 {
     unsigned start = wire->next_worker++ % wire->workers_count;

@@ -1,12 +1,12 @@
-/* budget.h -- the bytes held for requests, each charged to whose request it is.
+/* budget.h -- the bytes held for requests, each charged to the share of the one who sent it.
  *
  * Everything that a client can make the server hold is charged from the moment it is held until it
  * is let go: large inputs, what a request was read into, its reply, output that nobody reads. It is
  * charged twice, to a share and to the whole:
  *
- *     share     may hold four fifths of the whole, so that no tenant takes all of it
- *     nobody    those who have shown no token, an eighth: beside one tenant's share there is still
- *               room for another's
+ *     share     a tenant's; it may hold four fifths of the whole, so that none takes all of it
+ *     nobody    connections that have shown no token; an eighth: beside one tenant's share there is
+ *               still room for another's
  *
  * What a connection of one ordinary request costs is not charged: limits.connections bounds it. */
 #ifndef TALLY_WIRE_BUDGET_H
@@ -16,7 +16,7 @@
 
 struct wire_budget {
     struct wire_share all;
-    struct wire_share nobody; /* of connections that nobody has authorised */
+    struct wire_share nobody; /* connections that have shown no token */
     size_t bytes_max;
 };
 
@@ -25,11 +25,11 @@ bool budget_fits_all(const struct wire_budget *budget, size_t more);
 bool budget_fits_share(const struct wire_budget *budget, const struct wire_share *share,
                        size_t more);
 
-/* At least half of what the share, and the whole, may hold is free. Whoever only wants more at once
- * asks this first, and leaves the other half to those who want anything at all. */
+/* At least half of what the share, and the whole, may hold is free. A connection that only wants
+ * more at once asks this first, and leaves the other half to those that want anything at all. */
 bool budget_is_half_free(const struct wire_budget *budget, const struct wire_share *share);
 
-/* Charges both, or if either has no room neither. */
+/* Charges the whole and the share or, if either has no room, neither. */
 MUST_USE bool budget_take(struct wire_budget *budget, struct wire_share *share, size_t bytes);
 /* Charges what is held already, whatever the bounds. */
 void budget_take_anyway(struct wire_budget *budget, struct wire_share *share, size_t bytes);

@@ -30,7 +30,7 @@ struct chunks { /* all zero, but for body_bytes_max: nothing read yet */
     enum chunks_state state;
     enum fault fault;
     uint32_t extra;          /* bytes of extensions and trailers so far */
-    uint64_t left;           /* of the chunk at hand */
+    uint64_t left;           /* what is still to come of the chunk at hand */
     uint64_t total;          /* announced by all chunks up to now */
     uint64_t body_bytes_max; /* more is FAULT_BODY_SIZE, as soon as it is announced */
 };

@@ -84,7 +84,7 @@ void conn_reap(struct conn *conn)
     free(conn);
 }
 
-/* How large the request being read will be, if its head told. */
+/* The size of the request being read, if its head said it. */
 static size_t conn_need(const struct conn *conn)
 {
     if (conn->state == CONN_PACKED || conn->state == CONN_READY) return conn->request_size;
@@ -92,9 +92,9 @@ static size_t conn_need(const struct conn *conn)
     return conn->head.size + (size_t)conn->head.content_length;
 }
 
-/* One ordinary request at a time is free, further ones are paid for some at a time; so a client
- * that asks for one thing after the other pays nothing, and the rest once a burst. Where room is
- * scarce a connection goes on one request at a time, which its own answers bring about. */
+/* One ordinary request at a time is free; further ones are paid for, some at a time. So a client
+ * that asks for one thing after the other pays nothing, and others pay once a burst. Where room is
+ * scarce a connection goes on one request at a time, as its own answers make room. */
 static bool conn_may_hold_another(struct conn *conn)
 {
     if (conn->tickets == 0 || conn->tickets < conn->paid) return true;
@@ -167,9 +167,9 @@ static bool conn_has_body(const struct conn *conn)
     return conn->head.chunked || conn->head.content_length > 0;
 }
 
-/* The handler answered on seeing the head. The body is dropped as it arrives, unless waiting for
- * it is not worth the connection: too large, or a client that waits for a 100 Continue and may or
- * may not send it now. */
+/* The handler answered on seeing the head. The body is dropped as it arrives. The connection ends
+ * instead where waiting for the body costs more than that: it is too large, or the client waits for
+ * a 100 Continue and may or may not send it now. */
 static enum step conn_swallow(struct conn *conn)
 {
     const struct http_head *head = &conn->head;
@@ -188,7 +188,7 @@ static enum step conn_swallow(struct conn *conn)
     return STEP_ON;
 }
 
-/* The client may say it again in words we know, which RFC 9110, 15.5.16 has us name. */
+/* The client may send it again in a coding that we know, which RFC 9110, 15.5.16 has us name. */
 static enum step conn_refuse_coding(struct conn *conn)
 {
     exchange_error(&conn->current->exchange, ERR_CODING, NULL);
@@ -227,8 +227,8 @@ static enum step conn_head_done(struct conn *conn, struct bytes here)
     return STEP_ON;
 }
 
-/* The empty line that may precede a request is not the beginning of one: a client that ends its
- * requests with one too many is idle, not slow. */
+/* A line without text before a request is not yet the request's beginning: a client that ends its
+ * requests with one empty line too many is idle, not slow. */
 static bool is_blank(struct bytes here)
 {
     return here.size <= 2 && bytes_starts(BYTES("\r\n"), here);
@@ -272,8 +272,8 @@ static enum step conn_refuse_body(struct conn *conn, enum err e, const char *sen
     return conn_next(conn, conn->request_size);
 }
 
-/* `own`, in which a body of `size` bytes stands where the packed one stood in the input, takes its
- * place, with the head and whatever came behind the request. */
+/* Puts `own` in the place of the input: it has the unpacked body of `size` bytes where the packed
+ * one stood, and gets the head and what came behind the request. */
 static void conn_take_unpacked(struct conn *conn, struct input *own, size_t size)
 {
     struct bytes here = input_bytes(&conn->input);
@@ -288,7 +288,7 @@ static void conn_take_unpacked(struct conn *conn, struct input *own, size_t size
     conn->state = CONN_READY;
 }
 
-/* Whoever comes after this knows nothing of gzip. */
+/* The code that comes after this knows nothing of gzip. */
 static enum step conn_unpack(struct conn *conn)
 {
     struct worker *worker = conn->worker;
@@ -496,7 +496,7 @@ void conn_event(struct conn *conn, uint32_t events)
     if (!(events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))) return;
     conn->readable = true;
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) conn->hung_up = true;
-    if (conn->hung_up && stream_is_open(conn)) { /* nobody listens to what would still be said */
+    if (conn->hung_up && stream_is_open(conn)) { /* no client is left to read more */
         conn_close(conn);
         return;
     }

@@ -69,14 +69,14 @@ struct conn {
     struct chunks chunks;
     size_t body_size;       /* decoded so far, if chunked; once READY, of what is unpacked */
     size_t request_size;    /* bytes of the request in `input`, once PACKED or READY */
-    uint64_t swallow_left;  /* of a body of known length */
+    uint64_t swallow_left;  /* what is still to come of a body of known length */
     struct ticket *current; /* the ticket being read */
     int64_t request_ns;     /* when the first byte of the request being read came; 0: none did */
 
     struct ticket *first; /* the tickets in the order of their requests */
     struct ticket *last;
     unsigned tickets;    /* in the queue, and kept ones that left it */
-    unsigned unanswered; /* of those in the queue */
+    unsigned unanswered; /* those in the queue */
     unsigned paid; /* so many tickets are charged to `payer`; 0: none but the first is there */
     struct wire_share *payer;
     size_t sent;         /* bytes of `first` already written */
@@ -84,14 +84,14 @@ struct conn {
     int64_t quiet_ns;    /* since when nothing was asked, or nothing could be written */
 };
 
-/* Whom what it reads is charged to. The slot's share lasts as long as the connection does, whoever
- * sends the next request over it. */
+/* The share to which what the connection reads is charged. The slot's share lasts as long as the
+ * connection does, however often the tenant of its requests changes. */
 static inline struct wire_share *conn_share(const struct conn *conn)
 {
     return conn->slot ? conn->slot : &conn->worker->wire->budget.nobody;
 }
 
-/* A connection for `fd`, on no loop yet. */
+/* A connection for `fd` that belongs to no loop yet. */
 struct conn *conn_new(int fd);
 /* Takes it onto the calling loop. False: the loop could not watch it, and it is gone. */
 bool conn_attach(struct worker *worker, struct conn *conn);

@@ -7,7 +7,7 @@
  *     complete  an exchange kept earlier was posted back: fill its reply
  *     turn_end  everything readable has been read: a good moment to hand over what was collected
  *     ended     the exchange is about to be recycled
- *     refused   the same of one that the wire answered by itself
+ *     refused   the same, for an exchange that the wire answered by itself
  *     closed    the connection is gone, and all its exchanges with it
  *     drained   what a stream has said so far is written: it may say more (see reply.stream)
  *     lost      the client of a stream that is with the handler is gone: post it, so that it ends
@@ -80,8 +80,9 @@ struct reply {
 
 struct input;
 
-/* Begins whatever the API puts into a connection's slot, all zero at first. Everything held for the
- * requests of those that have the same one is charged to it, wire/budget.h. The wire's own. */
+/* What the API puts into a connection's slot begins with this, all zero at first. Everything held
+ * for the requests of the connections that have the same one is charged to it (wire/budget.h). The
+ * fields are the wire's own. */
 struct wire_share {
     atomic_size_t bytes;
     _Atomic(struct input *) beyond; /* the one that may grow as it needs */
@@ -126,12 +127,11 @@ struct wire_handler {
     /* The exchange is about to be recycled; `state` may be let go. Called once for every exchange
      * that `head` saw, answered or not. */
     void (*ended)(void *context, struct exchange *exchange);
-    /* Of an exchange that `head` never saw. May be NULL. */
+    /* For an exchange that `head` never saw. May be NULL. */
     void (*refused)(void *context, struct exchange *exchange);
     /* A connection with a non-NULL slot is gone, after the last of its exchanges has ended. */
     void (*closed)(void *context, struct wire_share *slot);
-    /* Of streams only; may be NULL if there are none. Not called for HEAD, whose reply just ends.
-     */
+    /* For streams; may be NULL if there are none. Not called for HEAD, whose reply just ends. */
     void (*drained)(void *context, struct exchange *exchange);
     void (*lost)(void *context, struct exchange *exchange);
 };
@@ -141,11 +141,12 @@ struct wire_handler {
 void exchange_post(struct exchange *exchange);
 
 /* Charges what the exchange holds now (arena and reply) and `more` bytes that it is going to hold.
- * False: its share, or the whole, has no room; then what was charged before stays so. To be called
- * before memory is held for long by whoever has the exchange: before it is kept, and while a reply
- * grows. What is really held is charged in any case once it is answered, and let go of with it. */
+ * False: its share, or the whole, has no room; then what was charged before stays charged. The
+ * handler calls it before it holds memory for long: before it keeps the exchange, and while a reply
+ * grows. Once answered, an exchange is charged what it really holds in any case, until that is let
+ * go. */
 MUST_USE bool exchange_reserve(struct exchange *exchange, size_t more);
-/* The same without asking: for what is held already. */
+/* The same without a bound: for what is held already. */
 void exchange_settle(struct exchange *exchange);
 
 /* Fills the reply with {"error":..,"code":..}. `sentence` NULL: the table's. What was in the body

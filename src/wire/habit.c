@@ -5,7 +5,7 @@
 
 struct habit {
     struct http_head head; /* as it was; its views are moved to where the lines are now */
-    uint32_t size;         /* of the lines, the empty one included */
+    uint32_t size;         /* the lines', the empty one included */
     uint32_t capacity;
     char lines[];
 };

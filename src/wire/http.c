@@ -26,13 +26,13 @@ enum field {
     FIELD_TRANSFER_ENCODING,
 };
 
-/* Lists, which may come on several lines (RFC 9110, 5.3). Every other known field may not. */
+/* Fields that are lists may come on several lines (RFC 9110, 5.3). No other known field may. */
 #define FIELDS_REPEATABLE                                              \
     (1u << FIELD_OTHER | 1u << FIELD_ACCEPT | 1u << FIELD_CONNECTION | \
      1u << FIELD_CONTENT_ENCODING | 1u << FIELD_ACCEPT_ENCODING)
 
 #define KIND_TOKEN 1 /* RFC 9110, 5.6.2 */
-#define KIND_HOST 2  /* what a name, an address and a port are made of; no comma */
+#define KIND_HOST 2  /* the bytes that a name, an address and a port are made of; no comma */
 #define T KIND_TOKEN
 #define H KIND_HOST
 #define B (KIND_TOKEN | KIND_HOST)
@@ -123,7 +123,7 @@ static enum fault read_version(struct http_head *head, struct bytes text)
     return other ? FAULT_VERSION : FAULT_REQUEST_LINE;
 }
 
-/* Visible ASCII without '#': a fragment is never sent. */
+/* True for visible ASCII without '#': a fragment is never sent. */
 static bool target_is_clean(struct bytes target)
 {
     size_t at = 0;
@@ -228,7 +228,7 @@ static enum field field_of(struct bytes name)
     }
 }
 
-/* Digits only: no sign, no list, nothing past 18 of them once leading zeros are off. */
+/* Takes digits only: no sign, no list, nothing past 18 of them once leading zeros are off. */
 static enum fault read_length(struct http_head *head, struct bytes value)
 {
     if (value.size == 0) return FAULT_LENGTH;
@@ -284,7 +284,7 @@ static enum fault read_value(struct http_head *head, const char *base, enum fiel
 {
     switch (field) {
     case FIELD_OTHER:
-    case FIELD_CE_SPECVERSION: /* that it is there is all; see `seen` */
+    case FIELD_CE_SPECVERSION: /* only its presence counts; see `seen` */
         return FAULT_NONE;
     case FIELD_HOST:
         return all_of(value, KIND_HOST) ? FAULT_NONE : FAULT_HOST;
@@ -333,7 +333,7 @@ static enum fault read_field(struct http_head *head, const char *base, struct by
     return read_value(head, base, field, bytes_trim(value));
 }
 
-/* The empty line is here: what no single line could tell. */
+/* Judges what no single line could tell, once the empty line is here. */
 static enum fault head_finish(struct http_head *head)
 {
     if (!head->minor_zero && !(head->seen & 1u << FIELD_HOST)) return FAULT_HOST;
@@ -403,7 +403,8 @@ enum http_progress http_head_read(struct http_head *head, const char *data, size
     return limit == HTTP_HEAD_BYTES_MAX ? head_refuse(head, FAULT_HEAD_SIZE) : HTTP_MORE;
 }
 
-/* The lines were read before, so each is a name, a colon and a value, and ends in CRLF. */
+/* The lines were read and judged before, so each is a name, a colon and a value, and ends in
+ * CRLF. */
 bool request_field_next(struct bytes *fields, struct bytes *name_out, struct bytes *value_out)
 {
     struct bytes line = bytes_split(fields, '\r');

@@ -8,10 +8,10 @@
  * bytes may move between calls, since the head holds offsets from the request's first byte and no
  * pointers. The verdict depends on the bytes only, never on how they arrived.
  *
- * Refused: bare CR or LF, control bytes, folded lines, white space around a field name, a missing
- * or repeated Host, a repeated or malformed Content-Length, any transfer encoding but `chunked`,
- * both of them at once, repeats of fields that carry one value. What two servers could read in two
- * ways is read in none here (RFC 9112, 11.2: request smuggling). */
+ * Refused are: bare CR or LF, control bytes, folded lines, white space around a field name, a
+ * missing or repeated Host, a repeated or malformed Content-Length, any transfer encoding but
+ * `chunked`, both of them at once, repeats of fields that carry one value. What two servers could
+ * read in two ways is read in none here (RFC 9112, 11.2: request smuggling). */
 #ifndef TALLY_WIRE_HTTP_H
 #define TALLY_WIRE_HTTP_H
 
@@ -57,8 +57,8 @@ struct http_head {             /* all zero, but for `habit`: nothing read yet */
     bool expect_continue;
     bool close;                  /* the client wants this to be its last request, or 1.0 says so */
     bool keep_alive;             /* it asked for keep-alive: worth an answer in 1.0 */
-    enum http_coding coding;     /* of the body */
-    struct accept accept_coding; /* of the reply */
+    enum http_coding coding;     /* the body's */
+    struct accept accept_coding; /* what the reply may be coded in */
     uint64_t content_length;
     struct http_view path; /* size 0: "/" (an absolute-form target without a path) */
     struct http_view query;
@@ -66,7 +66,7 @@ struct http_head {             /* all zero, but for `habit`: nothing read yet */
     struct http_view content_type;
     struct http_view idempotency_key;
     struct http_view accept;
-    uint32_t size; /* of the whole head, once done */
+    uint32_t size; /* the whole head's, once done */
 };
 
 /* Reads on in the head that begins at `data`, of which `size` bytes are here, those of earlier

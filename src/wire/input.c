@@ -82,7 +82,7 @@ static void large_discharge(struct input_pool *pool, struct input *input)
     share_is_left(input->share, input);
 }
 
-/* Its head, which came before anybody knew whose it is, was counted for nobody. */
+/* The head came before it was known whose it is, so it was counted for no share until now. */
 static void large_belongs_to(struct input_pool *pool, struct input *input, struct wire_share *share)
 {
     if (input->share == share) return;

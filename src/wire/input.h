@@ -4,14 +4,14 @@
  * has memory of its own only while it has a piece of a request, so ten thousand idle ones cost
  * nothing here. Pieces up to INPUT_SMALL_BYTES live in pooled blocks and move back to the scratch
  * space for the next read; larger ones are charged to the budget common to all loops and are read
- * into directly. Past the bound of their share, or of the whole, they wait, all but one of each,
+ * into directly. Past the bound of their share, or of the whole, inputs wait, all but one of each,
  * which may grow as it needs: otherwise a few half-read bodies could hold all of it and wait for
  * each other.
  *
  *     room = input_room(...)      the next bytes go there
  *     input->size += ...          they are there
  *     input->at += ...            a request was taken from the front
- *     input_stash(...)            before anybody else uses the scratch space
+ *     input_stash(...)            before another connection uses the scratch space
  *
  * After the last byte of any input there are WIRE_BODY_PADDING readable ones. */
 #ifndef TALLY_WIRE_INPUT_H
@@ -54,18 +54,18 @@ static inline struct bytes input_bytes(const struct input *input)
     return bytes_of(input->data + input->at, input->size - input->at);
 }
 
-/* Where the next bytes go, `*room_out` of them, or NULL: the budget is used up and this input is
- * too large to do without. An input must stay where it is in memory. `need` is how large the
- * request will be if that is known, else 0. */
+/* Returns where the next bytes go, `*room_out` of them, or NULL: the budget is used up and this
+ * input is too large to do without. An input must stay where it is in memory. `need` is how large
+ * the request will be if that is known, else 0. */
 char *input_room(struct input_pool *pool, struct input *input, struct wire_share *share,
                  size_t need, size_t *room_out);
 
-/* Memory of its own for an input of `size` bytes that will take the place of `input`, whose share
- * pays for both meanwhile. False: there is no budget for it now. */
+/* Makes an input with memory of its own for `size` bytes, which will take the place of `input`. The
+ * share of `input` pays for both meanwhile. False: there is no budget for it now. */
 MUST_USE bool input_begin(struct input_pool *pool, struct input *input, struct wire_share *share,
                           size_t size, struct input *begun_out);
 
-/* Leaves the scratch space: what is left moves to memory of its own, or there is none left. */
+/* Leaves the scratch space: bytes that are not used yet move to memory of the input's own. */
 void input_stash(struct input_pool *pool, struct input *input, struct wire_share *share,
                  size_t need);
 

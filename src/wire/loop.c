@@ -65,7 +65,7 @@ static bool worker_complete(struct worker *worker)
     return any;
 }
 
-/* Often enough that no timeout is late by more than a quarter. */
+/* The sweep runs often enough that no timeout is late by more than a quarter. */
 static int64_t sweep_ms(const struct worker *worker)
 {
     const struct wire_config *config = &worker->wire->config;
@@ -109,9 +109,10 @@ static int worker_timeout_ms(struct worker *worker)
 /* With a few exchanges under way their answers are near, and putting this thread to sleep and
  * waking it costs more than half a sync where a core has to be woken too (measured: a lone
  * increment 0.44 ms with sleeping, against 0.26). So it looks again for about as long as a sync
- * takes, giving its core to whoever wants it. With many under way it sleeps: then throughput counts
- * and something is always ready. Looking for a lone client's next request the same way makes it
- * slower: the client is woken on the core that looks (0.32 ms instead of 0.29). */
+ * takes, giving its core to any thread that wants it. With many under way it sleeps: then
+ * throughput counts and something is always ready. Looking for a lone client's next request the
+ * same way makes it slower: the client is woken on the core that looks (0.32 ms instead of
+ * 0.29). */
 static bool worker_may_look(struct worker *worker, int64_t now_ns)
 {
     if (worker->kept > LOOP_LOOK_KEPT_MAX) worker->crowded_ns = now_ns + LOOP_CROWDED_NS;

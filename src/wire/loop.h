@@ -56,8 +56,8 @@ void wire_stop(struct wire *wire, int64_t grace_ms);
 
 void wire_stats(const struct wire *wire, struct wire_stats *stats_out);
 
-/* After every wire_run has returned, and only once nobody will post any more: exchanges that were
- * still kept when the grace ran out belong to whoever kept them until then. */
+/* To be called after every wire_run has returned, and only once no thread will post any more:
+ * exchanges that were still kept when the grace ran out belong to their handler until then. */
 void wire_free(struct wire *wire);
 
 /* How many connections above `connections_max` are held at the same time, to be told that they are

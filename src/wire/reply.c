@@ -11,7 +11,7 @@
 #define USUAL_STATUS "HTTP/1.1 200 OK\r\n"
 #define USUAL_CONTENT "Content-Type: application/json\r\nContent-Length: "
 
-/* By hand, because strftime would follow the locale. */
+/* Writes the date by hand, because strftime would follow the locale. */
 void reply_date_update(struct reply_date *date, int64_t mono_ns)
 {
     if (mono_ns < date->until_ns) return;

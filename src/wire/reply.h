@@ -27,8 +27,8 @@ struct reply_date {
 void reply_date_update(struct reply_date *date, int64_t mono_ns);
 
 /* Appends the head, empty line included. 204 and 304 have no body and so no length, and a stream
- * (which has a content type) has none yet. A reply whose
- * own buffers failed must have been replaced before. */
+ * (which has a content type) has none yet. A reply whose own buffers failed must have been replaced
+ * before. */
 void reply_render(struct buf *out, const struct reply *reply, const struct reply_date *date,
                   enum reply_connection connection);
 

@@ -117,8 +117,8 @@ static bool reply_has_body(const struct ticket *ticket)
     return !ticket->head_only && status != 204 && status != 304;
 }
 
-/* The body, if it is written from where it is. One that is not rendered may be another thread's: a
- * stream's next piece. */
+/* The body, if it is written from where it is. The body of a reply that is not rendered may be
+ * another thread's: a stream's next piece. */
 static struct bytes ticket_large_body(const struct ticket *ticket)
 {
     if (!ticket->rendered || !reply_has_body(ticket)) return BYTES_NONE;
@@ -188,7 +188,7 @@ static void piece_add(struct iovec *pieces, size_t *count, struct bytes bytes, s
         (struct iovec){(char *)(uintptr_t)bytes.data + skipped, bytes.size - skipped};
 }
 
-/* Everything that may leave now, in order, up to the room in `pieces`. */
+/* Collects everything that may leave now, in order, up to the room in `pieces`. */
 static size_t conn_gather(struct conn *conn, struct iovec *pieces)
 {
     size_t count = 0;
@@ -231,7 +231,7 @@ static void conn_sent(struct conn *conn, size_t bytes)
         worker_push(worker, QUEUE_WORK, conn);
 }
 
-/* True: all of it went out, there may be more. */
+/* True: all of it went out, and there may be more. */
 static bool conn_write(struct conn *conn, struct iovec *pieces, size_t count)
 {
     size_t total = 0;

@@ -18,7 +18,7 @@ static inline bool stream_is_open(const struct conn *conn)
     return conn->first && conn->first->streaming;
 }
 
-/* Its last piece is empty, so no write will ever take it off the queue. */
+/* True once its last piece is empty, for no write will ever take that off the queue. */
 static inline bool stream_ends_silently(const struct conn *conn)
 {
     return stream_is_open(conn) && conn->first->rendered && conn->first->out.size == 0 &&

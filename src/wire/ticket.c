@@ -60,7 +60,7 @@ static void buf_shrink(struct buf *buf)
     buf_reset(buf);
 }
 
-/* Field by field: clearing the whole ticket costs more than everything else done here. */
+/* Resets field by field: clearing the whole ticket costs more than everything else done here. */
 static void ticket_reset(struct ticket *ticket)
 {
     struct exchange *exchange = &ticket->exchange;

@@ -4,7 +4,7 @@
  *                          \_________/          ... but a stream goes back to KEPT, wire/stream.h
  *
  * A ticket is born when its head is complete (or broken) and stands in its connection's queue, in
- * the order of requests, until its reply is written. Calls are pooled per loop thread, with the
+ * the order of requests, until its reply is written. Tickets are pooled per loop thread, with the
  * memory they have grown, so a steady state allocates nothing. */
 #ifndef TALLY_WIRE_TICKET_H
 #define TALLY_WIRE_TICKET_H
@@ -72,7 +72,7 @@ void inbox_init(struct inbox *inbox, int event_fd);
 void inbox_push(struct inbox *inbox, struct ticket *ticket); /* any thread */
 struct ticket *inbox_take(struct inbox *inbox);              /* all of them, oldest first */
 bool inbox_is_empty(struct inbox *inbox);
-void inbox_wake(struct inbox *inbox); /* if something is in it and its loop sleeps */
-void inbox_poke(struct inbox *inbox); /* in any case */
+void inbox_wake(struct inbox *inbox); /* wakes the loop if something is in it and the loop sleeps */
+void inbox_poke(struct inbox *inbox); /* wakes the loop in any case */
 
 #endif

@@ -25,7 +25,7 @@ struct conn_list {
     struct conn *last;
 };
 
-struct worker_stats { /* written by the owner only, read by anybody */
+struct worker_stats { /* written by the owner only, read by any thread */
     atomic_ulong connections_total;
     atomic_ulong requests_total;
     atomic_ulong bytes_in;
@@ -41,7 +41,7 @@ struct worker {
     int64_t sent_ns; /* when it began to write replies */
     int64_t sweep_ns;
     int64_t retry_ns;
-    unsigned kept;      /* exchanges that somebody else has now */
+    unsigned kept;      /* exchanges that are with the handler now */
     int64_t crowded_ns; /* until when many are expected */
     bool stopping;
     struct reply_date date;
