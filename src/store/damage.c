@@ -1,4 +1,4 @@
-/* damage.c -- see the header. A scan that comes by the same key every second says it once. */
+/* damage.c -- see the header. A scan that meets the same key every second logs it once. */
 #include "store/damage.h"
 
 #include <stdatomic.h>

@@ -11,7 +11,7 @@ struct fault {
     struct store *inner;
     fault_break_fn *break_sync;
     void *context;
-    pthread_mutex_t lock; /* of everything below */
+    pthread_mutex_t lock; /* for everything below */
     unsigned calls;       /* the kinds that count */
     uint64_t left;        /* calls until the one that fails; 0: none does */
     bool submitted;       /* since the last sync */
@@ -157,7 +157,7 @@ static void read_outer(void *context, struct view *moment)
     reading->read(reading->context, reading->outer);
 }
 
-/* The reads inside come by here again: they are to fail, too. */
+/* The reads inside go through the fault store again: they are to fail, too. */
 static void fault_instant(struct view *view, view_read_fn *read, void *context)
 {
     struct fault *fault = FAULT_OF(view->store);

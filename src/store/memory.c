@@ -14,7 +14,7 @@
 struct memory {
     struct store store;
     pthread_mutex_t turn;
-    pthread_mutex_t lock; /* of everything below */
+    pthread_mutex_t lock; /* for everything below */
     struct tables head;
     struct tables shown;
     struct history history; /* shown events */

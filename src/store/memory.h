@@ -10,8 +10,8 @@ MUST_USE enum err memory_open(struct store **store_out);
  * the same (the ambiguous commit), else it did not. */
 void memory_break_sync(struct store *store, bool kept);
 
-/* For tests. What a crash does: all that is submitted and not synced is gone, and nobody is told.
- */
+/* For tests. Does what a crash does: all that is submitted and not synced is gone, and no `durable`
+ * is told. */
 void memory_crash(struct store *store);
 
 #endif

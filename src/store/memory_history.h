@@ -13,14 +13,14 @@ struct history {
 
 void history_release(struct history *history);
 
-/* The events among a batch's causes. */
+/* Adds the events among a batch's causes. */
 void history_take(struct history *history, const struct write_set *writes);
 void history_forget(struct history *history, int64_t before_ms);
 
 /* When the oldest one arrived; 0: there is none. */
 int64_t history_oldest(const struct history *history);
 
-/* As store.h's `events`. */
+/* What view.h says of `view_events`. */
 void history_read(const struct history *history, const struct event_query *query,
                   store_event_fn *visit, void *context, uint64_t *next_out);
 

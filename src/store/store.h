@@ -95,10 +95,10 @@ struct store {
     struct writer writer;
     struct view view;
     struct hash_secret secret; /* fingerprints are made with it */
-    uint64_t installation;     /* that gave out its sequences; 0: they are lost at exit */
+    uint64_t installation;     /* the one that gave out its sequences; 0: they are lost at exit */
 };
 
-/* For a store's own opening: the tables of its calls, and the way back from its two faces. */
+/* For the opening of a store: sets the tables of its calls, and the way back from its two faces. */
 void store_init(struct store *store, const struct store_ops *ops, const struct writer_ops *writer,
                 const struct view_ops *view);
 
@@ -126,8 +126,8 @@ static inline bool store_tend(struct store *store)
 
 /* Makes the new directory `dir`, on the store's own file system, a store of the same kind that
  * holds everything up to one durable batch, `*position_out`, and nothing after it; commits go on.
- * It need not survive a crash, and the caller removes it. One at a time. ERR_STORAGE: `why_out`
- * says which file could not be what. */
+ * It need not survive a crash, and the caller removes it. One call at a time. ERR_STORAGE:
+ * `why_out` says what failed, with which file. */
 MUST_USE static inline enum err store_snapshot(struct store *store, const char *dir,
                                                struct store_position *position_out,
                                                struct reason *why_out)

@@ -58,7 +58,7 @@ struct range_sum {
  * which is the store's. */
 struct range_newer {
     struct arena *arena;
-    uint64_t series; /* that they belong to; 0: nothing was taken yet */
+    uint64_t series; /* whose cells they are; 0: nothing was taken yet */
     const void *cells;
     size_t count;
 };
@@ -95,15 +95,15 @@ struct view {
     struct store *store;
 };
 
-/* One cell. ERR_NOT_FOUND: there is none. ERR_BUSY: only with READ_MEMORY. */
+/* Reads one cell. ERR_NOT_FOUND: there is none. ERR_BUSY: only with READ_MEMORY. */
 MUST_USE static inline enum err view_get(struct view *view, const struct cell_ref *ref,
                                          int64_t bucket, enum read_how how, struct cell *cell_out)
 {
     return view->ops->get(view, ref, bucket, how, cell_out);
 }
 
-/* The cells with from <= bucket <= to, in order of time. `newer` is for a range that is read in
- * parts, whose `from` only grows: a cell is then shown as it was at some moment since the first
+/* Visits the cells with from <= bucket <= to, in order of time. `newer` is for a range that is read
+ * in parts, whose `from` only grows: a cell is then shown as it was at some moment since the first
  * part began. NULL: the range is read in one piece. May read the disk. */
 MUST_USE static inline enum err view_range(struct view *view, const struct cell_ref *ref,
                                            int64_t from, int64_t to, struct range_newer *newer,
@@ -112,7 +112,7 @@ MUST_USE static inline enum err view_range(struct view *view, const struct cell_
     return view->ops->range(view, ref, from, to, newer, visit, context);
 }
 
-/* The sum of the cells that `view_range` would visit, each as it was at some moment of the call.
+/* Adds up the cells that `view_range` would visit, each as it was at some moment of the call.
  * ERR_TOO_MANY_CELLS: more than `cells_max` of them would have to be visited. May read the disk. */
 MUST_USE static inline enum err view_sum(struct view *view, const struct cell_ref *ref,
                                          int64_t from, int64_t to, uint32_t cells_max,
@@ -121,8 +121,8 @@ MUST_USE static inline enum err view_sum(struct view *view, const struct cell_re
     return view->ops->sum(view, ref, from, to, cells_max, sum_out);
 }
 
-/* One counter's granularities, copied into `arena`; NULL: there is no such counter. The duration
- * of `ref` does not matter. May read the disk. */
+/* Copies one counter's granularities into `arena`; NULL: there is no such counter. The duration of
+ * `ref` does not matter. May read the disk. */
 MUST_USE static inline enum err view_counter(struct view *view, const struct cell_ref *ref,
                                              struct arena *arena,
                                              const struct counter **counter_out)
@@ -130,17 +130,17 @@ MUST_USE static inline enum err view_counter(struct view *view, const struct cel
     return view->ops->counter(view, ref, arena, counter_out);
 }
 
-/* A number for what `ref` leads to, and another one once that was deleted and made again; 0: there
- * is nothing. A caller who walks a range in parts knows by it that the parts are of one whole. May
- * read the disk. */
+/* Gives the number of what `ref` leads to, and another number once that was deleted and made again;
+ * 0: there is nothing. By it a caller who walks a range in parts knows that the parts are of one
+ * whole. May read the disk. */
 MUST_USE static inline enum err view_series(struct view *view, const struct cell_ref *ref,
                                             uint64_t *series_out)
 {
     return view->ops->series(view, ref, series_out);
 }
 
-/* The counters whose key starts with `prefix` and is after `after`, in key order. Either may be
- * BYTES_NONE. May read the disk. */
+/* Visits the counters whose key starts with `prefix` and is after `after`, in key order. Either may
+ * be BYTES_NONE. May read the disk. */
 MUST_USE static inline enum err view_list(struct view *view, struct bytes prefix,
                                           struct bytes after, store_counter_fn *visit,
                                           void *context)
@@ -148,16 +148,16 @@ MUST_USE static inline enum err view_list(struct view *view, struct bytes prefix
     return view->ops->list(view, prefix, after, visit, context);
 }
 
-/* One object (core/object.h); `value_out` is emptied and filled. ERR_NOT_FOUND: there is none. May
- * read the disk. */
+/* Reads one object (core/object.h); `value_out` is emptied and filled. ERR_NOT_FOUND: there is
+ * none. May read the disk. */
 MUST_USE static inline enum err view_object(struct view *view, struct bytes key,
                                             struct buf *value_out)
 {
     return view->ops->object(view, key, value_out);
 }
 
-/* The objects whose key starts with `prefix` and is after `after`, in key order. Either may be
- * BYTES_NONE. May read the disk. */
+/* Visits the objects whose key starts with `prefix` and is after `after`, in key order. Either may
+ * be BYTES_NONE. May read the disk. */
 MUST_USE static inline enum err view_objects(struct view *view, struct bytes prefix,
                                              struct bytes after, store_object_fn *visit,
                                              void *context)
@@ -165,8 +165,8 @@ MUST_USE static inline enum err view_objects(struct view *view, struct bytes pre
     return view->ops->objects(view, prefix, after, visit, context);
 }
 
-/* The retained events and dropped duplicates that the query asks for. `*next_out` is the `after` to
- * go on with; 0: nothing is left up to `upto`. May read the disk. */
+/* Visits the retained events and dropped duplicates that the query asks for. `*next_out` is the
+ * `after` to go on with; 0: nothing is left up to `upto`. May read the disk. */
 MUST_USE static inline enum err view_events(struct view *view, const struct event_query *query,
                                             store_event_fn *visit, void *context,
                                             uint64_t *next_out)
@@ -174,8 +174,8 @@ MUST_USE static inline enum err view_events(struct view *view, const struct even
     return view->ops->events(view, query, visit, context, next_out);
 }
 
-/* What an event id or an idempotency key led to, without its `outcome`. ERR_NOT_FOUND: it is not
- * known. May read the disk. */
+/* Says what an event id or an idempotency key led to, without its `outcome`. ERR_NOT_FOUND: it is
+ * not known. May read the disk. */
 MUST_USE static inline enum err view_lookup(struct view *view, struct fingerprint print,
                                             struct key_record *record_out)
 {

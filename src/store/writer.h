@@ -19,9 +19,9 @@ struct store_position {
     int64_t time_ms;
 };
 
-/* Told by `sync` of each batch, in the order of submission, by the pointer that the write set has
- * in `batch`. ERR_OK: the batch is durable and visible. ERR_STORAGE: it is not visible, and whether
- * it is durable is not known before the next opening. */
+/* `sync` calls it for each batch, in the order of submission, with the pointer that the write set
+ * has in `batch`. ERR_OK: the batch is durable and visible. ERR_STORAGE: it is not visible, and
+ * whether it is durable is not known before the next opening. */
 typedef void writer_durable_fn(void *context, void *batch, enum err e);
 
 struct writer_ops {

@@ -115,7 +115,7 @@ static bool evictable(const struct cache_entry *entry)
     return entry->life == LIFE_CLEAN && entry->pins == 0;
 }
 
-/* Second chance: a warm entry is cooled, a cold one goes. */
+/* A warm entry is cooled and gets a second chance; a cold one goes. */
 static void evict_bucket(struct cache *cache, struct cache_shard *shard, size_t bucket)
 {
     for (struct table_node *node = shard->table.buckets[bucket], *next; node; node = next) {
@@ -222,8 +222,8 @@ static bool settle_some(struct cache *cache, struct cache_shard *shard, bool ok)
     return more;
 }
 
-/* In steps: an entry that turned dirty since the flush began has left this list, and only the
- * thread that flushes adds to it. */
+/* Settles in steps: an entry that turned dirty since the flush began has left this list, and only
+ * the thread that flushes adds to it. */
 void cache_flushed(struct cache *cache, bool ok)
 {
     for (unsigned i = 0; i < CACHE_SHARDS; i++)
@@ -231,7 +231,8 @@ void cache_flushed(struct cache *cache, bool ok)
             continue;
 }
 
-/* Under the lock: up to `max` of a shard. True: there are more, after `*last_out`. */
+/* The lock is held. Visits up to `max` entries of a shard. True: there are more, after
+ * `*last_out`. */
 static bool newer_in_shard(struct cache_shard *shard, const struct cache_wanted *wanted, size_t max,
                            cache_visit_fn *visit, void *context, struct bytes *last_out)
 {

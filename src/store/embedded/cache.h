@@ -2,7 +2,7 @@
  *
  * Counters, cells and tenants put a `struct cache_entry` first in their own structs. An entry is
  *
- *     clean     equal to the state on disk; may be evicted when nobody pins it
+ *     clean     equal to the state on disk; may be evicted when no batch pins it
  *     dirty     newer than the state; waits for write-back
  *     written   given to the state, which has not flushed it yet: clean after the flush, dirty
  *               again if it changes or if the flush fails
@@ -53,7 +53,7 @@ struct cache_shard {
     struct order_node *(*place)(
         struct cache_entry *entry); /* an entry's in it; NULL: it does not */
     size_t bytes;
-    size_t dirty_bytes; /* of these, in dirty and written entries */
+    size_t dirty_bytes; /* the part of these in dirty and written entries */
     size_t hand;        /* where eviction goes on */
     size_t dirty_count;
     uint64_t evictions;
@@ -61,7 +61,7 @@ struct cache_shard {
 
 struct cache {
     size_t bytes_max;
-    size_t (*entry_size)(const struct cache_entry *entry); /* all that it takes of the heap */
+    size_t (*entry_size)(const struct cache_entry *entry); /* all that it takes on the heap */
     void (*entry_free)(struct cache_entry *entry);
     struct cache_shard shards[CACHE_SHARDS];
 };
@@ -70,8 +70,8 @@ void cache_init(struct cache *cache, size_t bytes_max,
                 size_t (*entry_size)(const struct cache_entry *),
                 void (*entry_free)(struct cache_entry *));
 void cache_release(struct cache *cache);
-/* Before the first entry: those that are newer than the state are kept in the order of their keys
- * as well, so that listing a few of them does not cost a look at them all. */
+/* To be called before the first entry. Entries that are newer than the state are then kept in the
+ * order of their keys as well, so that listing a few of them does not cost a look at them all. */
 void cache_keep_order(struct cache *cache, struct order_node *(*place)(struct cache_entry *),
                       order_key_fn *key);
 
@@ -86,13 +86,14 @@ static inline struct cache_shard *cache_shard_of(struct cache *cache, uint64_t h
 struct cache_shard *cache_lock(struct cache *cache, uint64_t hash);
 void cache_unlock(struct cache_shard *shard);
 
-/* All of these with the shard locked. Insert may evict clean, unpinned entries to make room; a
- * cache full of dirty ones grows past its bound until write-back catches up (cache_pressed). */
+/* All of these are called with the shard locked. Insert may evict clean, unpinned entries to make
+ * room; a cache full of dirty ones grows past its bound until write-back catches up
+ * (cache_pressed). */
 void cache_insert(struct cache *cache, struct cache_shard *shard, struct cache_entry *entry);
 void cache_remove(struct cache *cache, struct cache_shard *shard, struct cache_entry *entry);
 void cache_dirty(struct cache *cache, struct cache_shard *shard, struct cache_entry *entry);
-/* The entry took `before` bytes and takes others now. It is pinned or dirty: making room may not
- * take it away. */
+/* The entry took `before` bytes and takes another number now. It is pinned or dirty, so making room
+ * cannot take it away. */
 void cache_resized(struct cache *cache, struct cache_shard *shard, const struct cache_entry *entry,
                    size_t before);
 static inline void cache_pin(struct cache_entry *entry)
@@ -106,8 +107,9 @@ static inline void cache_unpin(struct cache_entry *entry)
     entry->pins--;
 }
 
-/* Many entries at once: dealt out by shard, so that each lock is taken once, and asked for before
- * they are looked at. A batch of 5000 cells spends half of its time on locks and misses otherwise.
+/* For many entries at once: they are dealt out by shard, so that each lock is taken once, and
+ * prefetched before they are looked at. A batch of 5000 cells spends half of its time on locks and
+ * misses otherwise.
  *
  *     struct cache_items items = cache_items_new(arena, count);
  *     ...cache_items_add(&items, hash, index)...
@@ -153,7 +155,7 @@ struct cache_wanted {
 void cache_newer(struct cache *cache, const struct cache_wanted *wanted, cache_visit_fn *visit,
                  void *context, struct arena *arena, struct bytes *upto_out);
 
-/* The state was flushed (`ok`): what was written is clean. Or it failed: it is dirty as before. */
+/* The state was flushed (`ok`): what was written is clean. Not `ok`: it is dirty as before. */
 void cache_flushed(struct cache *cache, bool ok);
 
 /* More than half of the room is dirty: time to write back now. */

@@ -57,8 +57,8 @@ struct cache *cells_cache(struct cells *cells)
     return &cells->cache;
 }
 
-/* A series' cells share a shard, so that one lock shows all that is newer than the disk. Nobody
- * chooses a series, but a tenant its buckets. */
+/* A series' cells share a shard, so that one lock shows all that is newer than the disk. A client
+ * cannot choose a series, but it can choose buckets. */
 static uint64_t slot_hash(uint64_t series, int64_t bucket)
 {
     uint64_t shard = hash_mix(series) & 0xffff000000000000u;
@@ -169,7 +169,7 @@ void cells_stage(struct cells *cells, struct read_cell *read)
     must(read->series != 0);
     struct slot *slot = read->handle;
     if (slot && slot->series != read->series) {
-        slot_unpin(cells, slot); /* loaded for a series that this batch unmapped */
+        slot_unpin(cells, slot); /* it was loaded for a series that this batch unmapped */
         slot = NULL;
     }
     uint64_t hash = slot_hash(read->series, read->bucket);
@@ -194,8 +194,8 @@ static void slot_publish(struct cache *cache, struct cache_shard *shard, struct 
     cache_unpin(&slot->entry);
 }
 
-/* By the slots' own hashes: one that was loaded for a series which its batch unmapped is not where
- * the read says. */
+/* The shard follows from the slot's own hash: a slot that was loaded for a series which its batch
+ * unmapped is not where the read says. */
 void cells_publish(struct cells *cells, struct read_cell *reads, uint32_t count,
                    struct arena *arena)
 {

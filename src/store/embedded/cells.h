@@ -19,12 +19,13 @@ void cells_load(struct cells *cells, struct read_cell *reads, uint32_t count, st
 void cells_insert(struct cells *cells, struct read_cell *read, const struct cell *from_disk);
 void cells_stage(struct cells *cells, struct read_cell *read);
 
-/* End of a read's life: published it is visible, dirty and unpinned; dropped it never was. */
+/* The end of a read's life: if published it is visible, dirty and unpinned; if dropped it never
+ * was. */
 void cells_publish(struct cells *cells, struct read_cell *reads, uint32_t count,
                    struct arena *arena);
 void cells_drop(struct cells *cells, struct read_cell *read);
 
-/* What recovery reads from the journal. */
+/* Takes in what recovery reads from the journal. */
 void cells_replay(struct cells *cells, uint64_t series, int64_t bucket, const struct cell *cell);
 
 /* Readers. False: not in memory, and `*stamp_out` is for cells_offer, which keeps what the disk
@@ -34,7 +35,8 @@ bool cells_get(struct cells *cells, uint64_t series, int64_t bucket, struct cell
 void cells_offer(struct cells *cells, uint64_t series, int64_t bucket, const struct cell *cell,
                  uint64_t stamp);
 
-/* The cells of a series in [from, to] that are newer than the disk, sorted by bucket, malloced. */
+/* The cells of a series in [from, to] that are newer than the disk, sorted by bucket, in memory
+ * that the caller frees. */
 struct bucket_cell {
     int64_t bucket;
     struct cell cell;

@@ -18,7 +18,7 @@
 #include "base/log.h"
 
 #define WRITE_BACK_CHUNK 256u /* entries a lock hold and a state write */
-#define DEAD_CELLS_FEW 256u   /* up to here they are deleted one by one */
+#define DEAD_CELLS_FEW 256u   /* up to so many are deleted one by one */
 #define DIRTY_BYTES_EACH 256u /* generous: a row, its index, and the files' own overhead */
 #define ROOM_BYTES (6u << 20) /* RocksDB's manifest, logs of changes, a small compaction */
 #define DUE_ROWS_MAX 1000u    /* expiry rows looked at in one go */
@@ -110,7 +110,7 @@ static enum err write_back_cache(struct embedded *embedded, struct cache *cache,
 }
 
 /* The nodes above a chunk of cells go into the same batch. They are worked out after the cache's
- * lock is released: it is taken inside the state's by others. */
+ * lock is released: other threads take that lock while they hold the state's. */
 static enum err write_back_cells(struct embedded *embedded)
 {
     _Static_assert(WRITE_BACK_CHUNK <= SUMS_CHUNK, "every cell of a chunk can be noted");
@@ -214,7 +214,8 @@ static enum err write_everything(struct embedded *embedded, const uint64_t *dead
     return e;
 }
 
-/* What was published when the checkpoint begins; everything of it is in the caches by then. */
+/* The position that was published when the checkpoint begins; everything up to it is in the caches
+ * by then. */
 static struct store_position checkpoint_begin(struct embedded *embedded, uint64_t **dead_out,
                                               size_t *count_out)
 {
@@ -255,8 +256,8 @@ enum err checkpoint_run(struct embedded *embedded)
     settle(embedded, e == ERR_OK);
     if (e != ERR_OK) embedded_bury(embedded, dead, dead_count);
     free(dead);
-    /* Before `applied`: a filter saved too early covers more than it says, one saved too late costs
-     * a scan of all ids at the next start. */
+    /* Filters are saved before `applied` moves: a filter saved too early covers more than it says,
+     * one saved too late costs a scan of all ids at the next start. */
     if (e == ERR_OK && registry_save_filters(embedded->registry, position.last_sequence) != ERR_OK)
         filters_not_saved(embedded);
     if (e == ERR_OK) e = write_applied(embedded, &position);
@@ -351,7 +352,8 @@ static bool tend_state(struct embedded *embedded)
 }
 
 /* The journal goes on without spares, and with files it no longer needs, only slower and larger.
- * Where there is no room they fail again at each step, and what is to be said of that is said. */
+ * Where the disk has no room these files fail again at each step, and each failure is logged
+ * once. */
 static void say_failed_files(struct embedded *embedded)
 {
     struct journal_stats journal;
@@ -399,9 +401,9 @@ static bool due_row(void *context, struct bytes key, struct bytes value)
     return rows->count < DUE_ROWS_MAX;
 }
 
-/* Whose cell an expiry row points to. ERR_NOT_FOUND: nobody's any more, the series was unmapped.
- * Its cells may still lie about until the next checkpoint; to propose them would only keep the
- * sweep from the rows after them. `value` holds the bytes of `counter_out`. */
+/* Finds whose cell an expiry row points to. ERR_NOT_FOUND: the series was unmapped. Its cells may
+ * still lie about until the next checkpoint; to propose them would only keep the sweep from the
+ * rows after them. `value` holds the bytes of `counter_out`. */
 static enum err due_owner(struct embedded *embedded, uint64_t series, struct buf *value,
                           int32_t *duration_out, struct bytes *counter_out)
 {
@@ -414,9 +416,9 @@ static enum err due_owner(struct embedded *embedded, uint64_t series, struct buf
     return now.id == series ? ERR_OK : ERR_NOT_FOUND;
 }
 
-/* A row whose cell is gone, or expires at another time, says nothing any more: it is removed here,
- * by the thread that writes such rows, so no new row of the same key can be lost. The row of a
- * young series without an owner waits: its counter is on its way. */
+/* A row whose cell is gone, or expires at another time, is out of date. It is removed here, by the
+ * thread that writes such rows, so no new row of the same key can be lost. The row of a young
+ * series without an owner waits: its counter is on its way. */
 static enum err due_check(struct embedded *embedded, const struct due_rows *rows, size_t index,
                           store_due_fn *visit, void *context, bool *go_on_out)
 {
@@ -444,8 +446,8 @@ static enum err due_check(struct embedded *embedded, const struct due_rows *rows
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-/* The first series of which it is not sure that its counter is in the cache: a batch publishes its
- * cells first, its counters next and its position last. */
+/* The first series whose counter may not be in the cache yet: a batch publishes its cells first,
+ * its counters next and its position last. */
 static uint64_t series_published(struct embedded *embedded)
 {
     pthread_mutex_lock(&embedded->pipeline);
@@ -478,8 +480,8 @@ static enum err due_locked(struct embedded *embedded, int64_t now_ms, store_due_
     return e;
 }
 
-/* A step of caretaking like any other: what it has given to the state and not written yet must not
- * pass for flushed in a checkpoint that a snapshot makes meanwhile. */
+/* This is a step of caretaking like any other: what it has given to the state and not written yet
+ * must not pass for flushed in a checkpoint that a snapshot makes meanwhile. */
 enum err embedded_due(struct store *store, int64_t now_ms, store_due_fn *visit, void *context)
 {
     struct embedded *embedded = embedded_of(store);

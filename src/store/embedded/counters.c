@@ -74,7 +74,7 @@ static struct counter *clone_of(const struct counter *counter)
     return clone;
 }
 
-/* Of an entry that is pinned or dirty. */
+/* The entry is pinned or dirty. */
 static void named_show(struct counters *counters, struct cache_shard *shard, struct named *named,
                        const struct counter *counter)
 {

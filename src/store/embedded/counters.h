@@ -11,7 +11,7 @@ struct counters *counters_new(size_t bytes_max);
 void counters_free(struct counters *counters);
 struct cache *counters_cache(struct counters *counters);
 
-/* As in cells.h. A read's `value` is a copy in `arena`. */
+/* These do what those of cells.h do. A read's `value` is a copy in `arena`. */
 void counters_load(struct counters *counters, struct read_counter *reads, uint32_t count,
                    struct arena *arena);
 void counters_insert(struct counters *counters, struct read_counter *read,

@@ -1,6 +1,6 @@
 /* embedded.c -- opens, recovers and closes the embedded store.
  *
- *   DIR/IDENTITY, DIR/LOCK    whose it is (identity.h)
+ *   DIR/IDENTITY, DIR/LOCK    which store it is (identity.h)
  *   DIR/journal/              segments (journal.h)
  *   DIR/state/                RocksDB (state.h)
  *   DIR/ids/                  event ids and saved filters (registry.h)
@@ -22,11 +22,11 @@
 #include "store/embedded/journal/block.h"
 #include "store/embedded/internal.h"
 
-#define STATE_CACHE_SHARE 4u           /* of cacheBytes, for RocksDB's blocks */
-#define COUNTER_CACHE_SHARE 4u         /* of the rest, for counters, */
+#define STATE_CACHE_SHARE 4u           /* share of cacheBytes for RocksDB's blocks, */
+#define COUNTER_CACHE_SHARE 4u         /* share of the rest for counters, */
 #define OBJECT_CACHE_SHARE 8u          /* and for objects; cells have what is left */
 #define SEAL_COUNT 262144u             /* ids in one sorted file */
-#define SEGMENT_FIRST_BYTES (4u << 20) /* of a new journal, or of those of all lanes together */
+#define SEGMENT_FIRST_BYTES (4u << 20) /* a new journal's, or those of all lanes' together */
 #define SEGMENT_FIRST_LEAST (256u << 10)
 #define OPEN_ROOM_BYTES (4u << 20) /* RocksDB writes a little when it opens */
 #define FIRST_SERIES 1u            /* 0 means none */
@@ -44,15 +44,15 @@ static enum err make_dir(const char *dir, const char *name, char *path, size_t s
         return ERR_STORAGE;
     }
     int result = mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -errno;
-    /* Synced even if it was there: whoever made it may have been killed before syncing its name,
-     * and all that is in it goes with the name. */
+    /* The name is synced even if the directory was there: the process that made it may have been
+     * killed before syncing, and all that is in it goes with the name. */
     if (result == 0) result = io_system.ops->sync_dir(&io_system, dir);
     if (result == 0) return ERR_OK;
     reason_say(why_out, "cannot make %s: %s.", path, strerror(-result));
     return ERR_STORAGE;
 }
 
-/* It holds on to room by its links. */
+/* A snapshot is removed because its links hold on to room. */
 static enum err remove_snapshot(const char *dir, struct reason *why_out)
 {
     char path[TREE_PATH_MAX];
@@ -62,7 +62,8 @@ static enum err remove_snapshot(const char *dir, struct reason *why_out)
     return e;
 }
 
-/* A compaction forgets no earlier than a decision: by batch time, as far as that is sure. */
+/* A compaction forgets a key no earlier than a decision does: by batch time, as far as that is
+ * sure. */
 static int64_t ids_expired_before(void *context)
 {
     struct embedded *embedded = context;

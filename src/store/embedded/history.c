@@ -4,11 +4,11 @@
  *     in the archive, or was no event. Stretches without events make no file, so the archive itself
  *     may reach less far.
  * (2) The journal is let go of only up to `archived`, `applied` and what a snapshot has pinned, and
- *     not while somebody reads it.
+ *     not while a reader reads it.
  * (3) A reader sees every durable event once: it holds the journal, and takes from it only what
  *     comes after the `archived` it saw.
  * (4) History never runs ahead of the counters: the journal has a batch safe a little before
- * readers are shown its values, and until then its events are not there either. */
+ *     readers are shown its values, and until then its events are not there either. */
 #include "store/embedded/internal.h"
 
 #include "base/crash.h"
@@ -16,14 +16,14 @@
 #include "store/embedded/journal/block.h"
 
 #ifdef TALLY_SMALL_WORLD
-#define RUN_JOURNAL_BYTES (32u << 10) /* of journal that make a run worthwhile */
-#define RUN_EVENT_BYTES (16u << 10)   /* of events in one run */
+#define RUN_JOURNAL_BYTES (32u << 10) /* journal that makes a run worthwhile */
+#define RUN_EVENT_BYTES (16u << 10)   /* events in one run */
 #else
 #define RUN_JOURNAL_BYTES (16u << 20)
 #define RUN_EVENT_BYTES (32u << 20)
 #endif
 #define FIRST_RUN_MS (60 * 1000)               /* after the start */
-#define RUN_LOOK_BYTES (8 * RUN_JOURNAL_BYTES) /* of journal looked through in one step */
+#define RUN_LOOK_BYTES (8 * RUN_JOURNAL_BYTES) /* journal looked through in one step */
 
 /* -- Reading ----------------------------------------------------------------------------------- */
 
@@ -147,7 +147,7 @@ static enum err run_block(void *context, const struct journal_block *block)
     return run->full ? ERR_BUSY : ERR_OK;
 }
 
-/* A journal of small segments is meant to stay small. */
+/* The journal of a store with small segments is meant to stay small. */
 static uint64_t run_journal_bytes(const struct embedded *embedded)
 {
     uint64_t segment = embedded->config.segment_bytes;
@@ -209,14 +209,15 @@ void history_trim(struct embedded *embedded)
     pthread_rwlock_unlock(&embedded->retained);
 }
 
-/* What the journal no longer has was looked through before it went. */
+/* The archive goes on behind what the journal no longer has: that was looked through before it
+ * went. */
 void history_open(struct embedded *embedded)
 {
     uint64_t archived = archive_last(embedded->archive);
     uint64_t first = journal_first_sequence(embedded->journal);
     if (first > archived + 1) archived = first - 1;
     atomic_store(&embedded->archived, archived);
-    /* Due soon, or a server that is restarted often would never come to it. */
+    /* The first run is due soon, or a server that is restarted often would never come to it. */
     int64_t wait_ms =
         embedded->config.archive_ms < FIRST_RUN_MS ? embedded->config.archive_ms : FIRST_RUN_MS;
     embedded->archived_ns =

@@ -123,8 +123,8 @@ enum err identity_draw(struct store_identity *identity)
     return drawn ? ERR_OK : ERR_STORAGE;
 }
 
-/* The data directory's own name is as good as its parent's last sync. A parent that we may not
- * look into is not one that we made it in. */
+/* The data directory's own name is as good as its parent's last sync. A parent that this process
+ * may not look into is not one that it made the directory in. */
 static bool sync_parent(const char *dir)
 {
     char path[TREE_PATH_MAX];
@@ -143,8 +143,8 @@ static bool write_file(const char *path, const char *bytes, size_t size)
     return ok;
 }
 
-/* Written beside its place and renamed, so that a crash leaves no half identity. Where there is one
- * the parent has been synced. */
+/* The file is written beside its place and renamed, so that a crash leaves no half identity. Where
+ * one was there before, the parent has been synced. */
 enum err identity_write(const struct store_identity *identity, const char *dir)
 {
     char path[TREE_PATH_MAX];

@@ -1,4 +1,4 @@
-/* identity.h -- which store this directory is, and that nobody else has it open.
+/* identity.h -- which store this directory is, and that no other process has it open.
  *
  * IDENTITY is written and synced once, before the first journal block: format, the fingerprint
  * secret (fingerprints are on disk), the installation's number, the scope of event ids, and, where
@@ -27,7 +27,7 @@ struct store_identity {
     struct hash_secret secret;
     uint64_t installation;
     bool ids_shared; /* event ids are unique over all tenants */
-    unsigned lanes;  /* of the installation; 1: the directory is all of it */
+    unsigned lanes;  /* how many the installation has; 1: the directory is all of it */
     unsigned lane;   /* which of them the directory is, or IDENTITY_ROOT */
     int lock_fd;     /* -1: not locked */
 };
@@ -57,13 +57,14 @@ MUST_USE enum err identity_read(struct store_identity *identity, const char *dir
 MUST_USE enum err identity_expect(const struct store_identity *identity, const char *dir,
                                   const struct identity_wish *wish, struct reason *why);
 
-/* A new installation, of one lane and not locked. ERR_STORAGE with errno. */
+/* Fills in a new installation, of one lane and not locked. ERR_STORAGE with errno. */
 MUST_USE enum err identity_draw(struct store_identity *identity);
-/* Writes it to `dir`, which is there, in place of what is there. ERR_STORAGE with errno. */
+/* Writes IDENTITY to `dir`, which is there, in place of one that is there. ERR_STORAGE with
+ * errno. */
 MUST_USE enum err identity_write(const struct store_identity *identity, const char *dir);
 
-/* Locks, reads and compares; a directory without an IDENTITY becomes a new installation, unless a
- * lane is wished for. Errors as above; nothing is locked after a failure. */
+/* Locks, reads and compares; a directory without an IDENTITY becomes a new installation, unless the
+ * wish is for one of several lanes. Errors as above; nothing is locked after a failure. */
 MUST_USE enum err identity_open(struct store_identity *identity, const char *dir,
                                 const struct identity_wish *wish, struct reason *why);
 

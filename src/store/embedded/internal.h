@@ -6,7 +6,7 @@
  *   sums.c        tend thread: higher-level sums beside the cells; sums_read.c reads them
  *   checkpoint.c  tend thread: write back, flush, move `applied`, trim; recovery from errors
  *   history.c     readers: retained events; tend thread: journal to archive
- *   snapshot.c    whoever backs up or exports: the store as of one moment, in another directory
+ *   snapshot.c    backups and exports: the store as of one moment, in another directory
  *   embedded.c    open, recover, close
  *
  * Locks, outermost first: tending (a step of caretaking, or links being made), turn (one turn, or
@@ -53,7 +53,7 @@ struct embedded {
     struct sums *sums;
     struct archive *archive;
     pthread_rwlock_t living; /* read while a series is walked; written to remove dead ones' cells */
-    pthread_rwlock_t retained; /* read while somebody reads the journal; written to trim it */
+    pthread_rwlock_t retained; /* read while a reader walks the journal; written to trim it */
 
     pthread_mutex_t tending; /* held by a step of caretaking, and while a snapshot links files */
     atomic_uint_fast64_t pinned; /* journal after this sequence is being copied; UINT64_MAX: none */
@@ -84,7 +84,7 @@ struct embedded {
     uint64_t applied_bytes; /* journal bytes appended when the last checkpoint began */
     struct store_position applied;
 
-    atomic_int_fast64_t sure_ms; /* of the last durable batch; INT64_MIN: there was none yet */
+    atomic_int_fast64_t sure_ms; /* the last durable batch's; INT64_MIN: there was none yet */
     atomic_uint_fast64_t durable_sequence; /* copies for stats */
     atomic_uint_fast64_t applied_sequence;
     atomic_uint_fast64_t archived; /* the journal was looked through for events up to here */
@@ -103,7 +103,7 @@ enum err embedded_load(struct writer *writer, struct read_set *reads, struct are
 void embedded_submit(struct writer *writer, struct write_set *writes);
 void embedded_abandon(struct writer *writer, struct read_set *reads);
 
-/* reads.c. Says and counts a read of the state, the ids or the history that failed, in a batch or
+/* reads.c. Logs and counts a read of the state, the ids or the history that failed, in a batch or
  * for a reader alike. Returns `e`, also where it is no failure: ERR_NOT_FOUND, ERR_BUSY. */
 enum err embedded_read_ended(struct embedded *embedded, const char *what, enum err e);
 
@@ -145,7 +145,7 @@ enum err embedded_lookup(struct view *view, struct fingerprint print,
 void embedded_forget(struct store *store, int64_t before_ms);
 /* One run of the journal into the archive, if one is due. True: another one may be. */
 bool history_archive(struct embedded *embedded);
-/* Once journal and archive are open: where the archive goes on. */
+/* Finds out where the archive goes on, once journal and archive are open. */
 void history_open(struct embedded *embedded);
 /* Lets go of journal that neither the state nor the archive needs. */
 void history_trim(struct embedded *embedded);

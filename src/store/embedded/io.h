@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define IO_ALIGN 4096u /* of offsets, sizes and memory for files opened `direct` */
-/* Files written beside the journal are synced after each so many bytes: what its own sync may find
- * ahead of it at the disk. */
+#define IO_ALIGN 4096u /* offsets, sizes and memory of files opened `direct` are multiples of it */
+/* A file written beside the journal is synced after each so many bytes: at most these are before
+ * the journal's own sync at the disk. */
 #define IO_PIECE (2u << 20)
 
 struct io;

@@ -92,7 +92,7 @@ static enum err refuse_remains(const char *dir, struct reason *why)
                       dir, remains.path);
 }
 
-/* A mount point stays, empty; and what cannot be removed is in nobody's way. */
+/* A mount point stays, empty. What cannot be removed stays too, for it does no harm. */
 static bool remove_lane(void *context, const char *name)
 {
     struct remains *remains = context;
@@ -195,7 +195,7 @@ static enum err open_several(struct lanes_dir *lanes, const char *dir,
     return e == ERR_OK ? check_lanes(lanes, dir, why) : e;
 }
 
-/* The store takes the lock again, and makes the identity if there is none. */
+/* Looks only: opening the store takes the lock again, and makes the identity if there is none. */
 static enum err look_at_one(struct lanes_dir *lanes, const char *dir,
                             const struct identity_wish *wish, struct reason *why)
 {

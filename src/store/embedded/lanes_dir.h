@@ -22,8 +22,9 @@
 
 struct lanes_dir {
     unsigned count;
-    char **paths;                   /* of each lane */
-    struct store_identity identity; /* of several lanes; one lane's store looks after its own */
+    char **paths;                   /* one for each lane */
+    struct store_identity identity; /* that of several lanes; a single lane's store looks after its
+                                     * own */
 };
 
 /* "lane-007/", what the names of a lane's files begin with, seen from the directory of all; "" if
@@ -46,7 +47,8 @@ static inline const char *lanes_dir_lane(const struct lanes_dir *lanes, unsigned
 }
 
 /* Makes a directory, which is there and empty, a new installation that makes fingerprints with a
- * secret that is known: what another store made means the same here. ERR_STORAGE with errno. */
+ * secret that is known: fingerprints made by another store mean the same here. ERR_STORAGE with
+ * errno. */
 MUST_USE enum err lanes_dir_make(const char *dir, unsigned count, bool ids_shared,
                                  const struct hash_secret *secret);
 

@@ -81,7 +81,7 @@ static void thing_set(struct thing *thing, struct bytes value)
     memcpy(thing->visible, value.data, value.size);
 }
 
-/* Of an entry that is pinned or dirty. */
+/* The entry is pinned or dirty. */
 static void thing_show(struct objects *objects, struct cache_shard *shard, struct thing *thing,
                        struct bytes value)
 {

@@ -12,7 +12,8 @@ struct objects *objects_new(size_t bytes_max);
 void objects_free(struct objects *objects);
 struct cache *objects_cache(struct objects *objects);
 
-/* As in cells.h. A read's `value` is a copy in `arena`; size 0 is an absent object. */
+/* These do what those of cells.h do. A read's `value` is a copy in `arena`; size 0 is an absent
+ * object. */
 bool objects_load(struct objects *objects, struct read_object *read, struct arena *arena);
 void objects_insert(struct objects *objects, struct read_object *read, struct bytes from_disk,
                     struct arena *arena);
@@ -28,7 +29,7 @@ bool objects_get(struct objects *objects, struct fingerprint print, struct buf *
 void objects_offer(struct objects *objects, struct fingerprint print, struct bytes key,
                    struct bytes value, uint64_t stamp);
 
-/* Objects newer than the disk, as counters_newer has it, as copies in `arena`. */
+/* Objects newer than the disk, chosen as counters_newer chooses, as copies in `arena`. */
 struct keyed_object {
     struct bytes key;
     struct bytes value;

@@ -10,7 +10,7 @@ static int compare(struct order *order, const struct order_node *node, struct by
     return bytes_compare(order->key(node), key);
 }
 
-/* What is below `node`, in two: before `key` and after it. */
+/* Splits what is below `node` in two: before `key` and after it. */
 static void split(struct order *order, struct order_node *node, struct bytes key,
                   struct order_node **before, struct order_node **after)
 {

@@ -1,8 +1,8 @@
 /* publish.c -- the sync thread's side: durable, then visible, then answered.
  *
  * (1) Nothing is shown to readers before the journal has synced it.
- * (2) A failed append or sync fails everything submitted: their staged values are dropped, numbers
- *     go back to the last durable ones, and nobody's turn is under way meanwhile. */
+ * (2) A failed append or sync fails everything submitted: staged values are dropped and numbers go
+ *     back to the last durable ones, while no turn is under way. */
 #include "store/embedded/internal.h"
 
 #include <stdlib.h>
@@ -51,8 +51,8 @@ void embedded_bury(struct embedded *embedded, const uint64_t *series, size_t cou
     pthread_mutex_unlock(&embedded->pipeline);
 }
 
-/* Cells before counters: a reader comes through the counter, so it never finds a new series whose
- * cells are not there yet. */
+/* Cells are shown before counters: a reader comes through the counter, so it never finds a new
+ * series whose cells are not there yet. */
 static void publish(struct embedded *embedded, struct write_set *writes)
 {
     struct read_set *reads = writes->reads;
@@ -120,7 +120,8 @@ static uint32_t fail(struct embedded *embedded, struct write_set *list)
     for (struct write_set *writes = more; writes; writes = writes->next)
         embedded_drop(embedded, writes->reads);
     registry_drop_staged(embedded->registry);
-    /* Before the next turn: it must not go by what is now known to have failed. */
+    /* The failure is told before the next turn, which must not go by what is now known to have
+     * failed. */
     uint32_t count = report(embedded, list, ERR_STORAGE) + report(embedded, more, ERR_STORAGE);
     pthread_mutex_unlock(&embedded->turn);
     return count;

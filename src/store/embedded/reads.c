@@ -169,7 +169,7 @@ static enum err walk_cells(struct embedded *embedded, uint64_t series, int64_t f
     struct range_merge merge = {
         .newer = newer->cells, .newer_count = newer->count, .visit = visit, .context = context};
     char first[CELL_KEY_SIZE];
-    char end[CELL_KEY_SIZE + 1] = {0}; /* right after the last: the end is not included */
+    char end[CELL_KEY_SIZE + 1] = {0}; /* right after the last key: the end is not included */
     cell_key(first, series, from);
     cell_key(end, series, to);
     enum err e = state_scan(embedded->state, STATE_CELLS, bytes_of(first, sizeof first),
@@ -179,7 +179,7 @@ static enum err walk_cells(struct embedded *embedded, uint64_t series, int64_t f
     return e;
 }
 
-/* For all parts of a range: what its first part finds in memory. */
+/* Keeps what the first part of a range finds in memory, for all of its parts. */
 static void newer_keep(struct embedded *embedded, uint64_t series, int64_t from, int64_t to,
                        struct range_newer *kept)
 {
@@ -192,7 +192,7 @@ static void newer_keep(struct embedded *embedded, uint64_t series, int64_t from,
     free(cells);
 }
 
-/* Those of them that this part still has before it. */
+/* The kept cells that this part still has before it. */
 static struct newer_cells newer_from(const struct range_newer *kept, int64_t from)
 {
     const struct bucket_cell *cells = kept->cells;
@@ -224,7 +224,8 @@ static enum err range_part(struct embedded *embedded, uint64_t series, int64_t f
     return e;
 }
 
-/* A counter deleted meanwhile is shown whole: its stored cells stay until nobody walks any more. */
+/* A counter deleted meanwhile is shown whole: its stored cells stay until no reader walks any
+ * more. */
 enum err embedded_range(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
                         struct range_newer *newer, store_cell_fn *visit, void *context)
 {
@@ -262,8 +263,8 @@ static bool has_nodes_inside(const struct series *series, int64_t from, int64_t 
     return ((uint64_t)to - (uint64_t)from) / (uint64_t)series->duration >= 2 * SUMS_FAN;
 }
 
-/* From nodes where there are any. They hold what is stored, so the newer cells are exchanged for
- * the stored ones of the same snapshot. */
+/* Takes the sum from nodes where there are any. They hold what is stored, so the newer cells are
+ * exchanged for the stored ones of the same snapshot. */
 static enum err sum_nodes(struct embedded *embedded, const struct series *series, int64_t from,
                           int64_t to, const struct newer_cells *newer, struct range_sum *sum,
                           bool *summed_out)
@@ -297,7 +298,7 @@ static enum err sum_series(struct embedded *embedded, const struct series *serie
 }
 
 /* A series that dies while it is read may have lost its stored cells and not yet the copied ones:
- * half a sum, which nobody was ever to see. It is unmapped before its cells go, so asking again
+ * half a sum, which no reader may see. It is unmapped before its cells go, so looking for it again
  * tells. */
 enum err embedded_sum(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
                       uint32_t cells_max, struct range_sum *sum_out)
@@ -367,15 +368,15 @@ static bool list_stored(void *context, struct bytes key, struct bytes value)
     return !merge->stopped;
 }
 
-/* Where a chunk ends, as the end of a scan, which is not included. BYTES_NONE: at the end of all.
- */
+/* The key at which a chunk ends, as the end of a scan, which is not included. BYTES_NONE: at the
+ * end of all. */
 static struct bytes right_after(struct arena *arena, struct bytes key)
 {
     if (!key.data) return BYTES_NONE;
     return bytes_of(arena_copy(arena, key).data, key.size + 1); /* a copy is followed by a zero */
 }
 
-/* What memory has of a chunk, and the state's part of it. */
+/* Lists what memory has of a chunk, and the state's part of it. */
 static enum err list_chunk(struct embedded *embedded, const struct cache_wanted *wanted,
                            struct list_merge *merge, struct bytes *upto_out)
 {
@@ -393,8 +394,8 @@ static enum err list_chunk(struct embedded *embedded, const struct cache_wanted 
     return e;
 }
 
-/* In chunks that grow, so that a few counters cost a few steps, however many are newer than the
- * state, of this tenant or of others. */
+/* Lists in chunks that grow, so that a few counters cost a few steps, however many are newer than
+ * the state, of this tenant or of others. */
 enum err embedded_list(struct view *view, struct bytes prefix, struct bytes after,
                        store_counter_fn *visit, void *context)
 {
@@ -485,7 +486,7 @@ static enum err objects_chunk(struct embedded *embedded, const struct cache_want
     return e;
 }
 
-/* As embedded_list. */
+/* In chunks, like embedded_list. */
 enum err embedded_objects(struct view *view, struct bytes prefix, struct bytes after,
                           store_object_fn *visit, void *context)
 {
@@ -504,9 +505,10 @@ enum err embedded_objects(struct view *view, struct bytes prefix, struct bytes a
     return embedded_read_ended(embedded, "the list of objects", e);
 }
 
-/* First without the lock, which holds up commits: a read may have to wait for the disk. If a batch
- * was being shown meanwhile it is run again with the lock, and finds what it needs in memory. What
- * was shown is read under the lock of a shard: who saw some of a batch sees `shown` moved. */
+/* `read` runs first without the lock, which holds up commits: a read may have to wait for the disk.
+ * If a batch was being shown meanwhile it runs again with the lock, and finds what it needs in
+ * memory. What is shown is read under the lock of a shard, so a read that saw a part of a batch
+ * also sees that `shown` has moved. */
 void embedded_instant(struct view *view, view_read_fn *read, void *context)
 {
     struct embedded *embedded = embedded_of(view->store);

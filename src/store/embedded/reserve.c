@@ -7,8 +7,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* What any checkpoint needs (ROOM_BYTES of checkpoint.c), and what its changed rows need, of which
- * a lane has a share only. */
+/* The room that any checkpoint needs (ROOM_BYTES of checkpoint.c), and the room for its changed
+ * rows, of which a lane has a share only. */
 #ifdef TALLY_SMALL_WORLD
 #define RESERVE_LEAST (1u << 20)
 #define RESERVE_ROWS 0u

@@ -19,10 +19,10 @@ struct reserve {
     bool held;
 };
 
-/* `lanes` share what does not have to be there for each of them. */
+/* `lanes` share the part of the reserve that need not be there for each of them. */
 void reserve_init(struct reserve *reserve, const char *dir, unsigned lanes);
 
-/* Free bytes for us in `dir`'s file system; UINT64_MAX if it cannot be told. */
+/* Bytes that this process may use in `dir`'s file system; UINT64_MAX if it cannot be told. */
 uint64_t reserve_free_bytes(const struct reserve *reserve);
 
 /* True if `bytes` can be written, giving the reserve up if that is what it takes. */

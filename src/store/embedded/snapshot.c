@@ -38,7 +38,7 @@ static enum err failed(const struct snapshot *snapshot, const char *path, const 
     return ERR_STORAGE;
 }
 
-/* Names that a path is made of, as far as they are known when it is too long for one. */
+/* Says which names a path was to be made of that is too long. */
 static enum err path_of(const struct snapshot *snapshot, const char *dir, const char *name,
                         char path[TREE_PATH_MAX])
 {
@@ -65,7 +65,7 @@ struct linking {
     enum err err;
 };
 
-/* What is being written has another name: it is not part of the store yet. */
+/* A file that is being written has another name: it is not part of the store yet. */
 static bool is_whole(const char *name)
 {
     size_t size = strlen(name);
@@ -84,7 +84,7 @@ static void link_file(void *context, const char *name)
         linking->err = failed(linking->snapshot, from, "linked", strerror(errno));
 }
 
-/* A directory of files that are replaced or removed, but never changed. */
+/* Links a directory of files that are replaced or removed, but never changed. */
 static enum err link_part(const struct snapshot *snapshot, const char *part)
 {
     char from[TREE_PATH_MAX];
@@ -97,7 +97,7 @@ static enum err link_part(const struct snapshot *snapshot, const char *part)
     return result < 0 ? failed(snapshot, from, "listed", strerror(-result)) : linking.err;
 }
 
-/* A copy: it is small, and nothing keeps its file from being written to. */
+/* The file is copied: it is small, and nothing keeps it from being written to. */
 static enum err copy_file(const struct snapshot *snapshot, const char *name)
 {
     char from[TREE_PATH_MAX];
@@ -161,7 +161,7 @@ static struct store_position shown_position(struct embedded *embedded)
     return position;
 }
 
-/* Under `tending`: neither `applied` nor the archive moves, and nothing is trimmed. */
+/* `tending` is held: neither `applied` nor the archive moves, and nothing is trimmed. */
 static enum err take_moment(struct snapshot *snapshot)
 {
     struct embedded *embedded = snapshot->embedded;
@@ -210,7 +210,7 @@ enum err embedded_snapshot(struct store *store, const char *dir,
 {
     struct embedded *embedded = embedded_of(store);
     struct snapshot snapshot = {.embedded = embedded, .dir = dir, .why = why_out};
-    must(atomic_load(&embedded->pinned) == UINT64_MAX); /* one at a time */
+    must(atomic_load(&embedded->pinned) == UINT64_MAX); /* one snapshot at a time */
     pthread_mutex_lock(&embedded->tending);
     enum err e = take_moment(&snapshot);
     pthread_mutex_unlock(&embedded->tending);

@@ -41,10 +41,11 @@ struct summed {
     int32_t duration;
     bool whole;    /* marked; else: */
     int64_t built; /* cells of indexes below this are in nodes */
-    bool broken;   /* a row of it cannot be read */
+    bool broken;   /* one of its rows cannot be read */
 };
 
-/* What a noted cell changes; first the new values, then less the old ones. */
+/* The nodes that a noted cell changes: the new values are added, then the stored ones are taken
+ * away. */
 struct change {
     struct summed *summed;
     int64_t bucket;
@@ -65,7 +66,7 @@ struct sums {
     struct change changes[SUMS_CHUNK];
     size_t changes_count;
 
-    pthread_mutex_t lock; /* of what was asked for */
+    pthread_mutex_t lock; /* guards what was asked for */
     uint64_t asked[ASKED_MAX];
     size_t asked_count;
 };
@@ -205,7 +206,7 @@ static int node_compare(const void *a, const void *b)
     return left->index < right->index ? -1 : left->index > right->index;
 }
 
-/* Nodes that are equal become one; returns how many are left. */
+/* Equal nodes become one; returns how many are left. */
 static size_t merge_nodes(struct node *nodes, size_t count)
 {
     size_t last = 0;
@@ -251,7 +252,7 @@ static void old_node_found(void *context, size_t index, struct bytes value)
     node->sum.subbed += old.subbed;
 }
 
-/* A sum below zero cannot be of the cells that are there. */
+/* Asserts that no sum is below zero, for it cannot come from the cells that are there. */
 static void check_node(struct node *node)
 {
     if (node->sum.added < 0 || node->sum.subbed < 0) node->summed->broken = true;
@@ -289,7 +290,7 @@ static enum err write_nodes(struct sums *sums, struct state *state, struct state
     return e;
 }
 
-/* A damaged row must not keep the journal from being trimmed: the series is summed no longer. Its
+/* A damaged row must not keep the journal from being trimmed: the series is no longer summed. Its
  * cells are read one by one again, and the next reader who walks many has it built anew. */
 static void give_up(struct sums *sums, struct state_batch *batch, struct summed *summed)
 {
@@ -329,7 +330,7 @@ static bool any_row(void *context, struct bytes key, struct bytes value)
     return false;
 }
 
-/* Also what a build that was cut off left behind. */
+/* Deletes also what a build that was cut off left behind. */
 static enum err delete_nodes(struct state *state, struct state_batch *batch, uint64_t series)
 {
     char from[SERIES_KEY_SIZE];
@@ -366,7 +367,7 @@ void sums_ask(struct sums *sums, uint64_t series)
     pthread_mutex_unlock(&sums->lock);
 }
 
-/* 0: nobody asks. */
+/* The next series that a reader asked for; 0: none. */
 static uint64_t next_asked(struct sums *sums)
 {
     pthread_mutex_lock(&sums->lock);
@@ -472,7 +473,7 @@ static enum err build_step(struct sums *sums, struct state *state, struct state_
     enum err e = state_scan(state, STATE_CELLS, cell_key(from, summed->series, start),
                             series_key(to, summed->series + 1), build_cell, &building);
     if (e != ERR_OK) return e;
-    if (building.err != ERR_OK) { /* the reader of that cell hears of it */
+    if (building.err != ERR_OK) { /* the reader of that cell is told */
         state_batch_clear(batch);
         set_remove(sums, summed);
         return ERR_OK;

@@ -31,7 +31,7 @@
 #endif
 #define SUMS_FAN (1 << SUMS_SHIFT)
 
-/* Which bucket, counted from the epoch: toward minus infinity, as buckets are. */
+/* The bucket's index, counted from the epoch: toward minus infinity, as buckets are. */
 static inline int64_t sums_index(int64_t bucket, int32_t duration)
 {
     return bucket / duration - (bucket % duration < 0);
@@ -41,17 +41,18 @@ struct sums;
 struct sums *sums_new(void);
 void sums_free(struct sums *sums);
 
-/* Any thread: a sum over this series walked many cells. Forgotten if many others asked. */
+/* Any thread may call: a sum over this series walked many cells. It is forgotten if many others
+ * asked. */
 void sums_ask(struct sums *sums, uint64_t series);
 
 /* Everything below until the readers' part is for the tend thread, the only one that writes the
  * state. After an error the batch must not be written and the state has to be reopened. */
 
-/* After the state was opened, or reopened: which series are summed. */
+/* To be called after the state was opened, or reopened: loads which series are summed. */
 MUST_USE enum err sums_load(struct sums *sums, struct state *state);
 
-/* While write-back fills a batch with cells: notes each. Then, before the batch is written, puts
- * into it what the notes change in the nodes. */
+/* Notes each cell while write-back fills a batch. Then, before the batch is written, sums_write
+ * puts into it what the notes change in the nodes. */
 void sums_note(struct sums *sums, uint64_t series, int64_t bucket, const struct cell *cell);
 MUST_USE enum err sums_write(struct sums *sums, struct state *state, struct state_batch *batch);
 

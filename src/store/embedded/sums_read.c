@@ -1,7 +1,8 @@
 /* sums_read.c -- covers a range with as few rows as there can be.
  *
- * As many whole nodes of the highest level as fit; what is left at either end in nodes of the level
- * below, and so on down to cells: at most five scans of neighbouring rows, all in one view. */
+ * A range takes as many whole nodes of the highest level as fit; what is left at either end is
+ * taken in nodes of the level below, and so on down to cells: at most five scans of neighbouring
+ * rows, all in one view. */
 #include "store/embedded/sums.h"
 
 #include "store/embedded/state/records.h"
@@ -19,7 +20,7 @@ struct cover {
     uint64_t series;
     int32_t duration;
     struct range_sum *sum;
-    enum err err; /* of a row */
+    enum err err; /* a row's */
 };
 
 static bool add_node(void *context, struct bytes key, struct bytes value)
@@ -49,7 +50,7 @@ static bool add_cell(void *context, struct bytes key, struct bytes value)
 static enum err cover_nodes(struct cover *cover, uint8_t level, int64_t first, int64_t last)
 {
     char from[NODE_KEY_SIZE];
-    char end[NODE_KEY_SIZE + 1] = {0}; /* right after the last: the end is not included */
+    char end[NODE_KEY_SIZE + 1] = {0}; /* right after the last key: the end is not included */
     node_key(from, cover->series, level, first);
     node_key(end, cover->series, level, last);
     enum err e = state_view_scan(cover->view, STATE_SUMS, bytes_of(from, sizeof from),
@@ -75,7 +76,8 @@ static enum err cover_cells(struct cover *cover, int64_t first, int64_t last)
     return e == ERR_OK ? cover->err : e;
 }
 
-/* The buckets first <= index <= last. No product here leaves that range, so none overflows. */
+/* Covers the buckets first <= index <= last. No product here leaves that range, so none
+ * overflows. */
 static enum err cover_buckets(struct cover *cover, uint8_t level, int64_t first, int64_t last)
 {
     if (level == 0) return cover_cells(cover, first, last);
@@ -125,14 +127,14 @@ enum err sums_read(struct state_view *view, const struct series *series, int64_t
 struct renewal {
     struct state_view *view;
     const struct series *series;
-    const struct bucket_cell *newer; /* of the run being scanned */
+    const struct bucket_cell *newer; /* those of the run being scanned */
     size_t count;
     size_t at;
     char rooms[LOOKUPS][CELL_KEY_SIZE];
     struct bytes keys[LOOKUPS]; /* to be looked up */
     size_t keys_count;
     struct range_sum *sum;
-    enum err err; /* of a row */
+    enum err err; /* a row's */
 };
 
 static void take_away(struct renewal *renewal, struct bytes value)

@@ -1,6 +1,6 @@
-/* tenants.h -- how many cells each tenant has. Kept in memory for every tenant that has written
- * since the start: tenant ids come from tokens the operator signs, so they do not grow by
- * themselves. */
+/* tenants.h -- how many cells each tenant has. The numbers of all tenants that have written since
+ * the start are kept in memory: tenant ids come from tokens the operator signs, so they do not grow
+ * by themselves. */
 #ifndef TALLY_STORE_EMBEDDED_TENANTS_H
 #define TALLY_STORE_EMBEDDED_TENANTS_H
 
@@ -13,7 +13,7 @@ struct tenants *tenants_new(void);
 void tenants_free(struct tenants *tenants);
 struct cache *tenants_cache(struct tenants *tenants);
 
-/* As in cells.h. */
+/* These do what those of cells.h do. */
 bool tenants_load(struct tenants *tenants, struct read_tenant *read);
 void tenants_insert(struct tenants *tenants, struct read_tenant *read, int64_t cells);
 void tenants_stage(struct tenants *tenants, struct read_tenant *read);

@@ -1,7 +1,7 @@
 /* turn.c -- the commit thread's side: bring a batch's objects into memory, stage what it decided.
  *
- * Memory first; what is missing is read from the state in one go for each family. Only this thread
- * puts entries in for writing, and they stay pinned until their batch is answered. */
+ * Memory is asked first; what is missing is read from the state in one go for each family. Only
+ * this thread puts entries in for writing, and they stay pinned until their batch is answered. */
 #include "store/embedded/internal.h"
 
 #include "core/cell.h"
@@ -10,7 +10,7 @@
 struct misses {
     struct embedded *embedded;
     struct arena *arena;
-    uint32_t *indexes; /* of the reads that were not in memory */
+    uint32_t *indexes; /* which reads were not in memory */
     struct bytes *keys;
     size_t count;
     bool *found;
@@ -91,7 +91,7 @@ static void misses_add_cell(struct misses *misses, uint32_t index)
                misses->reads->cells_count);
 }
 
-/* A granularity the counter does not have has no cells: nothing to look for. */
+/* A granularity that the counter does not have has no cells, so nothing is looked for. */
 static enum err load_cells(struct embedded *embedded, struct read_set *reads, struct arena *arena)
 {
     struct misses misses = misses_new(embedded, reads, arena);

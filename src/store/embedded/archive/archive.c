@@ -1,8 +1,8 @@
 /* archive.c -- which files the archive has: found at opening, let go of by age.
  *
  * A file's name says which run of sequences it holds. The runs follow one another without a gap, so
- * that a file somebody took away is noticed; only from the oldest end may some be gone. Each unlink
- * is synced before the next for the same reason.
+ * that a file that was taken away is noticed; only from the oldest end may some be gone. Each
+ * unlink is synced before the next for the same reason.
  *
  * A file whose ends are damaged does not keep the server from starting, for counting does not need
  * it: it keeps its place in the list and every read that comes to it answers ERR_CORRUPT. A file
@@ -105,8 +105,8 @@ static enum err listing_check(const struct listing *listing, struct reason *why)
     return ERR_OK;
 }
 
-/* What a killed process saw renamed or removed need not be so after a power cut; synced, what is
- * listed now stays. */
+/* A rename or removal that a killed process saw may be undone by a power cut; once the directory is
+ * synced, what is listed now stays. */
 static enum err listing_read(struct archive *archive, struct listing *listing, struct reason *why)
 {
     struct io *io = archive->io;
@@ -125,7 +125,7 @@ static enum err listing_read(struct archive *archive, struct listing *listing, s
     return listing_check(listing, why);
 }
 
-/* What is not there in a file too short for it stays zero, and will be found wrong. */
+/* Bytes that a file is too short for stay zero, and will be found wrong. */
 static int64_t ends_read(struct io *io, int fd, char *header, char *trailer, uint64_t *size_out)
 {
     memset(header, 0, ARCHIVE_HEADER_SIZE);
@@ -239,7 +239,7 @@ uint64_t archive_last(struct archive *archive)
     return last;
 }
 
-/* How many files from the oldest on are to go. Of a damaged one the age is not known: it goes when
+/* How many files from the oldest on are to go. The age of a damaged one is not known: it goes when
  * a later one does. */
 static size_t droppable(const struct archive *archive, int64_t before_ms)
 {
@@ -253,7 +253,7 @@ static size_t droppable(const struct archive *archive, int64_t before_ms)
     return count;
 }
 
-/* Under the mutex: nobody starts to read the oldest file any more. False: it is to be kept. */
+/* The mutex is held: no reader begins with the oldest file any more. False: it is to be kept. */
 static bool drop_begin(struct archive *archive, int64_t before_ms)
 {
     if (droppable(archive, before_ms) == 0) return false;
@@ -261,7 +261,7 @@ static bool drop_begin(struct archive *archive, int64_t before_ms)
     return true;
 }
 
-/* Under the mutex. */
+/* The mutex is held. */
 static void forget_first(struct archive *archive)
 {
     archive_release_locked(archive, archive->files[0]);
@@ -287,7 +287,8 @@ void archive_drop(struct archive *archive, int64_t before_ms)
     if (before_ms > archive->dropped_before_ms) archive->dropped_before_ms = before_ms;
     while (drop_begin(archive, before_ms)) {
         struct archive_summary summary = archive->files[0]->summary;
-        /* Nobody else takes from the list, so the first stays the first while the disk works. */
+        /* No other thread takes from the list, so the first stays the first while the disk
+         * works. */
         pthread_mutex_unlock(&archive->mutex);
         int result = file_unlink(archive, &summary);
         if (result < 0)

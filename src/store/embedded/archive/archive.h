@@ -33,7 +33,7 @@ struct archive_config {
 
 /* A damaged file does not keep the archive from opening: reads that come to it answer ERR_CORRUPT.
  * A file that is missing from the middle, of another installation or of a newer format does, with
- * ERR_CORRUPT and a sentence in `why_out`, as does a failing disk, with ERR_STORAGE. */
+ * ERR_CORRUPT and a sentence in `why_out`; so does a failing disk, with ERR_STORAGE. */
 MUST_USE enum err archive_open(struct archive **archive_out, const struct archive_config *config,
                                struct reason *why_out);
 void archive_close(struct archive *archive);
@@ -45,8 +45,8 @@ bool archive_is_file(const char *name, uint64_t *first_out, uint64_t *last_out);
 /* The last sequence that needs no journal any more; 0: none yet. */
 uint64_t archive_last(struct archive *archive);
 
-/* Collects a record of the run after archive_last; sequences only grow. Copies. Returns how many
- * bytes the run holds by now. */
+/* Copies a record into the run after archive_last; sequences only grow. Returns how many bytes the
+ * run holds by now. */
 size_t archive_add(struct archive *archive, const struct stored_event *event);
 /* Makes the run of everything after archive_last up to `last` durable and visible, also if it has
  * no record. ERR_STORAGE: nothing happened; what was added stays for another try, or abandon. */
@@ -57,17 +57,19 @@ void archive_abandon(struct archive *archive);
  * how far the archive reaches. */
 void archive_drop(struct archive *archive, int64_t before_ms);
 
-/* As store.h's `events`, for sequences up to archive_last. `*next_out` 0: nothing is left here. The
- * record for which `visit` returns false counts as visited: the next read goes on after it. However
- * small the budget, a call gets through at least one frame. Without a tenant a file is read as a
- * whole, whatever the budget, so such a reader does best to take all it is given. */
+/* What view.h says of `view_events`, for sequences up to archive_last. `*next_out` 0: nothing is
+ * left here. The record for which `visit` returns false counts as visited: the next read goes on
+ * after it. However small the budget, a call gets through at least one frame. Without a tenant a
+ * file is read as a whole, whatever the budget, so such a reader does best to take all it is
+ * given. */
 MUST_USE enum err archive_read(struct archive *archive, const struct event_query *query,
                                store_event_fn *visit, void *context, uint64_t *next_out);
 
 struct archive_stats {
     uint64_t files;
     uint64_t bytes;
-    uint64_t first_arrived_ms; /* of the oldest record not dropped, or to be dropped; 0: none */
+    uint64_t first_arrived_ms; /* the oldest record's that is not dropped, or is to be dropped; 0:
+                                * none */
 };
 void archive_stats(struct archive *archive, struct archive_stats *stats_out);
 

@@ -18,7 +18,7 @@
  * records, packed by pack.c:
  *
  *     sized tenant (empty: as in the record before), varint sequence (less that of the record
- * before if it has the same tenant), signed arrival less that of the record before, sized event
+ *     before if it has the same tenant), signed arrival less that of the record before, sized event
  *
  * The index has for each frame: the first and last record's tenant (sized) and sequence (varint),
  * first arrival (signed), last less first arrival, stored size, raw size, count of records
@@ -50,7 +50,7 @@ void archive_name(char name[ARCHIVE_NAME_SIZE], uint64_t first, uint64_t last)
     snprintf(name, ARCHIVE_NAME_SIZE, "events-%016" PRIx64 "-%016" PRIx64 ".tally", first, last);
 }
 
-/* Parses by writing: what does not come out the same is not a name of ours. */
+/* Parses by writing: a name that does not come out the same is not ours. */
 bool archive_name_parse(const char *name, uint64_t *first_out, uint64_t *last_out)
 {
     if (strncmp(name, "events-", 7) != 0) return false;

@@ -1,6 +1,6 @@
 /* index.c -- files that are being read, and the indexes kept in memory.
  *
- * A restart reads only the ends of each file. The index is read when somebody first asks for the
+ * A restart reads only the ends of each file. The index is read when a reader first asks for the
  * file, and stays, with the file open, until ARCHIVE_INDEXES_MAX others were used later. A file in
  * use is never closed: a reader may go on in one that was dropped meanwhile. */
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "store/embedded/archive/internal.h"
 
-/* Under the mutex: the first file that reaches past `after`. */
+/* The mutex is held: finds the first file that reaches past `after`. */
 static size_t file_after(const struct archive *archive, uint64_t after)
 {
     size_t low = 0, high = archive->files_count;
@@ -69,8 +69,8 @@ void archive_release(struct archive *archive, struct archive_file *file)
     pthread_mutex_unlock(&archive->mutex);
 }
 
-/* Under the mutex: closes the one used longest ago of those that only the list holds, if there are
- * too many. */
+/* The mutex is held: of the files that only the list holds, closes the one used longest ago, if
+ * there are too many. */
 static void make_room(struct archive *archive)
 {
     struct archive_file *oldest = NULL;
@@ -101,7 +101,7 @@ static enum err index_read(struct archive *archive, const struct archive_summary
     return e;
 }
 
-/* The name is gone before the list says so only if the file is being dropped. */
+/* A name is gone before the list says so only if the file is being dropped. */
 static enum err open_failed(struct archive *archive, struct archive_file *file, int result)
 {
     pthread_mutex_lock(&archive->mutex);

@@ -1,6 +1,11 @@
-/* internal.h -- what the archive's files share: archive.c (which files there are,
- * dropping), format.c (their bytes), pack.c (compression), write.c
- * (adding and sealing), index.c (indexes held in memory) and read.c. */
+/* internal.h -- what the archive's files share.
+ *
+ *   archive.c   which files there are, and which go
+ *   format.c    their bytes
+ *   pack.c      compression
+ *   write.c     adding and sealing
+ *   index.c     indexes held in memory
+ *   read.c      reading */
 #ifndef TALLY_STORE_EMBEDDED_ARCHIVE_INTERNAL_H
 #define TALLY_STORE_EMBEDDED_ARCHIVE_INTERNAL_H
 
@@ -24,16 +29,16 @@
 #define ARCHIVE_WRITE_SIZE (1u << 20) /* given to the disk at once */
 #define ARCHIVE_INDEXES_MAX 32u /* held in memory with their files open, besides those in use */
 #endif
-#define ARCHIVE_FRAME_MAX (128u << 10)  /* of the raw bytes */
+#define ARCHIVE_FRAME_MAX (128u << 10)  /* raw bytes */
 #define ARCHIVE_STORED_MAX (256u << 10) /* more than zstd makes of them in the worst case */
 #define ARCHIVE_INDEX_MAX (256u << 20)
 _Static_assert(ARCHIVE_FRAME_SIZE + EVENT_SIZE_MAX + 1024 < ARCHIVE_FRAME_MAX, "any event fits");
 
 /* What is known of a file without its index; as in its header and trailer. */
 struct archive_summary {
-    uint64_t first; /* of the run, whether or not it has a record */
+    uint64_t first; /* the run's, whether or not it has a record */
     uint64_t last;
-    uint64_t size; /* of the file */
+    uint64_t size; /* the file's */
     uint64_t index_offset;
     uint64_t index_size;
     uint64_t index_checksum;
@@ -59,14 +64,14 @@ struct archive_frame {
     uint32_t stored_size;
     uint32_t raw_size;
     uint32_t records_count;
-    uint64_t checksum; /* of the raw bytes */
+    uint64_t checksum; /* the raw bytes' */
     bool events;       /* it has some */
     bool duplicates;
 };
 
 struct archive_index {
     struct archive_frame *frames; /* summary.frames_count of them */
-    char *bytes;                  /* that they borrow from */
+    char *bytes;                  /* what the frames borrow from */
 };
 
 /* A file in the list. The list holds one reference, each reader in it another; the last to let go
@@ -75,9 +80,10 @@ struct archive_file {
     struct archive_summary summary; /* never changes */
     bool damaged;                   /* header or trailer; only the range is known, from the name */
 
-    /* Under archive->mutex; `fd` and `index` stay as they are while a reader holds a reference. */
+    /* The mutex of the archive guards these; `fd` and `index` stay as they are while a reader holds
+     * a reference. */
     uint32_t references;
-    bool dropped; /* nobody starts to read it */
+    bool dropped; /* no reader begins with it */
     int fd;       /* -1: not open; if so, `index.frames` is NULL */
     struct archive_index index;
     uint64_t used; /* by the archive's `uses`, for the choice of whose index goes */
@@ -87,7 +93,7 @@ struct archive_file {
 struct archive_entry {
     uint64_t sequence;
     int64_t arrived_ms;
-    size_t offset; /* of the tenant, with the encoded event behind it */
+    size_t offset; /* the tenant's, with the encoded event behind it */
     uint32_t tenant_size;
     uint32_t event_size;
     bool duplicate;
@@ -104,12 +110,12 @@ struct archive {
     size_t entries_count;
     size_t entries_capacity;
     bool unsorted;        /* they are not all of one tenant */
-    uint64_t added_last;  /* of the run, or archive_last */
+    uint64_t added_last;  /* the run's, or archive_last */
     uint64_t litter_last; /* the run's last sequence then; 0: nothing is left */
 
-    pthread_mutex_t loading; /* one index is read at a time; taken before `mutex` */
+    pthread_mutex_t loading; /* held while an index is read, one at a time; taken before `mutex` */
     pthread_mutex_t mutex;
-    /* Under the mutex. */
+    /* `mutex` guards these. */
     struct archive_file **files; /* in order */
     size_t files_count;
     size_t files_capacity;
@@ -122,7 +128,7 @@ struct archive {
 void archive_path(const struct archive *archive, char path[ARCHIVE_PATH_MAX], const char *name);
 /* Puts a file of that summary at the end of the list; the mutex must not be held. */
 void archive_list_add(struct archive *archive, const struct archive_summary *summary, bool damaged);
-/* Under the mutex: gives up a reference. */
+/* The mutex is held: gives up a reference. */
 void archive_release_locked(struct archive *archive, struct archive_file *file);
 /* Logs what is wrong with the file and returns `e`. */
 enum err archive_complain(const struct archive_summary *summary, enum err e, const char *what);
@@ -140,10 +146,10 @@ void archive_trailer_encode(char trailer[ARCHIVE_TRAILER_SIZE],
 enum archive_verdict {
     ARCHIVE_GOOD,
     ARCHIVE_DAMAGED,
-    ARCHIVE_FOREIGN, /* of another installation */
-    ARCHIVE_NEWER,   /* of a format we do not know */
+    ARCHIVE_FOREIGN, /* another installation's */
+    ARCHIVE_NEWER,   /* in a format that this version does not know */
 };
-/* Against `first`, `last` and `size` in the summary, and fills in the rest. */
+/* Compares with `first`, `last` and `size` in the summary, and fills in the rest. */
 enum archive_verdict archive_summary_decode(const char header[ARCHIVE_HEADER_SIZE],
                                             const char trailer[ARCHIVE_TRAILER_SIZE],
                                             uint64_t installation, struct archive_summary *summary);
@@ -168,7 +174,7 @@ MUST_USE bool archive_record_decode(struct reader *reader, struct archive_cursor
 /* ---- index.c ---- */
 
 /* The first file that may have something after `after` for the query, its index not necessarily in
- * memory; NULL: there is none. To be released. */
+ * memory; NULL: there is none. The caller releases it. */
 struct archive_file *archive_acquire(struct archive *archive, const struct event_query *query,
                                      uint64_t after);
 void archive_release(struct archive *archive, struct archive_file *file);

@@ -15,14 +15,15 @@
 
 #define PLAIN_MORE VARINT_SIZE_MAX /* what taking UUIDs out may add: the count of them */
 
-/* Level 1: of 28.5 MB of events the same 26 % as level 3, in 0.25 s of a core against 0.36 s. */
+/* Level 1 makes of 28.5 MB of events the same 26 % as level 3, in 0.25 s of a core against 0.36
+ * s. */
 #define LEVEL 1
 
 struct archive_packer {
     ZSTD_CCtx *zstd;
     struct buf uuids;
     struct buf plain;
-    uint32_t *ends; /* of the UUIDs in the raw bytes */
+    uint32_t *ends; /* where the UUIDs are in the raw bytes */
     size_t count;
     size_t capacity;
 };

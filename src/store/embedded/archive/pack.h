@@ -14,8 +14,8 @@ struct archive_unpacker;
 struct archive_packer *archive_packer_new(void);
 void archive_packer_free(struct archive_packer *packer);
 
-/* While the raw bytes grow: an id stands `at` there, after all noted before. If it is no UUID it
- * stays where it is. */
+/* To be called while the raw bytes grow: an id stands `at` there, after all noted before. An id
+ * that is no UUID stays where it is. */
 void archive_pack_id(struct archive_packer *packer, struct bytes id, size_t at);
 
 /* Adds what is stored for `raw` to `out` and forgets the ids noted. */

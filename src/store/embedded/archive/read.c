@@ -1,11 +1,11 @@
 /* read.c -- retained events in order of arrival.
  *
- * For one tenant: in each file the index leads to the frames that may hold its records; they follow
- * one another. For everybody: a file's records lie by tenant, so all of it is decoded and sorted;
- * a run is at most some tens of MiB.
+ * For one tenant, the index of each file leads to the frames that may hold its records; they follow
+ * one another. For all tenants, a file is decoded whole and sorted, because its records lie by
+ * tenant; a run is at most some tens of MiB.
  *
- * A frame is decoded only after its checksum was found right. That what it says is also possible is
- * checked on the way, so that no bytes on disk lead out of bounds. */
+ * A frame is decoded only after its checksum was found right. Whether what it says is possible is
+ * checked on the way too, so that no bytes on disk lead out of bounds. */
 #include <stdlib.h>
 
 #include "base/codec.h"
@@ -21,14 +21,14 @@ struct reading {
     store_event_fn *visit;
     void *context;
     uint64_t after; /* everything wanted up to here was visited */
-    size_t spent;   /* of the budget */
+    size_t spent;   /* bytes of the budget */
     bool stopped;   /* by the visitor or the budget */
     struct archive_unpacker *unpacker;
     struct buf stored;
     struct buf raw;
 };
 
-/* Only once there is something to show for it, else a reader would never get on. */
+/* True only once there is something to show for it, else a reader would never get on. */
 static bool is_spent(const struct reading *reading)
 {
     return reading->spent >= reading->query->budget && reading->after > reading->query->after;
@@ -90,7 +90,7 @@ static bool record_next(struct reader *reader, struct archive_cursor *cursor,
 
 /* ---- one tenant ---- */
 
-/* The first frame that may hold something of the tenant after `after`. */
+/* The first frame that may hold a record of the tenant after `after`. */
 static uint32_t frame_find(const struct archive_file *file, const struct archive_key *after)
 {
     uint32_t low = 0, high = file->summary.frames_count;
@@ -143,13 +143,13 @@ static enum err tenant_visit(struct reading *reading, const struct archive_file 
     return ERR_OK;
 }
 
-/* ---- everybody ---- */
+/* ---- all tenants ---- */
 
 struct everybody {
     struct stored_event *events;
     size_t count;
     size_t capacity;
-    struct arena raw; /* that they borrow from */
+    struct arena raw; /* what the events borrow from */
 };
 
 static void everybody_add(struct everybody *all, const struct stored_event *event)
@@ -167,7 +167,7 @@ static int sequence_compare(const void *a, const void *b)
     return (left->sequence > right->sequence) - (left->sequence < right->sequence);
 }
 
-/* By sequence, which no two records share. */
+/* Sorts by sequence, which no two records share. */
 static bool everybody_sort(struct everybody *all)
 {
     if (all->count) qsort(all->events, all->count, sizeof *all->events, sequence_compare);
@@ -224,7 +224,7 @@ static enum err file_visit(struct reading *reading, struct archive_file *file)
         bool one = reading->query->tenant.size > 0;
         e = one ? tenant_visit(reading, file) : everybody_visit(reading, file);
     }
-    if (e == ERR_NOT_FOUND) e = ERR_OK; /* dropped: as if it had been before we came */
+    if (e == ERR_NOT_FOUND) e = ERR_OK; /* it was dropped: as if that had been before this read */
     if (!reading->stopped) reading->after = file->summary.last;
     return e;
 }

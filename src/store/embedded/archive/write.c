@@ -19,7 +19,7 @@ struct archive_writer {
     int fd;
     uint64_t written;
     struct buf out; /* not yet written */
-    struct buf raw; /* of the frame under way */
+    struct buf raw; /* the frame under way */
     struct buf index;
     struct archive_frame frame;
     struct archive_cursor cursor;

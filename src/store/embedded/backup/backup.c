@@ -178,7 +178,8 @@ struct making {
 };
 
 /* Whether the earlier backup's file still holds what its manifest says. ERR_NOT_FOUND: it does not,
- * or cannot be read. What is linked unread passes one backup's damage on to all that follow. */
+ * or cannot be read. A file that is linked unread passes one backup's damage on to all that
+ * follow. */
 static enum err check_earlier(struct making *making, const char *path, const struct tree_file *file)
 {
     struct checksum now;
@@ -206,7 +207,7 @@ static enum err link_earlier(struct making *making, const char *from, const char
     bool same = checksum_equal(before->checksum, file->checksum);
     e = same ? check_earlier(making, path, before) : ERR_NOT_FOUND;
     if (e == ERR_OK && link(path, to) == 0) return ERR_OK;
-    atomic_fetch_sub(&making->effort->done, file->size); /* it is read again */
+    atomic_fetch_sub(&making->effort->done, file->size); /* the file is read again */
     return e == ERR_OK ? ERR_NOT_FOUND : e;
 }
 
@@ -221,7 +222,7 @@ static enum err take_file(struct making *making, const char *from, struct tree_f
     return tree_copy(from, to, &file->checksum, making->effort);
 }
 
-/* What comes from one directory, and what its names begin with in the backup. */
+/* A directory that files are copied from, and what their names begin with in the backup. */
 struct source {
     const char *dir;
     char prefix[LANES_PREFIX_SIZE];
@@ -247,7 +248,7 @@ static enum err take_source(struct making *making, const struct source *source)
     return e;
 }
 
-/* What the lanes have in common. */
+/* Lists what the lanes have in common. */
 static enum err list_root(struct source *source, const char *data)
 {
     char path[TREE_PATH_MAX];
@@ -259,7 +260,8 @@ static enum err list_root(struct source *source, const char *data)
     return e;
 }
 
-/* One source for each lane, and the last for what several have in common. */
+/* Lists one source for each lane and, where there are several, a last one for what they have in
+ * common. */
 static enum err list_sources(const struct backup_request *request, struct source *sources)
 {
     enum err e = ERR_OK;
@@ -301,8 +303,8 @@ static enum err finish(struct making *making)
 {
     char path[TREE_PATH_MAX];
     const struct backup_request *request = making->request;
-    /* Names are durable before the manifest that lists them, and that before the backup's own name.
-     */
+    /* All names are durable before the manifest that lists them, and the manifest before the
+     * backup's own name. */
     enum err e = backup_parts_sync(making->dir, request->lanes_count);
     crash_point("backup.before_manifest");
     if (e == ERR_OK) e = manifest_write(making->dir, &making->manifest);
@@ -378,7 +380,7 @@ enum err backup_make(const struct backup_request *request, struct effort *effort
 
 /* -- Removing ---------------------------------------------------------------------------------- */
 
-/* Renamed first: half a backup is never taken for one. */
+/* The backup is renamed first: half a backup is never taken for one. */
 enum err backup_remove(const char *dir, const char *name)
 {
     char path[TREE_PATH_MAX];

@@ -9,9 +9,9 @@
  *     removed, its directory is called something that no name can be.
  * (2) A file that an earlier backup has, by path, size and checksum, is linked and not copied: so
  *     backups share what has not changed, and any of them can be removed without the others.
- * (3) Only what was read again a moment ago and is as it was is linked: a backup is never made of
- *     damage that was there before it. Damage that comes later to a shared file is damage to all
- *     that share it: `backup_check` finds it.
+ * (3) Only a file that was read again a moment ago and is as it was is linked: a backup is never
+ *     made of damage that was there before it. Damage that comes later to a shared file is damage
+ *     to all that share it: `backup_check` finds it.
  *
  * Errors come with a sentence in `why_out`, unless a function says otherwise. */
 #ifndef TALLY_STORE_EMBEDDED_BACKUP_BACKUP_H
@@ -27,7 +27,7 @@ struct backup_lane {
 };
 
 struct backup_request {
-    const char *dir;  /* of all backups; made if it is not there */
+    const char *dir;  /* holds all backups; made if it is not there */
     const char *name; /* has passed backup_name_valid */
     const char *data; /* where the lanes lie: their common IDENTITY is copied from there */
     const struct backup_lane *lanes;
@@ -35,21 +35,23 @@ struct backup_request {
     int64_t taken_ms;
 };
 
-/* Of the 255 bytes that a file's name has at most, some go in front while it is made or removed. */
+/* A file's name has 255 bytes at most. Some of them go in front while a backup is made or
+ * removed. */
 #define BACKUP_NAME_MAX 240u
 
-/* A name (core/name.h) that does not begin with a dot and is not longer than that. */
+/* True for a name (core/name.h) that does not begin with a dot and is not longer than that. */
 bool backup_name_valid(struct bytes name);
 bool backup_exists(const char *dir, const char *name);
 
-/* The manifest of the backup of that name, to be released after ERR_OK; the name is then durable:
- * the process that gave it may have been killed before it synced the directory, and the backup must
- * not be called done while a power cut can take it away. ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORAGE.
- */
+/* The manifest of the backup of that name, for the caller to release after ERR_OK. The name is then
+ * durable: the process that gave it may have been killed before it synced the directory, and a
+ * backup must not be called done while a power cut can take it away. ERR_NOT_FOUND, ERR_CORRUPT,
+ * ERR_STORAGE. */
 MUST_USE enum err backup_find(const char *dir, const char *name, struct manifest *manifest_out);
 
-/* ERR_STORAGE, ERR_BUSY when told to stop; nothing is left of it then. After ERR_OK `why_out` may
- * have a warning: the backup is whole, but an earlier one was found damaged. */
+/* Makes a backup. ERR_STORAGE, or ERR_BUSY when told to stop; nothing is left of it then. After
+ * ERR_OK `why_out` may have a warning: the backup is whole, but an earlier one was found
+ * damaged. */
 MUST_USE enum err backup_make(const struct backup_request *request, struct effort *effort,
                               struct reason *why_out);
 
@@ -63,24 +65,24 @@ MUST_USE enum err backup_check(const char *dir, const char *name, struct effort 
                                struct manifest *manifest_out, struct reason *why_out);
 
 /* Lays a backup out as a data directory that is empty or not there, checking every byte on the way,
- * and says of how many lanes. A failure leaves the directory empty; a crash leaves one that refuses
- * to open (RESTORING) and can be removed. */
+ * and says how many lanes it has. A failure leaves the directory empty; a crash leaves one that
+ * refuses to open (RESTORING) and can be removed. */
 MUST_USE enum err backup_restore(const char *dir, const char *name, const char *data,
                                  struct effort *effort, unsigned *lanes_out,
                                  struct reason *why_out);
 
-/* The directories that the files of so many lanes lie in, in a backup as in a data directory: made
- * where they are not there, and with all names in them made durable. */
+/* The first makes the directories in which the files of so many lanes lie, in a backup as in a data
+ * directory, where they are not there. The second makes all names in them durable. */
 MUST_USE enum err backup_parts_make(const char *dir, unsigned lanes);
 MUST_USE enum err backup_parts_sync(const char *dir, unsigned lanes);
 
 MUST_USE enum err backup_remove(const char *dir, const char *name);
-/* Removes what crashes left behind, once it is sure that it stays rubbish: a backup whose new name,
- * given to remove it, a power cut takes back must have all of its files. */
+/* Removes what crashes left behind, once it is durably rubbish: a power cut may take back the name
+ * that a backup was given in order to remove it, and it must then have all of its files. */
 void backup_tidy(const char *dir);
 
-/* Every whole backup, oldest moment first; what does not check is left out. Stops when `visit`
- * returns false. ERR_OK also where there is no directory yet. */
+/* Visits every whole backup, oldest moment first; one that does not check is left out. Stops when
+ * `visit` returns false. ERR_OK also where there is no directory yet. */
 typedef bool backup_visit_fn(void *context, const char *name, const struct manifest *manifest);
 MUST_USE enum err backup_list(const char *dir, backup_visit_fn *visit, void *context);
 

@@ -1,5 +1,5 @@
-/* manifest.c -- see the header. Text, so that an operator can read it and `sort`, `diff` and `awk`
- * work on it; strict, so that nothing is guessed. */
+/* manifest.c -- see the header. The file is text, so that an operator can read it and `sort`,
+ * `diff` and `awk` work on it, and it is strict, so that nothing is guessed. */
 #include "store/embedded/backup/manifest.h"
 
 #include <errno.h>
@@ -78,7 +78,7 @@ void manifest_encode(struct buf *text, const struct manifest *manifest)
     buf_addf(text, "end %016" PRIx64 "\n", hash_checksum(buf_bytes(text)));
 }
 
-/* No path that leads anywhere else: what restore writes is below its directory. */
+/* Refuses a path that leads anywhere else: what restore writes is below its directory. */
 static bool path_is_plain(const char *path)
 {
     if (path[0] == '/' || path[0] == '\0' || strstr(path, "..")) return false;
@@ -163,7 +163,7 @@ enum line {
 struct decoding {
     struct manifest *manifest;
     enum line next;
-    unsigned lanes; /* of which so many are known */
+    unsigned lanes; /* how many of them are known */
 };
 
 static bool decode_first(const char *line, struct decoding *decoding)
@@ -263,7 +263,7 @@ static enum err write_file(const char *path, struct bytes bytes)
     return e;
 }
 
-/* Under another name first, so that a manifest is there whole or not at all. */
+/* The text is written under another name first, so that a manifest is there whole or not at all. */
 static enum err write_beside(const char *dir, struct bytes text)
 {
     char beside[TREE_PATH_MAX];

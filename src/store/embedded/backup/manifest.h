@@ -8,7 +8,7 @@
  *   file 4096 <128 bits in hex> state/000012.sst   and so on, sorted
  *   end <64 bits in hex>                           checksum of all lines before
  *
- * Of several lanes, each of which has a moment of its own:
+ * With several lanes, each of which has a moment of its own:
  *
  *   tally-backup 2
  *   lanes 4
@@ -24,7 +24,7 @@
 #define MANIFEST_NAME "MANIFEST"
 #define MANIFEST_LANES_MAX 1024u
 
-/* Up to where a lane goes. */
+/* How far a lane goes. */
 struct manifest_lane {
     uint64_t sequence;
     int64_t moment_ms;
@@ -38,17 +38,17 @@ struct manifest {
     struct tree_list files;
 };
 
-/* An empty one of so many lanes; manifest_release is due. */
+/* Makes an empty one of so many lanes; manifest_release is due. */
 void manifest_init(struct manifest *manifest, unsigned lanes_count);
 void manifest_release(struct manifest *manifest);
-uint64_t manifest_bytes(const struct manifest *manifest); /* of all its files */
+uint64_t manifest_bytes(const struct manifest *manifest); /* all its files' */
 /* Changes that are in it: sequences have no gaps, so one lane's last is how many there were. */
 uint64_t manifest_changes(const struct manifest *manifest);
 /* When the last of them was decided. */
 int64_t manifest_moment_ms(const struct manifest *manifest);
 
 void manifest_encode(struct buf *text, const struct manifest *manifest);
-/* ERR_CORRUPT: not what manifest_encode wrote. Release it only after ERR_OK. */
+/* ERR_CORRUPT: manifest_encode did not write that. Release it only after ERR_OK. */
 MUST_USE enum err manifest_decode(struct bytes text, struct manifest *manifest_out);
 
 /* Writes DIR/MANIFEST beside its place, synced, and renames it there. */

@@ -39,7 +39,7 @@ static enum err damaged(struct reason *why, const char *root, const struct tree_
     return ERR_CORRUPT;
 }
 
-/* One file, read again or copied to `to`. */
+/* Reads one file again, or copies it to `to`. */
 static enum err take(const char *root, const struct tree_file *file, const char *to,
                      struct effort *effort, struct reason *why)
 {

@@ -27,8 +27,8 @@ void filter_chain_release(struct filter_chain *chain)
     *chain = (struct filter_chain){0};
 }
 
-/* Random access over megabytes: with small pages nearly every one would miss the address
- * translation too. */
+/* Filters are read at random over megabytes: with small pages nearly every access would miss the
+ * address translation too. */
 struct filter_block *filter_blocks_new(uint64_t block_count)
 {
     size_t size = block_count * sizeof(struct filter_block);
@@ -40,8 +40,8 @@ struct filter_block *filter_blocks_new(uint64_t block_count)
     return blocks;
 }
 
-/* Each filter is a cache miss for every new id: growing fourfold keeps a young chain short. Later a
- * quarter more at a time keeps memory near 2 bytes an id. */
+/* Each filter is a cache miss for every new id. While a chain is young, filters grow fourfold to
+ * keep it short; later a quarter more at a time keeps memory near 2 bytes an id. */
 static uint64_t filter_next_ids(const struct filter_chain *chain)
 {
     uint64_t ids = FILTER_IDS_FIRST;
@@ -99,7 +99,7 @@ static void filter_add(struct filter *filter, struct fingerprint print)
     filter->ids++;
 }
 
-/* Without a branch a word: half of the words of a full filter say yes, at random. */
+/* There is no branch for each word: half of the words of a full filter say yes, at random. */
 static bool filter_block_has(const struct filter_block *block, uint64_t bits)
 {
     uint64_t all = 1;

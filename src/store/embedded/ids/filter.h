@@ -1,13 +1,13 @@
 /* filter.h -- a chain of blocked Bloom filters: "never seen" in one cache miss a filter.
  *
- * A fingerprint's bits all lie in one 64-byte block, one in each of its eight words. Each filter
- * is made for a number of ids at 16 bits each; a full one is sealed and a larger one opened, so
- * the chain stays short and no id is ever hashed again. Ids come in the order of their sets
- * (runs.h), so each filter stands for a few neighbouring ones and says which: who is sent to the
- * runs by it looks only there.
+ * A fingerprint's bits all lie in one 64-byte block, one in each of its eight words. Each filter is
+ * made for a number of ids at 16 bits each; a full one is sealed and a larger one opened, so the
+ * chain stays short and no id is ever hashed again. Ids come in the order of their sets (runs.h),
+ * so each filter stands for a few neighbouring sets and says which: a lookup that it sends to the
+ * runs looks only there.
  *
- * One thread adds, saves and loads; any thread may ask meanwhile. Who needs to find an id that
- * another thread added orders the two by its own lock.
+ * One thread adds, saves and loads; any thread may ask meanwhile. A thread that needs to find an id
+ * that another thread added orders the two by a lock of its own.
  *
  * (1) What was added is found, always. What was not is found in about one of a thousand cases for
  *     each filter of the chain.
@@ -27,8 +27,8 @@
 #define FILTER_IDS_CALM 1024u
 #define FILTER_TAIL_MAX 16u
 #else
-#define FILTER_IDS_FIRST (1u << 20) /* four times as many each, from here... */
-#define FILTER_IDS_CALM (16u << 20) /* ...to here, then a quarter of what there is at a time */
+#define FILTER_IDS_FIRST (1u << 20) /* each holds four times as many, from here... */
+#define FILTER_IDS_CALM (16u << 20) /* ...to here, then a quarter of all at a time */
 #define FILTER_TAIL_MAX (32u << 10)
 #endif
 #define FILTER_COUNT_MAX 64u /* tens of thousands of millions of ids; a bit each */
@@ -57,7 +57,7 @@ struct filter_chain {
     uint32_t saved_count; /* filters that the files describe; the tail holds what they lack */
 };
 
-/* Zeroed; for filter_file.c. */
+/* Zeroed blocks; for filter_file.c. */
 MUST_USE struct filter_block *filter_blocks_new(uint64_t block_count);
 
 void filter_chain_init(struct filter_chain *chain);
@@ -82,8 +82,8 @@ struct filter_files {
     uint64_t identity;
 };
 
-/* The chain holds every id up to `complete_to`: says so on disk. ERR_STORAGE: what was saved
- * before is still there. */
+/* Writes down that the chain holds every id up to `complete_to`. ERR_STORAGE: what was saved before
+ * is still there. */
 MUST_USE enum err filter_chain_save(struct filter_chain *chain, const struct filter_files *files,
                                     uint64_t complete_to);
 
@@ -95,7 +95,8 @@ MUST_USE enum err filter_chain_load(struct filter_chain *chain, const struct fil
 /* Reads one of a chain's files again. ERR_NOT_FOUND: a file of that name is none of a chain's. */
 MUST_USE enum err filter_file_check(const struct filter_files *files, const char *name);
 
-/* Before a chain is built anew: the old files, which its files would be mixed up with, are void. */
+/* To be called before a chain is built anew: voids the old files, which the new ones would be mixed
+ * up with. */
 MUST_USE enum err filter_chain_forget(const struct filter_files *files);
 
 #endif

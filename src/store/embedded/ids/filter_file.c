@@ -169,7 +169,7 @@ static enum err filter_list_save(const struct filter_chain *chain, const struct 
     return e;
 }
 
-/* Every filter that has changed, after which the tail is not needed. */
+/* Writes every filter that has changed; the tail is not needed then. */
 static enum err filter_chain_save_filters(struct filter_chain *chain,
                                           const struct filter_files *files)
 {

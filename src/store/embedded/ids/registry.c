@@ -8,9 +8,9 @@
  * order they were sealed, and are written again in that order when the state forgot one, so an
  * older record never comes to lie over a newer one.
  *
- * `lock` is held for a few table accesses only. `write_lock` makes the tender's calls take turns;
- * it is held through sorting, writing and saving, which nobody else waits for. What `lock` guards
- * of a sealed set does not change any more, so it is read without. */
+ * `lock` is held for a few table accesses only. `write_lock` makes the tend thread's calls take
+ * turns; it is held through sorting, writing and saving, which no other thread waits for. What
+ * `lock` guards of a sealed set does not change any more, so it is read without. */
 #include "store/embedded/ids/registry.h"
 
 #include <pthread.h>
@@ -91,7 +91,7 @@ static struct set *registry_take_spare(struct registry *registry)
     return set;
 }
 
-/* Under `lock`. */
+/* `lock` is held. */
 static void registry_seal(struct registry *registry)
 {
     struct set *set = registry->active;
@@ -153,7 +153,7 @@ static bool registry_scan_id(void *context, struct bytes key, struct bytes value
     struct registry_scan *scan = context;
     struct fingerprint print;
     struct key_record record;
-    if (record_key_get(key, &print) != ERR_OK) return true; /* nobody can ask for it */
+    if (record_key_get(key, &print) != ERR_OK) return true; /* no lookup can ask for it */
     if (!scan->all && record_decode(value, &record) == ERR_OK && record.sequence <= scan->after)
         return true;
     filter_chain_add(&scan->registry->chain, ID_SPAN_NONE, print);
@@ -213,7 +213,7 @@ static enum err registry_load_filters(struct registry *registry, uint64_t applie
     else
         return ERR_OK;
     if (e != ERR_OK) return e;
-    /* So that the next start need not do it again; this one goes well without. */
+    /* It is saved so that the next start need not do it again; this start goes well without. */
     enum err ignored = filter_chain_save(&registry->chain, &registry->files, applied);
     (void)ignored;
     return ERR_OK;
@@ -274,7 +274,7 @@ static bool recent_copy(const struct recent *recent, struct fingerprint print, s
     return true;
 }
 
-/* Asks for every line that looking for `print` will touch. */
+/* Prefetches every line that looking for `print` will touch. */
 static void registry_prefetch_find(const struct registry *registry, struct fingerprint print)
 {
     recent_prefetch(&registry->staged, print);
@@ -283,7 +283,7 @@ static void registry_prefetch_find(const struct registry *registry, struct finge
         recent_prefetch(&set->records, print);
 }
 
-/* Under `lock`. */
+/* `lock` is held. */
 static bool registry_find_recent(struct registry *registry, struct fingerprint print,
                                  struct arena *arena, struct key_record *record_out)
 {
@@ -294,8 +294,8 @@ static bool registry_find_recent(struct registry *registry, struct fingerprint p
     return found;
 }
 
-/* For each filter that knows the id, the newest first, only among that filter's sets: a mistake of
- * one costs a page or two and not a page of every run. */
+/* Looks, for each filter that knows the id, the newest first, only among that filter's sets: a
+ * mistake of one costs a page or two and not a page of every run. */
 static enum err registry_find_run(struct registry *registry, uint64_t filters,
                                   struct fingerprint print, struct key_record *record_out)
 {
@@ -401,7 +401,7 @@ void registry_stage(struct registry *registry, const struct read_key *keys, size
     pthread_mutex_unlock(&registry->lock);
 }
 
-/* Publishing meets the large table with ids in random order: ask for its lines ahead of need. */
+/* Prefetches what publishing will touch: it meets the large table with ids in random order. */
 static void registry_prefetch(const struct registry *registry)
 {
     const struct recent *staged = &registry->staged;
@@ -410,7 +410,7 @@ static void registry_prefetch(const struct registry *registry)
                     staged->entries[staged->first + REGISTRY_PREFETCH].print);
 }
 
-/* Under `lock`. False when nothing up to `durable` is left. */
+/* `lock` is held. False when nothing up to `durable` is left. */
 static bool registry_publish_one(struct registry *registry, uint64_t durable)
 {
     const struct recent_entry *entry = recent_oldest(&registry->staged);
@@ -451,7 +451,7 @@ void registry_replay(struct registry *registry, struct fingerprint print,
     pthread_mutex_unlock(&registry->lock);
 }
 
-/* ---- writing back; under `write_lock` ---- */
+/* ---- writing back; `write_lock` is held ---- */
 
 static void registry_add_to_filters(struct registry *registry, const struct set *set)
 {
@@ -508,8 +508,8 @@ static struct set *registry_oldest_sealed(struct registry *registry)
     return set;
 }
 
-/* The last set to be written by this call: with `all` what is published now, no matter what comes
- * while it is written. NULL: none. */
+/* The last set to be written by this call; with `all` it is the one that has what is published now,
+ * no matter what comes while it is written. NULL: none. */
 static struct set *registry_write_until(struct registry *registry, bool all)
 {
     if (!all) return registry_oldest_sealed(registry);

@@ -1,11 +1,12 @@
 /* registry.h -- which ids have been seen, and what they led to.
  *
- * Built to remember ids for ever: recent ones in memory, older ones in sorted files (runs.h) or,
- * if they carry an outcome, in the state, and before these a chain of blocked Bloom filters (about
- * 16 bits an id), so that an id never seen costs a few cache misses and no lookup. Fingerprints are
- * keyed 128-bit hashes; nobody outside can make two meet.
+ * It is built to remember ids for ever: recent ones in memory, older ones in sorted files (runs.h)
+ * or, if they carry an outcome, in the state. Before these stands a chain of blocked Bloom filters
+ * (about 16 bits an id), so that an id never seen costs a few cache misses and no lookup.
+ * Fingerprints are keyed 128-bit hashes; nobody outside can make two meet.
  *
- * The commit thread finds and stages; the sync thread publishes or drops; the tender writes back.
+ * The commit thread finds and stages; the sync thread publishes or drops; the tend thread writes
+ * back.
  * A checkpoint of everything up to the durable sequence S:
  *
  *     registry_write_back(registry, true, &more);
@@ -40,8 +41,9 @@ struct registry_config {
     size_t seal_count; /* recent records sealed into one ingested file; at least 1 */
 };
 
-/* Reads the filters, or the ids if they do not do. ERR_STORAGE: neither can be read or, for fear
- * of mixing them up later, bad filter files not removed; state_error may say more. */
+/* Reads the filters or, if these will not do, the ids. ERR_STORAGE: neither could be read, or bad
+ * filter files could not be removed and might be mixed up with new ones later; state_error may say
+ * more. */
 MUST_USE enum err registry_open(struct registry **registry_out,
                                 const struct registry_config *config);
 void registry_free(struct registry *registry);
@@ -60,12 +62,12 @@ MUST_USE enum err registry_find_many(struct registry *registry, struct read_key 
  * replaces it. */
 void registry_stage(struct registry *registry, const struct read_key *keys, size_t count);
 
-/* Everything staged with a sequence <= `durable`, the last of a batch, is durable now. Batches are
- * staged in their order; within one any order will do. */
+/* Everything staged with a sequence <= `durable`, the last one of a batch, is durable now. Batches
+ * are staged in their order; within one batch any order will do. */
 void registry_publish(struct registry *registry, uint64_t durable);
 /* Forgets everything staged and not published; what it replaced is back. */
 void registry_drop_staged(struct registry *registry);
-/* A record read back from the journal at start: known and to be written back. */
+/* Takes in a record read from the journal at start: it is known, and to be written back. */
 void registry_replay(struct registry *registry, struct fingerprint print,
                      const struct key_record *record);
 
@@ -74,17 +76,18 @@ void registry_replay(struct registry *registry, struct fingerprint print,
  * ERR_STORAGE: nothing is lost; what a state_reopen forgets is written again. */
 MUST_USE enum err registry_write_back(struct registry *registry, bool all, bool *more_out);
 
-/* After the state was flushed with everything up to `applied`: saves the filters. ERR_STORAGE: not
- * saved, or something up to `applied` turns out not to be flushed; begin the checkpoint again. */
+/* Saves the filters, after the state was flushed with everything up to `applied`. ERR_STORAGE: they
+ * were not saved, or something up to `applied` turns out not to be flushed; the checkpoint is to
+ * begin again. */
 MUST_USE enum err registry_save_filters(struct registry *registry, uint64_t applied);
 
 struct registry_stats {
     uint64_t ids;    /* remembered; one seen again after it expired counts again */
-    uint64_t recent; /* of these in memory */
+    uint64_t recent; /* those of them in memory */
     uint64_t filter_bytes;
-    uint64_t lookups;       /* that got past the filters */
-    uint64_t lookups_empty; /* and found nothing: the filters' mistakes */
-    uint64_t merges_failed; /* of files of ids */
+    uint64_t lookups;       /* those that got past the filters */
+    uint64_t lookups_empty; /* those that then found nothing: the filters' mistakes */
+    uint64_t merges_failed; /* merges of files of ids */
 };
 void registry_stats(struct registry *registry, struct registry_stats *stats_out);
 

@@ -28,7 +28,7 @@ static size_t recent_home(const struct recent *recent, struct fingerprint print)
     return (size_t)hash_mix(print.low) & (recent->slot_count - 1);
 }
 
-/* Looked up at random: large pages spare the address translation a miss of its own. */
+/* Slots are looked up at random: large pages spare the address translation a miss of its own. */
 static struct recent_slot *recent_slots_new(size_t count)
 {
     struct recent_slot *slots = must_calloc(count, sizeof *slots);
@@ -137,7 +137,7 @@ static struct recent_entry *recent_append(struct recent *recent)
     return &recent->entries[recent->count++];
 }
 
-/* For entries[index], the newest record of its id. */
+/* Makes the slot that of entries[index], the newest record of its id. */
 static void recent_take_slot(struct recent *recent, struct recent_slot *slot,
                              struct fingerprint print, size_t index)
 {
@@ -146,7 +146,7 @@ static void recent_take_slot(struct recent *recent, struct recent_slot *slot,
     slot->number = (uint32_t)(recent->entries_base + index);
 }
 
-/* Only what is there, in as many slots as it needs. */
+/* Puts only what is there into the new slots, as many as it needs. */
 static void recent_rehash(struct recent *recent)
 {
     size_t slot_count = recent->slot_count;

@@ -23,7 +23,7 @@ struct recent_entry {
 
 struct recent_slot {
     uint32_t tag;
-    uint32_t number; /* of the entry, modulo 2^32; see `used` for empty ones */
+    uint32_t number; /* the entry's, modulo 2^32; see `used` for empty ones */
 };
 
 struct recent {
@@ -33,13 +33,14 @@ struct recent {
     size_t capacity;
     uint64_t entries_base; /* number of entries[0] */
     struct recent_slot *slots;
-    size_t slot_count; /* a power of two, at most half of them used, some by what has left */
+    size_t slot_count; /* a power of two; at most half are used, some of them by records that have
+                        * left */
     size_t slots_used;
     char *outcomes;
     size_t outcomes_size;
     size_t outcomes_capacity;
     uint64_t outcomes_base; /* where outcomes[0] is, counted as `outcome_at` is */
-    uint64_t sequence_min;  /* of all records since the reset; UINT64_MAX: none */
+    uint64_t sequence_min;  /* the lowest of all records since the reset; UINT64_MAX: none */
 };
 
 /* Room for `expected` records from the start; more are taken. */
@@ -58,12 +59,13 @@ const struct recent_entry *recent_find(const struct recent *recent, struct finge
 /* A hint that `print` is about to be looked up or put. */
 void recent_prefetch(const struct recent *recent, struct fingerprint print);
 
-/* Takes a copy. `add` keeps an older record of the same id behind the new one, `put` replaces it.
- */
+/* Copies the record. `add` keeps an older record of the same id behind the new one, `put` replaces
+ * it. */
 void recent_add(struct recent *recent, struct fingerprint print, const struct key_record *record);
 void recent_put(struct recent *recent, struct fingerprint print, const struct key_record *record);
 
-/* The oldest record, or NULL; the other takes it out, of a table filled by add alone. */
+/* recent_oldest returns the oldest record, or NULL. recent_remove_oldest takes it out of a table
+ * that was filled by add alone. */
 const struct recent_entry *recent_oldest(const struct recent *recent);
 void recent_remove_oldest(struct recent *recent);
 

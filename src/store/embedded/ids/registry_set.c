@@ -23,7 +23,8 @@ struct set_walk {
     struct buf value;
 };
 
-/* What a run can hold. An id's namespace decides it, so all records of one id are alike in it. */
+/* True for what a run can hold. An id's namespace decides it, so all records of one id are alike in
+ * it. */
 static bool entry_is_plain(const struct recent_entry *entry)
 {
     return entry->event && entry->outcome_size == 0 && entry->digest <= UINT32_MAX;
@@ -88,7 +89,8 @@ static enum err set_put(struct set *set, struct state *state, struct set_walk *w
     return e;
 }
 
-/* Once: a run outlives whatever becomes of the state, and must not come to lie over newer ones. */
+/* A set's run is written once: it outlives whatever becomes of the state, and must not come to lie
+ * over newer ones. */
 static enum err set_write_run(struct set *set, struct id_runs *runs, const uint32_t *order)
 {
     if (set->run) return ERR_OK;

@@ -17,7 +17,7 @@ void id_run_name(char *name, size_t size, uint64_t first, uint64_t last)
              (unsigned long long)last);
 }
 
-/* What does not come out the same is not ours. */
+/* A name that does not come out the same is not ours. */
 bool id_run_name_parse(const char *name, uint64_t *first_out, uint64_t *last_out)
 {
     char again[64], *end;
@@ -146,7 +146,7 @@ static enum err page_find(const char *page, uint32_t records, struct fingerprint
     return ERR_NOT_FOUND;
 }
 
-/* Nearly always one page; more only where the id could begin the next one. */
+/* A lookup reads nearly always one page; more only where the id could begin the next one. */
 enum err id_run_find(const struct id_run *run, struct fingerprint print, struct id_entry *entry_out)
 {
     for (uint64_t at = page_of(run, print.high); at < run->pages; at++) {
@@ -188,7 +188,7 @@ static enum err cursor_read(struct id_cursor *cursor)
     return e;
 }
 
-/* To the next page with its records checked. */
+/* Goes to the next page, its records checked. */
 static enum err cursor_turn(struct id_cursor *cursor)
 {
     cursor->page++;

@@ -7,8 +7,8 @@
  *   index          `high` of each page's first record, 8 bytes each
  *
  * Fingerprints are random, so there is nothing to compress, and a record of fixed size is found by
- * the index in memory (0.07 bytes an id) and one read of a page. Each page answers for itself: what
- * does not check is an error, never "not seen".
+ * the index in memory (0.07 bytes an id) and one read of a page. Each page has a checksum of its
+ * own: a page that does not check is an error, never "not seen".
  *
  * A run covers the sets `first` to `last`, in the order they were sealed; its file is named by
  * them. Reading is for any thread, writing for one. */
@@ -25,7 +25,7 @@
 #define ID_RUN_PATH_MAX 4096u
 
 /* An id that such a file can hold: an event's, with nothing to say but when it came. The registry
- * keeps all others, and all records of one id are of one kind. */
+ * keeps all other ids elsewhere, and all records of one id are of one kind. */
 struct id_entry {
     struct fingerprint print;
     uint64_t sequence;
@@ -58,11 +58,11 @@ struct id_run {
     uint64_t pages;
     uint64_t sequence_max;
     uint64_t *starts;  /* the index */
-    _Atomic bool said; /* that it cannot be read: once is enough for the log */
+    _Atomic bool said; /* the log says only once that the run cannot be read */
 };
 
 void id_run_name(char *name, size_t size, uint64_t first, uint64_t last);
-/* False: a file of that name is no run. */
+/* False: a file of that name is not a run. */
 MUST_USE bool id_run_name_parse(const char *name, uint64_t *first_out, uint64_t *last_out);
 
 /* ERR_CORRUPT: damaged, or of another state. ERR_STORAGE: could not be read. */
@@ -81,7 +81,7 @@ struct id_cursor {
     const struct id_run *run;
     char *pages; /* as many as are read at once */
     uint64_t pages_read;
-    uint32_t page;    /* of these */
+    uint32_t page;    /* the one of these pages */
     uint32_t record;  /* the next one of that page */
     uint32_t records; /* in that page */
     uint32_t pages_here;
@@ -114,10 +114,10 @@ struct id_writer {
 
 void id_writer_begin(struct id_writer *writer, const struct id_files *files, const char *beside,
                      uint64_t first, uint64_t last);
-/* In the order of record_compare, each id once. What is written is synced in pieces, so that the
- * end need not wait for it all. */
+/* Ids come in the order of record_compare, each once. What is written is synced in pieces, so that
+ * the end need not wait for it all. */
 void id_writer_add(struct id_writer *writer, const struct id_entry *entry);
-/* Durable and named when it returns ERR_OK. Else there is no such run. Ends the writer. */
+/* Ends the writer. ERR_OK: the run is durable and named; else there is no such run. */
 MUST_USE enum err id_writer_finish(struct id_writer *writer);
 void id_writer_abandon(struct id_writer *writer);
 

@@ -82,7 +82,7 @@ static void remove_run(const struct id_runs *runs, uint64_t first, uint64_t last
     remove_file(runs, name);
 }
 
-/* By first set; of those that begin with the same one, the widest first. */
+/* Orders by first set; of those that begin with the same one, the widest comes first. */
 static int by_range(const void *a, const void *b)
 {
     const struct id_run *left = *(struct id_run *const *)a, *right = *(struct id_run *const *)b;
@@ -129,7 +129,7 @@ static enum err open_listed(struct id_runs *runs)
     return e == ERR_OK ? ERR_OK : ERR_STORAGE;
 }
 
-/* What is listed now stays, also after a power cut. */
+/* Lists the files after a sync, so that what is listed now stays, also after a power cut. */
 static enum err read_listing(struct id_runs *runs)
 {
     struct io *io = runs->files.io;
@@ -161,7 +161,7 @@ enum err id_runs_open(struct id_runs **runs_out, const struct id_files *files)
 
 /* -- Finding and adding ------------------------------------------------------------------------ */
 
-/* The caller counts it. */
+/* Logs it; the caller counts it. */
 static enum err read_failed(struct id_run *run, enum err e)
 {
     char name[64];
@@ -299,7 +299,7 @@ static bool input_precedes(const struct merge_input *input, const struct merge_i
     return record_compare(input->entry.print, other->entry.print) < 0;
 }
 
-/* The input with the lowest id, of equal ones the newest; NULL at the end. */
+/* The input with the lowest id, the newest of equal ones; NULL at the end. */
 static const struct merge_input *merge_lowest(const struct merge *merge)
 {
     size_t lowest = merge->count - 1;
@@ -312,7 +312,7 @@ static const struct merge_input *merge_lowest(const struct merge *merge)
     return merge->inputs[lowest].ended ? NULL : &merge->inputs[lowest];
 }
 
-/* Past `print`, in every input that has it. */
+/* Goes past `print` in every input that has it. */
 static enum err merge_pass(struct merge *merge, struct fingerprint print)
 {
     for (size_t i = 0; i < merge->count; i++) {
@@ -339,7 +339,7 @@ static enum err merge_some(struct merge *merge, bool *ended_out)
     return merge->writer.err;
 }
 
-/* `merged` for the runs it covers, which lie next to each other. */
+/* Puts `merged` in place of the runs that it covers, which lie next to each other. */
 static void replace(struct id_runs *runs, struct id_run *merged, size_t width)
 {
     struct id_run **gone = must_alloc(width * sizeof(struct id_run *));

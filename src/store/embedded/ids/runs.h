@@ -14,31 +14,32 @@
 
 struct id_runs;
 
-/* Keeps `files->dir`. ERR_STORAGE: cannot be read or synced, or a run is damaged or missing. That
- * the newest ones are missing is for the caller to notice: see id_runs_last. */
+/* Keeps `files->dir`. ERR_STORAGE: the files cannot be read or synced, or a run is damaged or
+ * missing. Missing newest runs are for the caller to notice: see id_runs_last. */
 MUST_USE enum err id_runs_open(struct id_runs **runs_out, const struct id_files *files);
 void id_runs_free(struct id_runs *runs); /* may be NULL */
 
-/* Looks only into runs that hold any set of `span`. Any thread. ERR_NOT_FOUND or ERR_STORAGE. The
- * newest record of an id is found. */
+/* Any thread may call. Looks only into runs that hold any set of `span`, and finds the newest
+ * record of an id. ERR_NOT_FOUND or ERR_STORAGE. */
 MUST_USE enum err id_runs_find(struct id_runs *runs, struct id_span span, struct fingerprint print,
                                struct id_entry *entry_out);
 
 /* The rest is for one thread at a time. */
 
-/* A new run of what `next` gives, in order, until it says false: the set `*set_out`. Durable when
- * it returns. */
+/* Makes a new run of what `next` gives, in order, until it says false; `*set_out` is its set. The
+ * run is durable when it returns. */
 typedef bool id_next_fn(void *context, struct id_entry *entry_out);
 MUST_USE enum err id_runs_add(struct id_runs *runs, id_next_fn *next, void *context,
                               uint64_t *set_out);
 
-/* A step of merging, if there is something to merge; true: call again. Errors are its own affair:
- * what was there before is still there, and it is tried again when the next run comes. */
+/* Takes a step of merging, if there is something to merge; true: call again. The caller need not
+ * know of errors: what was there before is still there, and the merge is tried again when the next
+ * run comes. */
 bool id_runs_merge(struct id_runs *runs);
-uint64_t id_runs_merges_failed(struct id_runs *runs); /* since it was opened; any thread */
+uint64_t id_runs_merges_failed(struct id_runs *runs); /* since the opening; any thread */
 
-/* Every id of runs with any later sequence than `after`, and some more, from the oldest run to the
- * newest; `span` is what its run holds. */
+/* Visits every id of the runs that have a later sequence than `after`, from the oldest run to the
+ * newest; such runs also have earlier ids. `span` is what an id's run holds. */
 typedef void id_visit_fn(void *context, struct id_span span, struct fingerprint print);
 MUST_USE enum err id_runs_scan(struct id_runs *runs, uint64_t after, id_visit_fn *visit,
                                void *context);

@@ -128,7 +128,8 @@ static enum err rename_it(const struct id_writer *writer)
     crash_point("registry.run.before_rename");
     if (io->ops->rename(io, from, to) < 0) return ERR_STORAGE;
     if (io->ops->sync_dir(io, writer->files->dir) == 0) return ERR_OK;
-    io->ops->unlink(io, to); /* nobody knows whether it would be there after a crash: it is not */
+    io->ops->unlink(io, to); /* whether it would be there after a crash is not known: now it is
+                              * not */
     return ERR_STORAGE;
 }
 

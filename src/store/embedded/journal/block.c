@@ -32,7 +32,7 @@ static void encode_event(struct buf *buf, const struct op *op)
     stored_event_encode(buf, &stored);
 }
 
-/* Which step, of which entity, and of a pass, what each counter was and became. */
+/* Writes which step it is, for which entity and, for a pass, what each counter was and became. */
 static void encode_mark(struct buf *buf, const struct mark_change *change)
 {
     buf_add_char(buf, (char)change->step);
@@ -72,7 +72,7 @@ static void encode_cause(struct buf *buf, const struct read_set *reads, const st
     }
 }
 
-/* The texts of the events that come next, in time (core/prefetch.h). */
+/* Prefetches the texts of the events that come next (core/prefetch.h). */
 static void prefetch_causes(const struct op *const *causes, uint32_t left)
 {
     enum { TEXTS = 4, EVENT = 8 };
@@ -107,7 +107,7 @@ static void encode_counters(struct buf *buf, const struct read_set *reads)
     }
 }
 
-/* What is imported keeps its time. */
+/* An imported object keeps its time. */
 static void encode_date(struct buf *buf, const struct write_set *writes, int64_t time_ms)
 {
     if (time_ms == writes->time_ms) return;

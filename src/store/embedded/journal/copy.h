@@ -18,15 +18,15 @@ struct journal_copy {
     struct segment_header header;
     struct chain_end end;
     uint64_t offset;
-    int fd; /* of the segment under way; -1: none */
+    int fd; /* the segment's under way; -1: none */
     int error;
     struct buf block;
 };
 
-/* `epoch`: above those of the segments that the blocks come from. */
+/* `epoch` is above those of the segments that the blocks come from. */
 void journal_copy_begin(struct journal_copy *copy, const char *dir, uint64_t installation,
                         uint64_t epoch);
-/* ERR_STORAGE: see `error`; end it all the same. */
+/* ERR_STORAGE: see `error`; the copy is to be ended all the same. */
 MUST_USE enum err journal_copy_add(struct journal_copy *copy, const struct journal_block *block);
 /* `after`: what the state holds already; a copy without blocks names it as its predecessor. */
 MUST_USE enum err journal_copy_end(struct journal_copy *copy, const struct store_position *after);

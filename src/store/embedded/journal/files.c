@@ -1,5 +1,5 @@
-/* files.c -- the journal's files: which there are, and old ones let go. Those made ahead
- * are in spares.c.
+/* files.c -- the journal's files: which there are, and old ones let go. Those made ahead are in
+ * spares.c.
  *
  * Each rename or unlink is synced before the next, so after a crash at most the last one is in
  * doubt and the list of segments has no hole. */
@@ -82,7 +82,7 @@ void journal_mark_zeroed(struct journal *journal)
     pthread_mutex_unlock(&journal->mutex);
 }
 
-/* Under the mutex: bytes of whole files whose blocks are all applied. */
+/* The mutex is held: bytes of whole files whose blocks are all applied. */
 static uint64_t kept_bytes(const struct journal *journal)
 {
     uint64_t bytes = 0;
@@ -92,7 +92,7 @@ static uint64_t kept_bytes(const struct journal *journal)
     return bytes;
 }
 
-/* Under the mutex: the next segment that is certainly there, or NULL. A segment is let go only
+/* The mutex is held: the next segment that is certainly there, or NULL. A segment is let go only
  * because of one that takes its place. */
 static const struct segment *successor(const struct journal *journal, size_t index)
 {
@@ -101,8 +101,8 @@ static const struct segment *successor(const struct journal *journal, size_t ind
     return NULL;
 }
 
-/* Under the mutex: the first segment to let go of, or the count if there is none. One without live
- * blocks goes at once, the others from the oldest on. */
+/* The mutex is held: the first segment to let go of, or the count if there is none. One without
+ * live blocks goes at once, the others from the oldest on. */
 static size_t trim_candidate(const struct journal *journal)
 {
     size_t count = journal->segments_count;
@@ -131,7 +131,7 @@ static int let_go(struct journal *journal, const struct segment *segment)
     return result < 0 ? result : io->ops->sync_dir(io, journal->config.dir);
 }
 
-/* Under the mutex. */
+/* The mutex is held. */
 static void forget_segment(struct journal *journal, size_t index)
 {
     size_t after = journal->segments_count - index - 1;
@@ -148,7 +148,7 @@ void journal_trim(struct journal *journal, uint64_t applied)
         size_t index = trim_candidate(journal);
         if (index >= journal->segments_count) break;
         struct segment segment = journal->segments[index];
-        /* Nobody else takes from the list, so the index holds while the disk works. */
+        /* No other thread takes from the list, so the index holds while the disk works. */
         pthread_mutex_unlock(&journal->mutex);
         int result = let_go(journal, &segment);
         if (result == -ENOENT) result = 0; /* gone already: an earlier call failed after it */

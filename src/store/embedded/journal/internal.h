@@ -21,8 +21,8 @@ struct segment_place {
 struct segment {
     uint64_t number;
     struct chain_end previous;
-    uint64_t size; /* of the file */
-    uint64_t used; /* of it; `size` where nobody looked */
+    uint64_t size; /* the file's */
+    uint64_t used; /* the part of it with blocks; `size` if that is not known */
     bool zeroed;   /* every block of the file is known to have been written once */
     bool doubtful; /* naming it failed: it may be there or not */
     unsigned places_count;
@@ -31,7 +31,7 @@ struct segment {
 
 /* A whole segment file that holds nothing yet. */
 struct spare {
-    uint64_t number; /* of its name, spare-<number>.seg */
+    uint64_t number; /* as in its name, spare-<number>.seg */
     uint64_t size;
 };
 
@@ -39,12 +39,12 @@ struct journal {
     struct journal_config config;
     struct io *io;
 
-    /* The appending thread's. */
+    /* These belong to the appending thread. */
     uint64_t epoch;
     uint64_t number_next;
-    int fd;          /* of the current segment; -1: none yet */
-    uint64_t key;    /* of the current segment */
-    uint64_t size;   /* of its file */
+    int fd;          /* the current segment's; -1: none yet */
+    uint64_t key;    /* the current segment's */
+    uint64_t size;   /* its file's */
     bool zeroed;     /* the current segment was zero-written ahead; else its syncs are dear */
     uint64_t offset; /* where the staged bytes go */
     char *stage;     /* blocks appended but not yet written */
@@ -56,12 +56,12 @@ struct journal {
     uint64_t place_segment; /* where the next place is noted */
     uint64_t place_next;
 
-    /* The preparing thread's: the spare under way. */
+    /* This belongs to the preparing thread: the spare under way. */
     int making_fd; /* -1: none */
     struct spare making;
 
     pthread_mutex_t mutex;
-    /* Under the mutex. */
+    /* The mutex guards these. */
     struct segment *segments; /* in order; the last is the current one */
     size_t segments_count;
     size_t segments_capacity;
@@ -94,18 +94,17 @@ enum err journal_storage_error(struct journal *journal, int64_t result);
 void journal_path(const struct journal *journal, char path[JOURNAL_PATH_MAX],
                   enum segment_kind kind, uint64_t number);
 void journal_add_segment(struct journal *journal, const struct segment *segment);
-/* The current segment has been written nearly to its end: as good as zero-written for its next use.
- */
+/* Notes that the current segment has been written nearly to its end: it is as good as zero-written
+ * for its next use. */
 void journal_mark_zeroed(struct journal *journal);
-/* Notes now and then where a block begins, so that scans need not read a segment from its start. By
- * the thread that appends or recovers. */
+/* Notes now and then where a block begins, so that scans need not read a segment from its start.
+ * For the thread that appends or recovers. */
 void journal_note_place(struct journal *journal, uint64_t number, uint64_t offset,
                         const struct chain_end *before);
 /* A copy of the list, to be freed. */
 struct segment *journal_copy_segments(struct journal *journal, size_t *count_out);
 
-/* By the thread that prepares and trims: the same, of a file that could not be made or let go of.
- */
+/* The same for the thread that prepares and trims: a file could not be made or let go of. */
 void journal_file_failed(struct journal *journal, int64_t result);
 
 /* spares.c */

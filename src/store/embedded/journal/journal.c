@@ -53,8 +53,8 @@ static enum err journal_fail(struct journal *journal, int64_t result)
     return journal_storage_error(journal, result);
 }
 
-/* Writes and syncs the header and gives the file its name. `*named_out`: it may have it by now,
- * also if this fails. */
+/* Writes and syncs the header and gives the file its name. `*named_out`: it may have the name by
+ * now, also if this fails. */
 static enum err name_segment(struct journal *journal, int fd, const char *spare_path,
                              struct segment_header *header, bool *named_out)
 {
@@ -141,8 +141,8 @@ static struct journal *journal_new(const struct journal_config *config)
     return journal;
 }
 
-/* The first segment after recovery. Without room for one the journal can still be read: what was
- * recovered is durable, and what was cut is cut again by the next opening in the same way. */
+/* Begins the first segment after recovery. Without room for one the journal can still be read: what
+ * was recovered is durable, and what was cut is cut again by the next opening in the same way. */
 static enum err journal_first_segment(struct journal *journal, struct reason *why)
 {
     enum err e = journal_begin_segment(journal, &journal->durable, journal->size, 0);
@@ -167,7 +167,8 @@ enum err journal_open(struct journal **journal_out, const struct journal_config 
     if (e != ERR_OK) goto out;
     e = journal_first_segment(journal, why_out);
     if (e != ERR_OK) goto out;
-    /* Segments that ended up without a block, so that many starts in a row do not fill the disk. */
+    /* Segments that ended up without a block go, so that many starts in a row do not fill the
+     * disk. */
     journal_trim(journal, 0);
     *journal_out = journal;
     return ERR_OK;
@@ -276,7 +277,7 @@ static enum err journal_switch(struct journal *journal, uint64_t size, uint64_t 
     return ERR_OK;
 }
 
-/* Has room in the stage for `size` more bytes, writing out or growing as needed. */
+/* Makes room in the stage for `size` more bytes, writing out or growing as needed. */
 static enum err stage_room(struct journal *journal, size_t size)
 {
     if (journal->stage_size + size <= journal->stage_capacity) return ERR_OK;
@@ -298,8 +299,8 @@ static bool journal_can_do_better(struct journal *journal)
            journal_has_spare(journal, journal->size);
 }
 
-/* Has a segment with room for a block of `size` bytes. One that is full is followed by a larger
- * one, as long as there are larger ones. */
+/* Makes sure that the segment has room for a block of `size` bytes. One that is full is followed by
+ * a larger one, as long as there are larger ones. */
 static enum err segment_room(struct journal *journal, size_t size)
 {
     if (journal->offset + journal->stage_size + size > journal->size)
@@ -343,7 +344,7 @@ enum err journal_append(struct journal *journal, const struct journal_block *blo
 enum err journal_restart(struct journal *journal)
 {
     journal_check(journal);
-    journal->failed = true; /* whatever called for it: nothing goes into the old segment again */
+    journal->failed = true; /* whatever the reason, nothing goes into the old segment again */
     journal->epoch++;
     crash_point("journal.restart.before_header");
     enum err e = journal_begin_segment(journal, &journal->durable, journal->size, 0);

@@ -31,7 +31,7 @@ struct journal_config {
     uint64_t segment_size; /* multiple of IO_ALIGN; journal.segmentBytes, 256 MiB */
     uint64_t first_size;   /* the same, at most segment_size: a new journal begins with this and
                               grows by doubling; a block that needs more gets it at once */
-    uint64_t keep_bytes;   /* of segments that are all below `applied`: at most this much and */
+    uint64_t keep_bytes;   /* segments that are all below `applied`: at most this much and */
     int64_t keep_ms;       /* none older than this, by batch time, is kept; then recycled */
     unsigned spare_count;  /* zero-written segments made ahead of need */
     uint64_t installation; /* from IDENTITY: random, shown to no tenant (segment.c says why); a
@@ -39,7 +39,7 @@ struct journal_config {
 };
 
 struct journal_block {
-    uint64_t first_sequence; /* of its first cause; the next block's is first_sequence + count */
+    uint64_t first_sequence; /* its first cause's; the next block's is first_sequence + count */
     uint32_t count;          /* at least 1 */
     int64_t time_ms;         /* never below the block's before it, but where it was set back */
     bool set_back;           /* as appended: it may be below. Not on disk */
@@ -50,8 +50,8 @@ struct journal_block {
 /* An error stops the opening. */
 typedef enum err journal_replay_fn(void *context, const struct journal_block *block);
 
-/* A journal that was there, on a disk without room for a new segment, is opened all the same,
- * failed: journal_has_failed says so, and only journal_restart may follow; reading works.
+/* A journal that was there is also opened on a disk without room for a new segment, as a failed
+ * one: journal_has_failed says so, and only journal_restart may follow; reading works.
  *
  * `applied`: the last sequence that the state already holds; 0 for none. Blocks are replayed that
  * hold anything after it. They are durable when journal_open returns, and not before: the state
@@ -68,11 +68,12 @@ size_t journal_body_max(const struct journal *journal);
 uint64_t journal_first_sequence(struct journal *journal);      /* the first one it may still have */
 uint64_t journal_last_sequence(const struct journal *journal); /* appended, maybe not durable */
 uint64_t journal_durable_sequence(const struct journal *journal); /* survives any crash */
-/* Grows with each opening and restart; by the thread that opens and restarts. */
+/* Grows with each opening and restart; for the thread that opens and restarts. */
 uint64_t journal_epoch(const struct journal *journal);
-/* By the thread that appends and restarts: nothing can be appended before a journal_restart. */
+/* For the thread that appends and restarts. True: nothing can be appended before a
+ * journal_restart. */
 bool journal_has_failed(const struct journal *journal);
-int64_t journal_last_time(const struct journal *journal); /* of the last block; 0: none known */
+int64_t journal_last_time(const struct journal *journal); /* the last block's; 0: none known */
 
 /* Copies the block. Not durable, and perhaps not even written, before journal_sync. A block that
  * does not fit the rest of the segment goes into the next one; the old one is synced first. So
@@ -88,10 +89,10 @@ MUST_USE enum err journal_sync(struct journal *journal);
  * say); call again later. */
 MUST_USE enum err journal_restart(struct journal *journal);
 
-/* Makes the spare segments that the journal will soon need (spares.c says how many, and of
- * which size). Off the commit path; steps of 4 MiB; true if more to do
- * now (false too when the disk has no room: it will be tried again). Without a spare the append
- * that needs one makes a file itself, whose syncs are dearer. */
+/* Makes the spare segments that the journal will soon need (spares.c says how many, and of which
+ * size), off the commit path and in steps of 4 MiB. True: there is more to do now; false also when
+ * the disk has no room, for it will be tried again. An append that needs a spare and finds none
+ * makes a file itself, whose syncs are dearer. */
 bool journal_prepare(struct journal *journal);
 
 /* Lets go of segments whose blocks are all <= `applied` and that keep_bytes or keep_ms no longer

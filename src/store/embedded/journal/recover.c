@@ -4,7 +4,8 @@
  * up to the one that the next file names as its predecessor; what follows in it is void. That name
  * is also a proof: everything up to it was durable. So only in the last file can a missing block be
  * a torn tail, and there it is one unless a later block of the file says it was durable, or the
- * state holds it already. A disk that does not let us read is neither: we refuse and cut nothing.
+ * state holds it already. A disk that cannot be read is neither: the opening is refused and nothing
+ * is cut.
  *
  * Before the end of the last file becomes some segment's predecessor that file is synced: after a
  * kill its last blocks may have been read from a cache that the next power cut empties. */
@@ -128,7 +129,7 @@ struct walk {
     uint64_t after;       /* blocks with a sequence above this are visited */
     uint64_t durable;     /* must be there; a scan ends here */
     bool recovering;      /* goes on past `durable`, as far as there are blocks */
-    struct chain_end end; /* of the blocks walked through */
+    struct chain_end end; /* where the blocks walked through end */
     uint64_t used;        /* where the last segment's blocks end */
     journal_replay_fn *visit;
     void *context;
@@ -189,7 +190,8 @@ static enum err walk_judge(struct walk *walk, struct segment_reader *reader,
     return e;
 }
 
-/* The blocks of one segment, up to the one that the next segment names (NULL: there is no next). */
+/* Walks the blocks of one segment, up to the one that the next segment names (NULL: there is no
+ * next). */
 static enum err walk_blocks(struct walk *walk, struct segment_reader *reader,
                             const struct chain_end *until, const char *name)
 {
@@ -217,7 +219,8 @@ static enum err walk_blocks(struct walk *walk, struct segment_reader *reader,
     return ERR_CORRUPT;
 }
 
-/* A scan need not read a segment from its start: the place before the first wanted block does. */
+/* A scan need not read a segment from its start: it begins at the place before the first wanted
+ * block. */
 static void skip_to_place(struct segment_reader *reader, const struct segment *segment,
                           uint64_t after)
 {
@@ -244,15 +247,16 @@ static enum err walk_segment(struct walk *walk, const struct segment *segment,
     return e;
 }
 
-/* Without live blocks: a scan has nothing to read there, and journal_trim may let go of it at any
- * moment, whatever is pinned. */
+/* True for a segment without live blocks: a scan has nothing to read there, and journal_trim may
+ * let go of it at any moment, whatever is pinned. */
 static bool is_empty(const struct segment *segments, size_t count, size_t index)
 {
     return index + 1 < count &&
            segments[index].previous.sequence == segments[index + 1].previous.sequence;
 }
 
-/* From the segment that holds the block after `walk->after`. ERR_NOT_FOUND: it is not there. */
+/* Walks from the segment that holds the block after `walk->after`. ERR_NOT_FOUND: it is not
+ * there. */
 static enum err walk_chain(struct walk *walk, const struct segment *segments, size_t count)
 {
     size_t start = count;
@@ -301,8 +305,7 @@ static enum err replay_segments(struct journal *journal, struct walk *walk)
     return e;
 }
 
-/* Of a spare's file; 0 for a size that segments no longer have, because segment_size was changed.
- */
+/* A spare's file size; 0 for one that segments no longer have, because segment_size was changed. */
 static uint64_t spare_size(struct journal *journal, const char *path)
 {
     struct io *io = journal->io;
@@ -368,7 +371,7 @@ enum err journal_recover(struct journal *journal, uint64_t applied, journal_repl
 enum err journal_scan(struct journal *journal, uint64_t from_sequence, journal_replay_fn *visit,
                       void *context)
 {
-    /* First what is durable, then the list: so the list reaches at least that far. */
+    /* What is durable is asked first, then the list: so the list reaches at least that far. */
     struct reason why;
     struct walk walk = {
         .journal = journal,

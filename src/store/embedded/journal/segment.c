@@ -57,7 +57,7 @@ void segment_name(char name[SEGMENT_NAME_SIZE], enum segment_kind kind, uint64_t
     snprintf(name, SEGMENT_NAME_SIZE, "%s%016" PRIx64 ".seg", kind_prefix[kind], number);
 }
 
-/* Parses by writing: what does not come out the same is not a name of ours. */
+/* Parses by writing: a name that does not come out the same is not ours. */
 bool segment_name_parse(const char *name, enum segment_kind *kind_out, uint64_t *number_out)
 {
     for (unsigned kind = 0; kind < ARRAY_COUNT(kind_prefix); kind++) {
@@ -139,7 +139,7 @@ uint64_t segment_block_encode(char *at, const struct segment_link *link,
     return checksum;
 }
 
-/* The header alone: `block_out->body` gets its size but no data. */
+/* Decodes the header alone: `block_out->body` gets its size but no data. */
 static bool block_header_decode(struct bytes bytes, struct segment_link *link_out,
                                 struct journal_block *block_out)
 {
@@ -200,7 +200,7 @@ static enum err reader_fill(struct segment_reader *reader, uint64_t offset, size
     return ERR_OK;
 }
 
-/* Has [offset, offset + size) in the window, or as much of it as the file holds. */
+/* Brings [offset, offset + size) into the window, or as much of it as the file holds. */
 static enum err reader_view(struct segment_reader *reader, uint64_t offset, size_t size,
                             struct bytes *view_out)
 {
@@ -220,8 +220,8 @@ enum err segment_reader_open(struct segment_reader *reader, struct io *io, const
 {
     *reader = (struct segment_reader){.io = io, .fd = -1, .offset = IO_ALIGN};
     *reason_out = NULL;
-    /* Direct, so that what is read is what the disk has and not a page the kernel kept although
-     * its writing had failed. */
+    /* The file is opened direct, so that what is read is what the disk has and not a page the
+     * kernel kept although its writing had failed. */
     reader->fd = io->ops->open(io, path, false, true);
     int64_t size = reader->fd < 0 ? reader->fd : io->ops->size(io, reader->fd);
     if (size < 0) {

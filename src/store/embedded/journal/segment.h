@@ -8,7 +8,7 @@
 #include "store/embedded/io.h"
 #include "store/embedded/journal/journal.h"
 
-#define SEGMENT_NAME_SIZE 32 /* of a file name with its NUL */
+#define SEGMENT_NAME_SIZE 32 /* a file name with its NUL */
 #define SEGMENT_BLOCK_HEADER 88u
 
 enum segment_kind {
@@ -62,7 +62,7 @@ struct segment_reader {
     int fd;
     int error; /* errno of a failed read */
     uint64_t size;
-    uint64_t offset;      /* of the next block */
+    uint64_t offset;      /* the next block's */
     struct chain_end end; /* the last block read; the predecessor at first */
     struct segment_header header;
     char *window;
@@ -79,12 +79,12 @@ MUST_USE enum err segment_reader_open(struct segment_reader *reader, struct io *
 void segment_reader_close(struct segment_reader *reader);
 
 /* The block's body is valid until the next call. ERR_CORRUPT: there is no good block at `offset`
- * that continues the chain. ERR_STORAGE: the disk did not let us see. */
+ * that continues the chain. ERR_STORAGE: the disk could not be read. */
 MUST_USE enum err segment_reader_next(struct segment_reader *reader,
                                       struct journal_block *block_out);
 
-/* The highest `durable` in any block header of this segment from `offset` on, 0 if there is none.
- * The proof that what is missing at `offset` had been there. */
+/* The highest `durable` in any block header of this segment from `offset` on, 0 if there is none:
+ * the proof that what is missing at `offset` had been there. */
 MUST_USE enum err segment_reader_claim(struct segment_reader *reader, uint64_t *durable_out);
 
 #endif

@@ -6,7 +6,7 @@
  * that is no more.
  *
  * A journal begins with a small segment, and one that was filled is followed by one twice its size,
- * up to segment_size. So a store that somebody tries out takes some tens of MB, and one that works
+ * up to segment_size. So a store that is only tried out takes some tens of MB, and one that works
  * hard has its full size within half a gigabyte:
  *
  *   the current segment                     the spares that are wanted
@@ -33,7 +33,7 @@ uint64_t journal_size_for(const struct journal *journal, uint64_t size)
     return step < journal->config.segment_size ? step : journal->config.segment_size;
 }
 
-/* Under the mutex: how many spares there should be, and their size. */
+/* The mutex is held: how many spares there should be, and their size. */
 static unsigned spares_wanted(const struct journal *journal, uint64_t *size_out)
 {
     must(journal->segments_count > 0);
@@ -46,7 +46,7 @@ static unsigned spares_wanted(const struct journal *journal, uint64_t *size_out)
     return current->used >= current->size / 2 ? 1 : 0;
 }
 
-/* Under the mutex. */
+/* The mutex is held. */
 static size_t spares_of(const struct journal *journal, uint64_t size_min)
 {
     size_t count = 0;
@@ -93,7 +93,7 @@ bool journal_has_spare(struct journal *journal, uint64_t size_min)
     return any;
 }
 
-/* Under the mutex: takes the smallest spare with `size_min` <= size < `size_end` off the list. */
+/* The mutex is held: takes the smallest spare with `size_min` <= size < `size_end` off the list. */
 static bool spares_take(struct journal *journal, uint64_t size_min, uint64_t size_end,
                         struct spare *spare_out)
 {
@@ -109,8 +109,8 @@ static bool spares_take(struct journal *journal, uint64_t size_min, uint64_t siz
     return true;
 }
 
-/* In need: the room is reserved but not zero-written, which would keep the appender waiting for
- * half a second. */
+/* Makes a spare when it is needed at once: the room is reserved but not zero-written, which would
+ * keep the appender waiting for half a second. */
 static enum err make_spare_now(struct journal *journal, const struct spare *spare)
 {
     struct io *io = journal->io;
@@ -162,7 +162,7 @@ static int64_t make_step(struct journal *journal)
     return result;
 }
 
-/* Synced under its working name first: what is called a spare is always whole. */
+/* The file is synced under its working name first: what is called a spare is always whole. */
 static int make_finish(struct journal *journal)
 {
     struct io *io = journal->io;
@@ -192,7 +192,7 @@ static void make_abandon(struct journal *journal)
     journal->io->ops->unlink(journal->io, path);
 }
 
-/* What the journal has outgrown goes, also what is still being made. */
+/* Removes what the journal has outgrown, also what is still being made. */
 static void remove_outgrown(struct journal *journal)
 {
     char path[JOURNAL_PATH_MAX];

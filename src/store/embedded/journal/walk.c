@@ -94,7 +94,8 @@ static enum err damaged(struct walk *walk, size_t index, uint64_t offset, const 
     return ERR_CORRUPT;
 }
 
-/* No good block where the reader is: is one missing that had been durable? */
+/* There is no good block where the reader is: finds out whether one is missing that had been
+ * durable. */
 static enum err judge_end(struct walk *walk, size_t index, struct segment_reader *reader,
                           const struct chain_end *until)
 {

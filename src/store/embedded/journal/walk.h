@@ -9,7 +9,7 @@
 
 struct journal_extent {
     uint64_t before;   /* the sequence before its first block */
-    uint64_t last;     /* of its last block */
+    uint64_t last;     /* its last block's */
     uint64_t segments; /* files */
     uint64_t blocks;
     uint64_t epoch; /* the highest */

@@ -1,7 +1,7 @@
-/* check.cc -- reads a table of RocksDB's again, every block of it, by its checksums. The C
- * API has no call for it. Nothing is opened but the one file, so its name is what is damaged.
+/* check.cc -- reads a table of RocksDB's again, every block of it, by its checksums. The C API has
+ * no call for it. Only the one file is opened, so its name is what is damaged.
  *
- * Not by VerifySstFileChecksum: that takes a file for damaged which was ingested over others (as
+ * VerifySstFileChecksum would not do: it takes a file for damaged that was ingested over others (as
  * many idempotency keys at once are), because it expects its global sequence number to be 0. */
 #include <rocksdb/db.h>
 #include <rocksdb/metadata.h>

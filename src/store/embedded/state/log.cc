@@ -3,7 +3,7 @@
  * Debian's build has its assertions on, and a LOG that cannot grow on a full disk ends the process
  * ("sync_without_flush_called_"). The C API takes a logger but cannot make one, hence these lines
  * of C++. A rocksdb_options_t is a rocksdb::Options and nothing else; the C API's own functions
- * rely on it. Errors reach us as statuses and are logged by the store. */
+ * rely on it. Errors come back as statuses and are logged by the store. */
 #include <rocksdb/c.h>
 #include <rocksdb/options.h>
 #include <rocksdb/env.h>

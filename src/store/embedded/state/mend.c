@@ -96,8 +96,8 @@ static size_t next_good(const unsigned char *data, size_t from, size_t size)
     return size;
 }
 
-/* Whether between `from` and `to` is the end of a sector that did not reach the disk: what was
- * never written reads as zeros, and a sector is written from its beginning. */
+/* Whether a sector ends between `from` and `to` that did not reach the disk: what was never written
+ * reads as zeros, and a sector is written from its beginning. */
 static bool lost_sector(const unsigned char *data, size_t from, size_t to)
 {
     for (size_t end = (from / SECTOR_SIZE + 1) * SECTOR_SIZE; end <= to; end += SECTOR_SIZE) {
@@ -114,7 +114,7 @@ struct manifest_file {
     int fd;
     unsigned char *data;
     size_t size;
-    size_t end; /* of the records that check */
+    size_t end; /* where the records that check end */
 };
 
 static bool read_manifest(struct manifest_file *file, const char *dir)
@@ -132,7 +132,7 @@ static bool read_manifest(struct manifest_file *file, const char *dir)
     return true;
 }
 
-/* Says so if it is not. */
+/* Whether the end is a torn append; `why_out` says what it is otherwise. */
 static bool is_torn(const struct manifest_file *file, struct reason *why_out)
 {
     if (file->end == file->size) return false;

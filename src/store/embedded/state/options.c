@@ -1,20 +1,20 @@
 /* options.c -- every RocksDB setting and the reason for it.
  *
- * Written to by one background thread in bulk, read by many, its log off: so large batches, few
- * and late compactions, filters in front of every point lookup, and all memory inside one cache
- * whose size the operator chose. */
+ * The state is written by one background thread in bulk and read by many, with its log off. So it
+ * has large batches, few and late compactions, filters in front of every point lookup, and all
+ * memory inside one cache whose size the operator chose. */
 #include "store/embedded/state/options.h"
 
 #include "store/embedded/state/registry_record.h"
 
 #define MIB (1ull << 20)
 #define STATE_BACKGROUND_JOBS \
-    3 /* one flush, two compactions: a long merge of ids holds up nobody */
+    3 /* one flush, two compactions: a long merge of ids holds up no other */
 #define STATE_BACKGROUND_BYTES_PER_S (256 * MIB) /* leaves the disk to the journal's syncs */
-#define STATE_OPEN_FILES_MAX 512                 /* of all states of the process */
+#define STATE_OPEN_FILES_MAX 512                 /* over all states of the process */
 #define STATE_OPEN_FILES_LEAST 64
-#define STATE_MEMTABLE_BYTES (32 * MIB)       /* of cells: one checkpoint's write-back */
-#define STATE_MEMTABLE_SMALL_BYTES (16 * MIB) /* of the others */
+#define STATE_MEMTABLE_BYTES (32 * MIB)       /* the cells': one checkpoint's write-back */
+#define STATE_MEMTABLE_SMALL_BYTES (16 * MIB) /* the other families' */
 #define STATE_FILE_BYTES (64 * MIB)
 #define STATE_FILTER_BITS 10
 #define STATE_IDS_RUNS 8         /* sorted runs before merging: each costs a hit one filter probe */
@@ -73,8 +73,8 @@ static void options_set_table(const struct state_options *options, rocksdb_optio
     rocksdb_block_based_options_set_format_version(table, 5);
     rocksdb_block_based_options_set_filter_policy(
         table, rocksdb_filterpolicy_create_bloom_full(STATE_FILTER_BITS));
-    /* In small parts: a whole file's filter can be larger than what the cache keeps in one piece,
-     * and would then be read and checked again, megabytes, for every lookup. */
+    /* Filters are in small parts: a whole file's filter can be larger than what the cache keeps in
+     * one piece, and would then be read and checked again, megabytes, for every lookup. */
     rocksdb_block_based_options_set_index_type(
         table, rocksdb_block_based_table_index_type_two_level_index_search);
     rocksdb_block_based_options_set_partition_filters(table, 1);
@@ -111,10 +111,10 @@ static rocksdb_options_t *options_cells(const struct state_options *options)
     return family;
 }
 
-/* Random keys that are hardly ever overwritten: levels would rewrite each id once for every
+/* Ids are random keys that are hardly ever overwritten: levels would rewrite each id once for every
  * level's width, merging runs of like size does it once for every doubling or so. A run more costs
- * a lookup of a known id one filter probe, one of a new id nothing (the registry's own filters
- * stand before). */
+ * a lookup of a known id one filter probe, and a lookup of a new id nothing (the registry's own
+ * filters stand before). */
 static rocksdb_options_t *options_ids(const struct state_options *options)
 {
     rocksdb_options_t *family = options_family(options);
@@ -150,7 +150,7 @@ static const char *expire_name(void *context)
     return "tally.expired_ids";
 }
 
-/* A record that cannot be read is kept: somebody will want to see it. */
+/* A record that cannot be read is kept, for a person to look at. */
 static unsigned char expire_filter(void *context, int level, const char *key, size_t key_size,
                                    const char *value, size_t value_size, char **new_value,
                                    size_t *new_value_size, unsigned char *value_changed)
@@ -160,7 +160,7 @@ static unsigned char expire_filter(void *context, int level, const char *key, si
     struct key_record record;
     *value_changed = 0;
     if (record_decode(bytes_of(value, value_size), &record) != ERR_OK) return 0;
-    if (record.event) return 0; /* for ever */
+    if (record.event) return 0; /* an event's id is kept for ever */
     return record.first_seen_ms < options->ids_expired_before(options->context);
 }
 

@@ -1,6 +1,6 @@
 /* options.h -- how RocksDB is set up for tally, apart from how it is used (state.c).
  *
- * Made once by state_open and kept over state_reopen. */
+ * They are made once by state_open and kept over state_reopen. */
 #ifndef TALLY_STORE_EMBEDDED_STATE_OPTIONS_H
 #define TALLY_STORE_EMBEDDED_STATE_OPTIONS_H
 
@@ -14,11 +14,12 @@
 struct state_options {
     rocksdb_options_t *db;
     rocksdb_options_t *families[STATE_FAMILY_COUNT];
-    rocksdb_options_t *ingest; /* of the files state_ingest writes: as families, cheaper to write */
+    rocksdb_options_t *ingest; /* for the files that state_ingest writes: as families, cheaper to
+                                * write */
     rocksdb_cache_t *cache;
     rocksdb_ratelimiter_t *limiter;
     rocksdb_env_t *env;
-    rocksdb_compactionfilter_t *expire; /* of STATE_IDS; NULL without ids_expired_before */
+    rocksdb_compactionfilter_t *expire; /* for STATE_IDS; NULL without ids_expired_before */
     int64_t (*ids_expired_before)(void *context);
     void *context;
 };

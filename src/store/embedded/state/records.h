@@ -5,7 +5,7 @@
  *   series     series u64 -> format, duration, counter key
  *   expiry     expires i64, series u64, bucket i64 -> (empty)
  *   tenants    tenant -> format, cells
- *   objects    as in core/object.h -> the value
+ *   objects    core/object.h's keys -> the value
  *   sums       series u64, level u8, index i64 -> format, added, subbed: 128 bits each
  *              0 u64, series u64 -> format, duration: the series is summed (sums.h)
  *   meta       "applied" -> format, sequence, next series, time

@@ -1,13 +1,14 @@
 /* state.c -- RocksDB behind typed calls.
  *
  * Every call holds `open_lock` shared, so that state_reopen, which holds it alone, never pulls the
- * database from under a reader. It comes before readers that wait. Writes and flushes also exclude
- * each other (`write_lock`): a flush then has a clear before and after, which is what state_fate
- * tells.
+ * database from under a reader. A reopening that waits comes before readers that wait. Writes and
+ * flushes also exclude each other (`write_lock`): a flush then has a clear before and after, which
+ * is what state_fate tells.
  *
  * (1) Nothing is durable before state_flush or state_ingest: the log is off, closing does not
- * flush. (2) A batch is durable whole or not at all, over all families (atomic flush). (3)
- * state_flush returns ERR_OK only once no memtable of any family holds anything. */
+ *     flush.
+ * (2) A batch is durable whole or not at all, over all families (atomic flush).
+ * (3) state_flush returns ERR_OK only once no memtable of any family holds anything. */
 #include "store/embedded/state/state.h"
 
 #include <pthread.h>
@@ -93,7 +94,8 @@ static void state_leave(struct state *state)
     pthread_rwlock_unlock(&state->open_lock);
 }
 
-/* RocksDB writes a little whenever it opens for writing; for reading only it writes nothing. */
+/* RocksDB writes a little whenever it opens for writing; opened for reading only it writes
+ * nothing. */
 static char *state_try_read_only(struct state *state)
 {
     char *error = NULL;
@@ -268,7 +270,7 @@ enum err state_get_many(struct state *state, enum state_family family, const str
     return e;
 }
 
-/* Within one series files without it are skipped by their filters; a wider range sees all. */
+/* A scan within one series skips files without it by their filters; a wider one sees all files. */
 static bool state_scan_in_series(enum state_family family, struct bytes from, struct bytes to)
 {
     return family == STATE_CELLS && from.size >= STATE_SERIES_SIZE &&
@@ -281,7 +283,7 @@ static rocksdb_readoptions_t *state_scan_options(enum state_family family, struc
     rocksdb_readoptions_t *read = rocksdb_readoptions_create();
     if (to.size) rocksdb_readoptions_set_iterate_upper_bound(read, to.data, to.size);
     rocksdb_readoptions_set_total_order_seek(read, !state_scan_in_series(family, from, to));
-    rocksdb_readoptions_set_fill_cache(read, family != STATE_IDS); /* read once, at start */
+    rocksdb_readoptions_set_fill_cache(read, family != STATE_IDS); /* ids are read once, at start */
     return read;
 }
 
@@ -316,7 +318,7 @@ static enum err state_scan_held(struct state *state, const rocksdb_snapshot_t *s
     return error ? state_fail(error) : ERR_OK;
 }
 
-/* An iterator without a snapshot takes one of its own. */
+/* An iterator that is given no snapshot takes one of its own. */
 enum err state_scan(struct state *state, enum state_family family, struct bytes from,
                     struct bytes to, state_visit_fn *visit, void *context)
 {
@@ -390,8 +392,8 @@ void state_batch_free(struct state_batch *batch)
     free(batch);
 }
 
-/* Without the lock: batches belong to the thread that reopens, and they are filled under the
- * caches' locks, which others take inside the state's. */
+/* Asks without the lock: batches belong to the thread that reopens, and they are filled under the
+ * caches' locks, which other threads take inside the state's. */
 static bool batch_lacks_state(struct state_batch *batch)
 {
     if (!batch->state->db) batch->failed = true;
@@ -525,12 +527,13 @@ static uint64_t state_property(struct state *state, enum state_family family, co
 static void state_flush_together(struct state *state)
 {
     rocksdb_compactoptions_t *options = rocksdb_compactoptions_create();
-    rocksdb_compactoptions_set_exclusive_manual_compaction(options, 0); /* wait for no other */
+    /* it waits for no other compaction */
+    rocksdb_compactoptions_set_exclusive_manual_compaction(options, 0);
     rocksdb_compact_range_cf_opt(state->db, state->families[STATE_META], options, NULL, 0, "", 0);
     rocksdb_compactoptions_destroy(options);
 }
 
-/* Finds nothing to do unless the flush failed; then it says why. */
+/* Has nothing to do unless the flush failed; then it says why. */
 static enum err state_flush_rest(struct state *state, enum state_family family)
 {
     if (state_property(state, family, "rocksdb.num-immutable-mem-table") == 0 &&
@@ -558,7 +561,7 @@ enum err state_flush(struct state *state)
     return e;
 }
 
-/* RocksDB would flush, but one family after the other; what counts was flushed before. */
+/* RocksDB would flush here, but one family after the other, so everything was flushed before. */
 enum err state_checkpoint(struct state *state, const char *dir)
 {
     enum err e = state_enter(state);

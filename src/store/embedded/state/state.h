@@ -11,7 +11,7 @@
 #include "base/reason.h"
 
 enum state_family {
-    STATE_META,     /* "applied" and what else there is one of */
+    STATE_META,     /* "applied" and everything else that there is one of */
     STATE_COUNTERS, /* counter key -> its series */
     STATE_CELLS,    /* series id, bucket -> cell */
     STATE_SERIES,   /* series id -> duration, counter key */
@@ -38,33 +38,33 @@ struct state_config {
 MUST_USE enum err state_open(struct state **state_out, const struct state_config *config,
                              struct reason *why_out);
 void state_close(struct state *state); /* does not flush */
-/* For writing, whatever it was. ERR_STORAGE: it is open for reading only now, or if that cannot be
- * either, every call answers ERR_STORAGE; try again later. */
+/* Opens the state for writing, whatever it was. ERR_STORAGE: it is open for reading only now or, if
+ * that cannot be either, every call answers ERR_STORAGE; to be tried again later. */
 MUST_USE enum err state_reopen(struct state *state);
 
-/* Why the last call of this thread that failed did: one line for the log. */
+/* Why the last call of this thread that failed did so: one line for the log. */
 const char *state_error(struct state *state);
-void state_error_forget(struct state *state); /* it was said; empty until another call fails */
+void state_error_forget(struct state *state); /* it was logged; empty until another call fails */
 
 /* `value_out` is reset and filled. ERR_NOT_FOUND, or ERR_STORAGE. */
 MUST_USE enum err state_get(struct state *state, enum state_family family, struct bytes key,
                             struct buf *value_out);
 
-/* Many at once; `found` is called with the index of each key that is there. */
+/* Reads many at once; `found` is called with the index of each key that is there. */
 typedef void state_found_fn(void *context, size_t index, struct bytes value);
 MUST_USE enum err state_get_many(struct state *state, enum state_family family,
                                  const struct bytes *keys, size_t count, state_found_fn *found,
                                  void *context);
 
-/* One snapshot of keys from <= key < to (`to` of size 0: to the end), in order. `visit`, like
- * `found`, calls nothing of a state that may be reopened meanwhile: it would wait for the
+/* Visits one snapshot of the keys from <= key < to (`to` of size 0: to the end), in order. `visit`,
+ * like `found`, makes no call of a state that may be reopened meanwhile: it would wait for the
  * reopening, which waits for it. */
 typedef bool state_visit_fn(void *context, struct bytes key, struct bytes value);
 MUST_USE enum err state_scan(struct state *state, enum state_family family, struct bytes from,
                              struct bytes to, state_visit_fn *visit, void *context);
 
-/* Several reads of one instant. state_reopen waits until the view is freed, so it lives no longer
- * than a scan does. */
+/* A view is for several reads of one instant. state_reopen waits until it is freed, so it lives no
+ * longer than a scan does. */
 struct state_view;
 MUST_USE enum err state_view_new(struct state_view **view_out, struct state *state);
 void state_view_free(struct state_view *view); /* may be NULL */
@@ -83,8 +83,8 @@ struct state_batch *state_batch_new(struct state *state);
 void state_batch_put(struct state_batch *batch, enum state_family family, struct bytes key,
                      struct bytes value);
 void state_batch_delete(struct state_batch *batch, enum state_family family, struct bytes key);
-/* Every key from <= key < to. A tombstone for a whole range slows later scans a little, so this is
- * for ranges of many keys. */
+/* Deletes every key from <= key < to. A tombstone for a whole range slows later scans a little, so
+ * this is for ranges of many keys. */
 void state_batch_delete_range(struct state_batch *batch, enum state_family family,
                               struct bytes from, struct bytes to);
 void state_batch_clear(struct state_batch *batch); /* forgets what was added */
@@ -103,12 +103,12 @@ enum state_fate {
     STATE_FLUSHED,
     STATE_LOST, /* the state was reopened since; it may be gone and has to be written again */
 };
-struct state_mark state_batch_mark(const struct state_batch *batch); /* of its last state_write */
+struct state_mark state_batch_mark(const struct state_batch *batch); /* for its last state_write */
 enum state_fate state_fate(struct state *state, struct state_mark mark);
 
-/* Sorted keys, each once, as one file, moved in without passing through the memtable: visible and
- * durable when it returns, so only for what the journal already has. `next` gives them one after
- * the other until it returns false. */
+/* Moves sorted keys, each once, in as one file, which does not pass through the memtable: they are
+ * visible and durable when it returns, so this is only for what the journal already has. `next`
+ * gives them one after the other until it returns false. */
 typedef bool state_next_fn(void *context, struct bytes *key_out, struct bytes *value_out);
 MUST_USE enum err state_ingest(struct state *state, enum state_family family, state_next_fn *next,
                                void *context);
@@ -118,12 +118,12 @@ MUST_USE enum err state_flush(struct state *state);
 
 /* Reads every block of a table file again. False: `why_out` says what is wrong with it. */
 MUST_USE bool state_table_check(const char *path, struct reason *why_out);
-/* Whether the state in `dir`, which nobody has open, does without the table: one that was being
- * written when the process was killed, and goes when it is opened again. */
+/* Whether the state in `dir`, which no process has open, does without the table: one that was being
+ * written when the process was killed, and goes when the state is opened again. */
 MUST_USE bool state_table_is_litter(const char *dir, const char *name);
 
-/* Hard links of everything flushed, as a state of its own that state_open takes. `dir` must not be
- * there yet. */
+/* Makes hard links of everything flushed, as a state of its own that state_open takes. `dir` must
+ * not be there yet. */
 MUST_USE enum err state_checkpoint(struct state *state, const char *dir);
 
 uint64_t state_disk_bytes(struct state *state);
@@ -131,6 +131,6 @@ uint64_t state_disk_bytes(struct state *state);
 uint64_t state_key_count(struct state *state, enum state_family family);
 /* Differs between any two states ever made: files beside the state name theirs by it. */
 uint64_t state_identity(struct state *state);
-uint64_t state_identity_of(const char *dir); /* of one that is not open; 0: there is none */
+uint64_t state_identity_of(const char *dir); /* for a state that is not open; 0: there is none */
 
 #endif

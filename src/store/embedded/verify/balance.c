@@ -1,5 +1,5 @@
-/* balance.c -- makes the store anew, of a backup or of nothing and all that the journal has after
- * it, and compares the state with that. */
+/* balance.c -- makes the store anew, from a backup or from nothing and all that the journal has
+ * after it, and compares the state with that. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static unsigned lane_of(const struct verify *verify)
     return verify->identity.lane;
 }
 
-/* This lane in a backup. */
+/* Where this lane lies in a backup. */
 static enum err lane_path(const struct verify *verify, const char *name, char out[TREE_PATH_MAX])
 {
     char backup[TREE_PATH_MAX];
@@ -27,7 +27,7 @@ static enum err lane_path(const struct verify *verify, const char *name, char ou
     return e == ERR_OK ? lanes_dir_path(out, backup, lanes_of(verify), lane_of(verify)) : e;
 }
 
-/* What another lane found is not said twice. */
+/* Checks a backup once: what another lane found is not said twice. */
 static enum err check_once(struct verify *verify, const char *name)
 {
     struct checked_backup *checked = verify->checked->first;
@@ -51,17 +51,17 @@ void checked_backups_release(struct checked_backups *checked)
     }
 }
 
-/* The newest backup that the journal goes on from: its moment is the end of one of our blocks, and
- * that block was decided when the backup says. A store that was restored from an earlier backup has
- * other blocks under the same numbers. */
+/* The newest backup that the journal goes on from: its moment is the end of one of the journal's
+ * blocks, and that block was decided when the backup says. A store that was restored from an
+ * earlier backup has other blocks under the same numbers. */
 struct base {
     struct verify *verify;
-    char dir[TREE_PATH_MAX]; /* "": none */
+    char dir[TREE_PATH_MAX]; /* "": there is no base */
     char name[NAME_SIZE_MAX + 1];
     uint64_t sequence;
     int64_t moment_ms;
     int64_t taken_ms;
-    int64_t before_ms; /* only backups that were taken before */
+    int64_t before_ms; /* only backups that were taken before this are looked at */
     bool met;
 };
 

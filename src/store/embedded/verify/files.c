@@ -12,7 +12,7 @@
 #include "store/embedded/ids/run.h"
 #include "store/embedded/state/state.h"
 
-/* Plain files of DIR/PART, each handed to `check`; returns how many were good. */
+/* Hands each plain file of DIR/PART to `check`; returns how many were good. */
 typedef bool check_fn(struct verify *verify, const char *dir, const char *name);
 
 static uint64_t each_file(struct verify *verify, const char *root, const char *part,
@@ -146,7 +146,7 @@ void verify_archive(struct verify *verify, const char *dir)
 
 /* -- Ids and tables ---------------------------------------------------------------------------- */
 
-/* A run of event ids, page by page. ERR_NOT_FOUND: the file is none. */
+/* Reads a run of event ids page by page. ERR_NOT_FOUND: the file is not a run. */
 static enum err read_ids(struct verify *verify, const char *dir, const char *name)
 {
     char path[TREE_PATH_MAX];

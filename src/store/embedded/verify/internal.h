@@ -34,16 +34,17 @@ struct verify {
     struct store_identity identity; /* its lock is held for a data directory */
     struct checked_backups *checked;
     struct journal_extent journal;
-    struct archive *archive; /* while its files are read */
+    struct archive *archive; /* open while its files are read */
     bool damaged;
 };
 
 void verify_say(struct verify *verify, enum verify_verdict verdict, const char *what,
                 const char *format, ...) PRINTF_LIKE(4, 5);
-/* Says why `e` came, and gives it back. `why` may be NULL: then errno or the error itself tells. */
+/* Adds why `e` came to a finding, and gives `e` back. `why` may be NULL: then errno or the error
+ * itself tells. */
 enum err verify_say_error(struct verify *verify, enum verify_verdict verdict, const char *what,
                           enum err e, const struct reason *why);
-/* Reads all of a backup again and says each file that is not as it was. */
+/* Reads all of a backup again and reports each file that is not as it was. */
 MUST_USE enum err verify_check_backup(struct verify *verify, const char *name, const char *what);
 
 /* balance.c: compares the state of the settled store `now`, a copy of the one that is read, with
@@ -65,11 +66,11 @@ MUST_USE enum err scratch_link(const char *from, const char *to, bool journal);
  * RocksDB then holds all there is. `why_out` says what is wrong. */
 MUST_USE enum err scratch_settle(const struct verify *verify, const char *dir,
                                  struct reason *why_out);
-/* The journal of `to`: that of `base` (NULL: none), then what `more` has after it. */
+/* Makes the journal of `to`: that of `base` (NULL: none), then what `more` has after it. */
 MUST_USE enum err scratch_journal(const struct verify *verify, const char *base, const char *more,
                                   const char *to, struct reason *why_out);
 
-/* state.c: compares the states of two settled stores and says what differs. */
+/* state.c: compares the states of two settled stores and reports what differs. */
 MUST_USE enum err verify_compare(struct verify *verify, const char *now, const char *then,
                                  const char *since);
 

@@ -1,7 +1,7 @@
 /* state.c -- compares two states, family by family, key by key.
  *
  * Every row of the one is looked up in the other, with its value, and then every row of the other
- * in the one: so both hold the same set. Rows that are derived (range sums) or may be stale
+ * in the one: so both hold the same set. Rows that are derived (range sums) or may be out of date
  * (expiry) are not compared, but each cell that expires must have its row. */
 #include <stdio.h>
 
@@ -12,7 +12,7 @@
 #include "store/embedded/state/registry_record.h"
 #include "store/embedded/state/state.h"
 
-#define SHOWN_MAX 10u /* differences said one by one */
+#define SHOWN_MAX 10u /* differences listed one by one */
 #define STATE_CACHE_BYTES (64u << 20)
 
 static const struct {
@@ -249,8 +249,8 @@ static void say_unread(const struct comparison *comparison, const char *since)
                why);
 }
 
-/* Keys are forgotten by batch time. Since then it may have been set back: at the time of forgetting
- * it was later by as much. */
+/* Keys are forgotten by batch time. Time may have been set back since: when they were forgotten it
+ * was later by as much. */
 static enum err find_keys_before(struct comparison *comparison)
 {
     struct arena arena;

@@ -10,8 +10,8 @@
 #include "store/embedded/lanes_dir.h"
 #include "store/embedded/verify/internal.h"
 
-/* The same name in a data directory as EMBEDDED_SNAPSHOT, so that opening the store removes what a
- * killed verification left. */
+/* The scratch directory has the name EMBEDDED_SNAPSHOT in a data directory, so that opening the
+ * store removes what a killed verification left. */
 #define VERIFY_SCRATCH "snapshot"
 #define BACKUP_SCRATCH ".verifying"
 
@@ -72,7 +72,7 @@ static enum err open_identity(struct verify *verify)
     return e == ERR_BUSY ? refuse_in_use(verify, verify->dir) : say_identity(verify, e, &why);
 }
 
-/* Each lane is the one it lies as. */
+/* Checks that each lane is the one it lies as. */
 static enum err expect_lane(struct verify *lane, const struct verify *root, const char *dir)
 {
     struct reason why;
@@ -155,7 +155,7 @@ static void verify_parts(struct verify *verify, const char *now)
     verify_archive(verify, now);
 }
 
-/* Of damage a finding has told. */
+/* Removes the scratch. ERR_CORRUPT where a finding has told of damage. */
 static enum err end_scratch(struct verify *verify, enum err e)
 {
     if (tree_remove(verify->scratch) != ERR_OK)
@@ -179,7 +179,8 @@ static enum err verify_data(struct verify *verify)
     return end_scratch(verify, e);
 }
 
-/* A copy of a backup: its own directory is not written to, not even for a lock. */
+/* Verifies a copy of a backup: the backup's own directory is not written to, not even for a
+ * lock. */
 static enum err verify_copy(struct verify *verify)
 {
     char now[TREE_PATH_MAX];
@@ -198,7 +199,7 @@ static void verify_init(struct verify *verify, const struct verify_config *confi
         .config = config, .lane = -1, .checked = checked, .identity = {.lock_fd = -1}};
 }
 
-/* Lane `index` of the directory that `root` reads; `scratch` NULL: one in the lane. */
+/* Makes ready lane `index` of the directory that `root` reads; `scratch` NULL: one in the lane. */
 static enum err lane_init(struct verify *lane, const struct verify *root, unsigned index,
                           const char *scratch)
 {

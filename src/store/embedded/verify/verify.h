@@ -5,8 +5,8 @@
  * moment the journal still reaches back to, or from an empty start. A finding says what could not
  * be checked.
  *
- * Of several lanes each is verified by itself, and what is wrong with one keeps none of the others
- * from being read. One lane's own directory may be verified as well.
+ * Where there are several lanes each is verified by itself, and what is wrong with one keeps none
+ * of the others from being read. One lane's own directory may be verified as well.
  *
  * The store that is verified is not changed: opening happens in a scratch directory of hard links,
  * DATA/snapshot, which is removed afterwards. No server may have the store open. */
@@ -20,12 +20,12 @@ enum verify_verdict {
     VERIFY_GOOD,
     VERIFY_DAMAGED,
     VERIFY_UNCHECKED,
-    VERIFY_REFUSED, /* nothing is known to be wrong; the text says why it could not be read */
+    VERIFY_REFUSED, /* no damage is known; the text says why it could not be read */
 };
 
 struct verify_finding {
     enum verify_verdict verdict;
-    int lane;         /* of several; -1: of all, or of the only one */
+    int lane;         /* which of several; -1: all, or the only one */
     const char *what; /* a word: "journal" */
     const char *text; /* the rest of a line */
 };
