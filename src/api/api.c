@@ -15,6 +15,7 @@
 #include "api/auth/cors.h"
 #include "api/gzip_reply.h"
 #include "base/metrics.h"
+#include "commit/pace.h"
 #include "core/name.h"
 #include "base/json.h"
 
@@ -22,10 +23,7 @@
 #define SOURCE_THREADS 2u
 #define SOURCE_TASKS 64u
 #define PACKING_TASKS 256u
-#define PACKED_HERE_BYTES (16u << 10) /* 0.15 ms */
 
-#define READS_ABOUT_NS 100000000 /* since the last one */
-#define FEW_OPS 2u
 #define MS INT64_C(1000000)
 #define FIT_BYTES (64u << 10) /* replies that may be larger are cut to what they are */
 
@@ -161,13 +159,12 @@ static bool pack_run(void *context)
     return false;
 }
 
-/* The results of a large batch take milliseconds to pack, in which the loop would serve no other
- * client. False: the reply is packed, or is not going to be, because the packer has too much to do
- * or has gone. */
+/* False: the reply is packed, or is not going to be, because the packer has too much to do or has
+ * gone. */
 static bool pack_elsewhere(struct call *call)
 {
     struct exchange *exchange = call->exchange;
-    if (exchange->reply.body.size <= PACKED_HERE_BYTES || !exchange->request.takes_gzip) {
+    if (pace_packs_here(exchange->reply.body.size) || !exchange->request.takes_gzip) {
         gzip_reply(exchange);
         return false;
     }
@@ -192,15 +189,6 @@ static bool api_complete(void *context, struct exchange *exchange)
     return true;
 }
 
-/* A read that arrives while its loop syncs waits for the disk. So while there are reads, the
- * changes of many clients are left to the commit thread; one or two, behind which perhaps no client
- * waits, are committed by the loop all the same. */
-static bool reads_come_first(const struct loop_state *loop, uint32_t turn_ops)
-{
-    bool reads = loop->turn_ns < loop->read_ns + READS_ABOUT_NS;
-    return reads && turn_ops > FEW_OPS;
-}
-
 /* Every lane has its bundles before the loop helps one: the others' commit threads work
  * meanwhile. */
 static void api_turn_end(void *context, unsigned loop_index)
@@ -218,7 +206,7 @@ static void api_turn_end(void *context, unsigned loop_index)
     }
     for (unsigned i = 0; i < loop->pushed_count; i++) {
         struct lane *lane = &api->config.lanes->items[loop->pushed[i]];
-        if (reads_come_first(loop, turn_ops))
+        if (pace_spares_reads(loop->turn_ns - loop->read_ns, turn_ops))
             queue_wake(lane->queue);
         else
             commit_help(lane->commit);

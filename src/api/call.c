@@ -4,13 +4,10 @@
 #include "api/gzip_reply.h"
 
 #include "base/metrics.h"
+#include "commit/pace.h"
 #include "config/config.h"
 #include "core/bucket.h"
 #include "core/name.h"
-
-#define COLLECTED_OPS_MAX 256u
-#define TURN_NS \
-    10000000 /* a read's turn, and one more part; then other tenants' reads have theirs */
 
 enum request_verdict call_refuse(struct call *call, enum err e, const char *sentence)
 {
@@ -129,7 +126,6 @@ void call_push_collected(struct lane *lane, struct collected *collected)
     }
 }
 
-/* Enough for a batch of its own: the commit thread starts on it while this one reads on. */
 static void push_early(struct lane *lane, struct collected *collected)
 {
     call_push_collected(lane, collected);
@@ -181,7 +177,7 @@ enum request_verdict call_change(struct call *call, void (*finish)(struct call *
     *collected->end = bundle;
     collected->end = &bundle->next;
     collected->ops += bundle->count;
-    if (collected->ops >= COLLECTED_OPS_MAX) push_early(call->lane, collected);
+    if (pace_pushes_early(collected->ops)) push_early(call->lane, collected);
     return REQUEST_KEPT;
 }
 
@@ -224,7 +220,7 @@ static bool read_run(void *context)
     struct call *call = context;
     struct api *api = call->api; /* the call may be gone once it is posted */
     const struct clock *clock = api->config.machine;
-    int64_t until_ns = clock_mono_ns(clock) + TURN_NS;
+    int64_t until_ns = clock_mono_ns(clock) + PACE_READ_TURN_NS;
     bool more;
     do {
         more = read_part(call);

@@ -14,12 +14,9 @@
  * (4) Batch time is what the clock says (commit/timekeeper.h), and never before the batch before
  *     but in a bundle that sets it back.
  *
- * Handing a batch to another thread costs two wake-ups, some ten microseconds where every core is
- * busy. A few operations are decided in less, so deciding them early gains nothing: as long as
- * little is queued, a turn waits for the sync before it, and syncs its own batch itself. Batches
- * grow by themselves to what arrives during one sync; only when they are large (`inline_ops`) do
- * deciding and syncing overlap. Measured with 64 connections on 2 cores: 27 us of CPU an increment
- * with a hand-over each time, against 15 us. */
+ * Who decides, who syncs and who waits is asked of commit/pace.h. While little is queued, a turn
+ * waits for the sync before it and syncs its own batch itself, so batches grow by themselves to
+ * what arrives during one sync; only when they are large do deciding and syncing overlap. */
 #include "commit/commit.h"
 
 #include <pthread.h>
@@ -28,12 +25,9 @@
 #include "base/crash.h"
 #include "base/metrics.h"
 #include "commit/batch.h"
+#include "commit/pace.h"
 #include "core/event.h"
 #include "store/damage.h"
-
-#define LINGER_NS_MIN 5000
-#define LINGER_NS_MAX 500000
-#define HELP_NS_MAX 1000000 /* a sync that takes longer is left to the commit thread */
 
 struct commit {
     struct commit_config config;
@@ -55,10 +49,7 @@ struct commit {
     int64_t answered_ns;        /* atomic: when that was */
     struct json_parser *parser; /* of whoever has the turn */
 
-    /* Of whoever has the turn: how the commit thread lingers, see commit_linger. */
-    uint32_t expected; /* ops that were unanswered when the last batch was */
-    int64_t sync_ns;   /* how long the last sync took */
-    int64_t linger_ns; /* how long it is worth waiting for them to come again */
+    struct pace_linger linger; /* of whoever has the turn */
 };
 
 static void commit_durable(void *context, void *batch_pointer, enum err e);
@@ -140,12 +131,18 @@ void commit_free(struct commit *commit)
     free(commit);
 }
 
-/* With little queued, waits for the batches in flight: what comes meanwhile joins this turn. */
+/* Under the lock. The last one may be reported before it is counted as submitted. */
+static uint64_t in_flight(const struct commit *commit)
+{
+    return commit->submitted > commit->reported ? commit->submitted - commit->reported : 0;
+}
+
 static struct batch *batch_take(struct commit *commit)
 {
-    bool patient = queue_waiting(commit->config.queue) < commit->config.inline_ops;
+    uint32_t small_ops = commit->config.small_ops;
+    uint32_t waiting_ops = queue_waiting(commit->config.queue);
     commit_lock(commit);
-    while (!commit->free_batches || (patient && commit->submitted > commit->reported))
+    while (!commit->free_batches || pace_turn_waits(small_ops, waiting_ops, in_flight(commit)))
         pthread_cond_wait(&commit->batch_freed, &commit->lock);
     struct batch *batch = commit->free_batches;
     commit->free_batches = batch->next;
@@ -267,23 +264,17 @@ static void sync_inline(struct commit *commit, uint32_t ops)
 {
     int64_t before_ns = clock_mono_ns(commit->config.clock);
     commit_sync_now(commit);
-    commit->sync_ns = clock_mono_ns(commit->config.clock) - before_ns;
-    commit->expected = ops + queue_waiting(commit->config.queue);
+    int64_t sync_ns = clock_mono_ns(commit->config.clock) - before_ns;
+    pace_synced(&commit->linger, sync_ns, ops + queue_waiting(commit->config.queue));
 }
 
-/* Clients that were answered just now tend to ask again at once. Waiting for them, no longer than
- * a sync takes, makes one batch of what would have been two: half the syncs and half the wake-ups
- * for the same work. It is given up by halves where nobody comes, and a lone client never waits. */
 static void commit_linger(struct commit *commit)
 {
-    int64_t most_ns = commit->sync_ns < LINGER_NS_MAX ? commit->sync_ns : LINGER_NS_MAX;
-    if (commit->expected < 2 || most_ns == 0) return;
-    if (commit->linger_ns > most_ns) commit->linger_ns = most_ns;
-    queue_gather(commit->config.queue, commit->expected, commit->linger_ns);
-    bool came = queue_waiting(commit->config.queue) >= commit->expected / 2 + 1;
-    commit->linger_ns = came ? commit->linger_ns * 2 : commit->linger_ns / 2;
-    if (commit->linger_ns < LINGER_NS_MIN) commit->linger_ns = LINGER_NS_MIN;
-    commit->expected = 0;
+    struct queue *queue = commit->config.queue;
+    int64_t linger_ns = pace_linger_ns(&commit->linger);
+    if (linger_ns == 0) return;
+    queue_gather(queue, commit->linger.expected_ops, linger_ns);
+    pace_lingered(&commit->linger, queue_waiting(queue));
 }
 
 static void batch_submit(struct commit *commit, struct batch *batch)
@@ -291,7 +282,6 @@ static void batch_submit(struct commit *commit, struct batch *batch)
     const struct store_position *position = &commit->config.store->writer.position;
     struct write_set *writes = &batch->apply.writes;
     uint32_t ops = batch->place.ops;
-    bool small = ops < commit->config.inline_ops;
     must(writes->first_sequence == position->last_sequence + 1); /* (3) */
     must(writes->next_series >= position->next_series);
     must(writes->time_ms >= position->time_ms || writes->set_back); /* (4) */
@@ -302,9 +292,9 @@ static void batch_submit(struct commit *commit, struct batch *batch)
     must_at = NULL;
     commit_lock(commit);
     commit->submitted++;
-    bool alone = commit->submitted == commit->reported + 1;
+    bool here = pace_turn_syncs(commit->config.small_ops, ops, in_flight(commit));
     commit_unlock(commit);
-    if (small && alone)
+    if (here)
         sync_inline(commit, ops);
     else
         pthread_cond_signal(&commit->submitted_more);
@@ -374,19 +364,19 @@ static void batch_decide(struct commit *commit, struct batch *batch)
     }
 }
 
-static bool commit_in_flight(struct commit *commit)
+static uint64_t count_in_flight(struct commit *commit)
 {
     commit_lock(commit);
-    bool in_flight = commit->submitted > commit->reported;
+    uint64_t count = in_flight(commit);
     commit_unlock(commit);
-    return in_flight;
+    return count;
 }
 
 /* The store's turn. A bundle that has to see everything before it waits until all of it is durable;
  * the queue gives such a bundle alone. */
 static enum err turn_begin(struct commit *commit, const struct batch *batch)
 {
-    while (batch->slices[0].bundle->prepare && commit_in_flight(commit))
+    while (batch->slices[0].bundle->prepare && count_in_flight(commit))
         commit_sync_now(commit);
     return writer_begin(&commit->config.store->writer);
 }
@@ -450,19 +440,16 @@ bool commit_turn(struct commit *commit)
     return any;
 }
 
-/* A net thread has nothing better to do than what its clients wait for, and doing it costs no
- * wake-up at all. Not where it would keep other clients waiting: behind many ops, or a slow disk.
- * Whoever has the turn when somebody else pushes looks at the queue again afterwards: the commit
+/* Whoever has the turn when somebody else pushes looks at the queue again afterwards: the commit
  * thread in queue_wait, a helper here. So nothing is left lying. */
 void commit_help(struct commit *commit)
 {
     struct queue *queue = commit->config.queue;
-    bool small = queue_is_small(queue, commit->config.inline_ops);
+    bool small = queue_is_small(queue, commit->config.small_ops);
     if (small && pthread_mutex_trylock(&commit->turning) == 0) {
-        bool fast = commit->sync_ns < HELP_NS_MAX;
-        if (fast && !commit_in_flight(commit)) {
+        if (pace_may_help(count_in_flight(commit), commit->linger.sync_ns)) {
             turn(commit);
-            commit->expected = 0;
+            commit->linger.expected_ops = 0;
         }
         pthread_mutex_unlock(&commit->turning);
     }

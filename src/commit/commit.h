@@ -8,7 +8,7 @@
  *
  * commit_turn decides one batch while earlier ones are being synced; commit_sync makes everything
  * decided so far durable and answers it. Under light load the commit thread does both, and the net
- * thread that pushed may do it in its stead: see `inline_ops`. One thread at a time has the
+ * thread that pushed may do it in its stead: see commit/pace.h. One thread at a time has the
  * turn. */
 #ifndef TALLY_COMMIT_COMMIT_H
 #define TALLY_COMMIT_COMMIT_H
@@ -29,9 +29,7 @@ struct commit_config {
     struct apply_limits limits;
     uint32_t batch_ops_max;
     uint32_t batches_max; /* in flight: being decided or synced */
-    /* Batches below this many ops are not worth a second thread: the commit thread syncs them
-     * itself while more gather in the queue. 0: it never does. */
-    uint32_t inline_ops;
+    uint32_t small_ops;   /* see PACE_SMALL_OPS; 0: a turn leaves every sync to another thread */
     /* Called after a round of answers, by the thread that gave them (either of the two, or the one
      * that pushed): one wake-up for many replies. */
     void (*answered)(void *context);

@@ -4,9 +4,7 @@
 #include <sys/prctl.h>
 
 #include "base/thread.h"
-
-#define BATCHES_IN_FLIGHT 16u /* being decided, written or answered at the same time */
-#define INLINE_OPS 512u       /* smaller batches are synced by the thread that decided them */
+#include "commit/pace.h"
 
 static void make_commit(struct lane *lane, const struct lane_config *config)
 {
@@ -17,8 +15,8 @@ static void make_commit(struct lane *lane, const struct lane_config *config)
                                          .clock = lane->clock,
                                          .limits = config->limits,
                                          .batch_ops_max = config->batch_ops_max,
-                                         .batches_max = BATCHES_IN_FLIGHT,
-                                         .inline_ops = INLINE_OPS,
+                                         .batches_max = PACE_BATCHES_MAX,
+                                         .small_ops = PACE_SMALL_OPS,
                                          .answered = config->answered,
                                          .context = config->context};
     lane->commit = commit_new(&commit);

@@ -1,22 +1,20 @@
 /* queue.c -- two urgencies, tenants in turn.
  *
  * A tenant has an entry while it has unanswered batched ops. Tenants with waiting bundles stand in
- * a ring; the front one gives up to QUANTUM ops and goes to the back. */
+ * a ring; the front one gives up to PACE_TENANT_OPS ops and goes to the back. */
 #include "commit/queue_internal.h"
 
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
-#define QUANTUM 64u    /* ops a tenant gives before the next one's turn */
-#define LOOK_NS 100000 /* before sleeping */
-#define LOOK_OPS_MAX 2u
-#define CROWDED_NS 20000000
+#include "commit/pace.h"
 
 struct queue *queue_new(const struct queue_limits *limits, struct queue_room *room)
 {
     struct queue *queue = must_calloc(1, sizeof *queue);
     queue->limits = *limits;
+    queue->look.limits = pace_commit_look;
     queue->room = room ? room : &queue->own_room;
     if (!limits->tenant_urgent_ops_max)
         queue->limits.tenant_urgent_ops_max = limits->urgent_ops_max;
@@ -285,13 +283,10 @@ static uint32_t batch_enough(const struct queue *queue, uint32_t ops_max)
     return queue->limits.batch_ops < ops_max ? queue->limits.batch_ops : ops_max;
 }
 
-/* The urgent bundles' share of a batch: at most half while batched ones wait (of one op, every
- * other time), and no more than what leaves room for what is owed. */
+/* The urgent bundles' share of a batch, and no more than what leaves room for what is owed. */
 static uint32_t urgent_share(const struct queue *queue, uint32_t ops_max)
 {
-    uint32_t enough = batch_enough(queue, ops_max);
-    bool shared = queue->waiting_ops && (enough > 1 || queue->owed);
-    uint32_t share = shared ? enough / 2 : enough;
+    uint32_t share = pace_urgent_ops(batch_enough(queue, ops_max), queue->waiting_ops, queue->owed);
     uint32_t left = queue->owed < ops_max ? ops_max - queue->owed : 0;
     return share < left ? share : left;
 }
@@ -320,7 +315,7 @@ static uint32_t take_urgent(struct queue *queue, struct slice *slices, uint32_t 
 static uint32_t take_turn(struct queue *queue, struct tenant *tenant, struct slice *slices,
                           uint32_t room)
 {
-    uint32_t quantum = room < QUANTUM ? room : QUANTUM;
+    uint32_t quantum = room < PACE_TENANT_OPS ? room : PACE_TENANT_OPS;
     uint32_t taken = 0;
     uint32_t count = 0;
     while (tenant->waiting.first && taken < quantum) {
@@ -455,18 +450,15 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The answer to a lone request is often followed by the next one, and waking a sleeping core takes
- * as long as deciding a hundred ops. So the taker looks for a while before it sleeps, giving its
- * core to any thread that wants it; but not while batches have been larger of late: then others
- * need the core more. */
+/* The taker gives its core to any thread that wants it while it looks. */
 static void queue_look(struct queue *queue)
 {
+    uint32_t taken = __atomic_load_n(&queue->taken, __ATOMIC_RELAXED);
     int64_t start_ns = now_ns();
-    if (__atomic_load_n(&queue->taken, __ATOMIC_RELAXED) > LOOK_OPS_MAX)
-        queue->crowded_ns = start_ns + CROWDED_NS;
-    if (start_ns < queue->crowded_ns) return;
+    int64_t until_ns = look_until_ns(&queue->look, taken, start_ns);
+    if (until_ns == start_ns) return;
     while (__atomic_load_n(&queue->pushes, __ATOMIC_RELAXED) == queue->pushes_seen &&
-           now_ns() < start_ns + LOOK_NS)
+           now_ns() < until_ns)
         sched_yield();
 }
 
@@ -518,7 +510,7 @@ bool queue_is_small(struct queue *queue, uint32_t ops_max)
     uint32_t waiting = queue->waiting_ops + queue->waiting_urgent_ops;
     bool alone = queue->urgent.first && goes_alone(queue->urgent.first);
     unlock(queue);
-    return waiting > 0 && waiting < ops_max && !alone;
+    return waiting > 0 && pace_is_small(ops_max, waiting) && !alone;
 }
 
 uint32_t queue_depth(struct queue *queue)

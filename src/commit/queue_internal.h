@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 
+#include "base/look.h"
 #include "commit/queue.h"
 
 #define TENANT_BUCKETS 1024u /* chains are short: tenants with unanswered ops only */
@@ -45,7 +46,7 @@ struct queue {
     uint64_t pushes;      /* so far; read without the lock by queue_look */
     uint64_t pushes_seen; /* by the taker */
     uint32_t taken;       /* ops of the last batch; read without the lock */
-    int64_t crowded_ns;   /* until when larger batches are expected */
+    struct look look;     /* the taker's, before it sleeps */
     bool stopped;
     uint32_t ops; /* unanswered, batched */
     uint32_t urgent_ops;

@@ -8,6 +8,7 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "base/table.h"
+#include "commit/pace.h"
 #include "core/name.h"
 #include "core/object.h"
 #include "core/project.h"
@@ -21,7 +22,6 @@
 #define LOOK_BYTES (8u << 20)
 #endif
 #define OBJECTS_PER_CHUNK 1u /* the job's own position */
-#define SWAP_BATCHES 8u      /* replayed at once before the swap: some 100 ms */
 
 /* One step under way. */
 struct step {
@@ -398,7 +398,7 @@ static enum err swap_generations(struct step *step)
                                   .prepare = swap_prepare};
     step->events = step->weight = 0;
     step->full = false;
-    chunk_room(step, SWAP_OBJECTS, SWAP_BATCHES);
+    chunk_room(step, SWAP_OBJECTS, PACE_SWAP_BATCHES);
     enum err e = config->propose(config->context, &swap.bundle);
     if (e == ERR_OK && swap.swapped) crash_point("rebuild.after_swap");
     rules_release(swap.rules);
@@ -410,7 +410,7 @@ static enum err swap_generations(struct step *step)
 static bool is_near(const struct step *step)
 {
     uint64_t left = step->durable - step->last;
-    return left <= (uint64_t)SWAP_BATCHES * step->rebuilder->config.batch_ops;
+    return left <= (uint64_t)PACE_SWAP_BATCHES * step->rebuilder->config.batch_ops;
 }
 
 /* -- Steps ------------------------------------------------------------------------------------- */

@@ -4,11 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "commit/pace.h"
 #include "store/memory.h"
 
-/* A batch is walked several times: one of 5000 events (6 MB) is fetched from memory each time, one
- * of 1000 lies in a core's cache. Many small ones are in flight instead of few large ones. */
-#define BATCH_OPS 1024u
 #define CACHE_LEAST (1u << 20) /* of one lane */
 #define CHECKPOINT_LEAST (64u << 10)
 #define ARCHIVE_MS_MIN 500
@@ -106,7 +104,7 @@ static struct queue_limits queue_limits(const struct config *config)
         .bytes_max = (size_t)config->limits_inflight_bytes,
         .tenant_bytes_max = (size_t)config->limits_inflight_bytes / 5 * 4,
         .batch_weight_max = config_batch_weight(config),
-        .batch_ops = BATCH_OPS,
+        .batch_ops = PACE_BATCH_OPS,
     };
 }
 

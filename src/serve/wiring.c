@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "commit/pace.h"
 #include "reconcile/ask.h"
 #include "reconcile/truth_events.h"
 #include "reconcile/truth_postgres.h"
@@ -179,6 +180,8 @@ enum err server_open_wire(struct server *server, char *error, size_t error_size)
         .idle_ms = config->timeouts_idle,
         .request_ms = config->timeouts_request,
         .write_ms = config->timeouts_write,
+        .retry_ms = PACE_RETRY_MS,
+        .look = pace_net_look,
     };
     return wire_open(&server->wire, &wire, &handler, error, error_size);
 }

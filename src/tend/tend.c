@@ -10,16 +10,13 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "commit/pace.h"
 #include "tend/care.h"
 #include "tend/expire.h"
 #include "tend/garbage.h"
 #include "tend/retain.h"
 #include "tend/watch.h"
 
-#define ROUND_NS 20000000  /* between two rounds of a lane while nothing presses */
-#define PRESSED_NS 1000000 /* and while something does: others want the core, too */
-#define SWEEP_OPS 1000u
-#define GARBAGE_OPS 1000u
 #define GARBAGE_MS 1000 /* between two looks whether there is any */
 
 static int64_t sweep_period_ms(const struct tend_config *config)
@@ -53,9 +50,9 @@ static enum care_next store_step(struct care *care)
  * for its steps are the ones that may take long. */
 static const struct care_kind kinds[] = {
     {"clock", NULL, false, 1, watch_make, watch_end, watch_step},
-    {"sweep", sweep_period_ms, true, SWEEP_OPS, sweep_make, sweep_end, sweep_step},
+    {"sweep", sweep_period_ms, true, PACE_CARE_OPS, sweep_make, sweep_end, sweep_step},
     {"retain", retain_period_ms, false, 1, retain_make, retain_end, retain_step},
-    {"garbage", garbage_period_ms, false, GARBAGE_OPS, garbage_make, garbage_end, garbage_step},
+    {"garbage", garbage_period_ms, false, PACE_CARE_OPS, garbage_make, garbage_end, garbage_step},
     {"store", NULL, false, 0, store_make, store_end, store_step},
 };
 
@@ -205,7 +202,7 @@ static struct ward *ward_take(struct tend *tend, int64_t *until_ns_out)
 {
     unsigned count = tend->config.lanes->count;
     int64_t now = machine_ns();
-    *until_ns_out = now + ROUND_NS;
+    *until_ns_out = now + pace_care_pause_ns(false);
     for (unsigned i = 0; i < count; i++) {
         unsigned index = (tend->turn + i) % count;
         struct ward *ward = &tend->wards[index];
@@ -224,7 +221,7 @@ static struct ward *ward_take(struct tend *tend, int64_t *until_ns_out)
 static void ward_give(struct ward *ward, bool presses)
 {
     ward->served = false;
-    ward->look_at_ns = machine_ns() + (presses ? PRESSED_NS : ROUND_NS);
+    ward->look_at_ns = machine_ns() + pace_care_pause_ns(presses);
 }
 
 static void wait_until(struct tend *tend, int64_t ns)

@@ -18,10 +18,6 @@
 
 #define MS INT64_C(1000000)
 #define LOOP_EVENTS 256
-#define LOOP_LOOK_KEPT_MAX 2u
-#define LOOP_LOOK_NS 400000
-#define LOOP_CROWDED_NS 20000000
-#define LOOP_RETRY_MS 10 /* for what waits for room, if no completion comes first */
 #define LOOP_SWEEP_MS_MAX 1000
 #define LOOP_SWEEP_MS_MIN 5
 #define LOOP_SWEEP_STOPPING_MS 20
@@ -106,25 +102,13 @@ static int worker_timeout_ms(struct worker *worker)
     return left_ms < 0 ? 0 : (int)left_ms;
 }
 
-/* With a few exchanges under way their answers are near, and putting this thread to sleep and
- * waking it costs more than half a sync where a core has to be woken too (measured: a lone
- * increment 0.44 ms with sleeping, against 0.26). So it looks again for about as long as a sync
- * takes, giving its core to any thread that wants it. With many under way it sleeps: then
- * throughput counts and something is always ready. Looking for a lone client's next request the
- * same way makes it slower: the client is woken on the core that looks (0.32 ms instead of
- * 0.29). */
-static bool worker_may_look(struct worker *worker, int64_t now_ns)
-{
-    if (worker->kept > LOOP_LOOK_KEPT_MAX) worker->crowded_ns = now_ns + LOOP_CROWDED_NS;
-    return worker->kept > 0 && now_ns >= worker->crowded_ns;
-}
-
+/* With a few exchanges under way their answers are near. The loop gives its core to any thread that
+ * wants it while it looks. */
 static int worker_look(struct worker *worker, struct epoll_event *events)
 {
     if (worker->kept == 0) return 0;
     int64_t now_ns = clock_mono_ns(&clock_system);
-    if (!worker_may_look(worker, now_ns)) return 0;
-    int64_t until_ns = now_ns + LOOP_LOOK_NS;
+    int64_t until_ns = look_until_ns(&worker->look, worker->kept, now_ns);
     int count = 0;
     while (count == 0 && inbox_is_empty(&worker->inbox) && now_ns < until_ns) {
         sched_yield();
@@ -175,7 +159,7 @@ static void worker_retry(struct worker *worker, bool completed)
 {
     if (!worker->queues[QUEUE_RETRY].first) return;
     if (!completed && worker->now_ns < worker->retry_ns) return;
-    worker->retry_ns = worker->now_ns + LOOP_RETRY_MS * MS;
+    worker->retry_ns = worker->now_ns + worker->wire->config.retry_ms * MS;
     worker_drain(worker, QUEUE_RETRY, conn_retry);
 }
 
@@ -261,6 +245,7 @@ static bool worker_open(struct wire *wire, unsigned index)
     struct worker *worker = &wire->workers[index];
     worker->wire = wire;
     worker->index = index;
+    worker->look.limits = wire->config.look;
     worker->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     inbox_init(&worker->inbox, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     input_pool_init(&worker->inputs, &wire->budget);

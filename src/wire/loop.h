@@ -9,6 +9,7 @@
 #define TALLY_WIRE_LOOP_H
 
 #include "base/clock.h"
+#include "base/look.h"
 #include "wire/exchange.h"
 
 struct wire;
@@ -25,6 +26,9 @@ struct wire_config {
     int64_t idle_ms;          /* keep-alive connection without a request */
     int64_t request_ms;       /* from a request's first byte to its last */
     int64_t write_ms;         /* a reply that makes no progress */
+    int64_t retry_ms;         /* for what waits for room, if nothing is answered before */
+    /* How a loop looks for answers before it sleeps; busy are the exchanges it has given away. */
+    struct look_limits look;
 };
 
 struct wire_stats { /* since the start, over all loops */

@@ -41,8 +41,8 @@ struct worker {
     int64_t sent_ns; /* when it began to write replies */
     int64_t sweep_ns;
     int64_t retry_ns;
-    unsigned kept;      /* exchanges that are with the handler now */
-    int64_t crowded_ns; /* until when many are expected */
+    unsigned kept; /* exchanges that are with the handler now */
+    struct look look;
     bool stopping;
     struct reply_date date;
     struct ticket_pool tickets;

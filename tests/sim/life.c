@@ -35,7 +35,7 @@ static void make_parts(struct sim *sim)
                    .ids_shared = plan->limits.ids_shared},
         .batch_ops_max = plan->batch_ops_max,
         .batches_max = plan->batches_max,
-        .inline_ops = plan->inline_ops,
+        .small_ops = plan->small_ops,
         .answered = answered,
     });
     sim->lane = (struct lane){.store = &sim->probe.store,

@@ -109,7 +109,7 @@ static void plan_limits(struct plan *plan, struct dice *dice)
     plan->limits.key_keep_ms = DICE_PICK(dice, keep_ms);
     plan->batch_ops_max = 1 + dice_below(dice, 16);
     plan->batches_max = 1 + dice_below(dice, 8);
-    if (dice_chance(dice, 25)) plan->inline_ops = 1 + dice_below(dice, 8);
+    if (dice_chance(dice, 25)) plan->small_ops = 1 + dice_below(dice, 8);
     plan->queue = (struct queue_limits){
         .ops_max = (uint32_t)dice_between(dice, 3, 100),
         .tenant_ops_max = (uint32_t)dice_between(dice, 2, 80),

@@ -62,7 +62,7 @@ struct plan {
     struct model_limits limits;
     uint32_t batch_ops_max;
     uint32_t batches_max;
-    uint32_t inline_ops;
+    uint32_t small_ops;
     int64_t sweep_ms;
     uint32_t step_ops; /* that those who tend propose at once */
 

@@ -3,6 +3,7 @@
 #include "sim.h"
 
 #include "base/table.h"
+#include "commit/pace.h"
 #include "store/memory.h"
 
 #define HOUR_MS (3600 * 1000)
@@ -13,7 +14,7 @@ static bool turn_would_wait(struct sim *sim)
 {
     unsigned flying = sim->probe.batches_count;
     if (flying >= sim->plan.batches_max) return true;
-    return flying && queue_waiting(sim->queue) < sim->plan.inline_ops;
+    return pace_turn_waits(sim->plan.small_ops, queue_waiting(sim->queue), flying);
 }
 
 bool step_turn_now(struct sim *sim)

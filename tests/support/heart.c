@@ -114,7 +114,7 @@ static void start(struct heart *heart)
                                          .limits = heart->config.limits,
                                          .batch_ops_max = heart->config.batch_ops,
                                          .batches_max = heart->config.batches,
-                                         .inline_ops = heart->config.inline_ops,
+                                         .small_ops = heart->config.small_ops,
                                          .answered = heart_answered,
                                          .context = heart};
     heart->commit = commit_new(&commit);

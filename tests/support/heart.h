@@ -29,7 +29,7 @@ struct heart_config {
     int64_t archive_ms; /* 0: with every tending */
     uint32_t batch_ops;
     uint32_t batches;
-    uint32_t inline_ops; /* 0: commit_turn leaves the sync to the test */
+    uint32_t small_ops; /* 0: commit_turn leaves the sync to the test */
     struct queue_limits queue;
     struct apply_limits limits;
     bool keeps_time; /* by a timekeeper of `timeline`; else batch time is the wall clock's */

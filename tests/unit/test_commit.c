@@ -239,7 +239,7 @@ static void limits_reach_the_decision(void **state)
 static void small_batches_are_synced_where_they_are_decided(void **state)
 {
     heart_free(heart);
-    start((struct heart_config){.inline_ops = 3, .batch_ops = 4, .batches = 2});
+    start((struct heart_config){.small_ops = 3, .batch_ops = 4, .batches = 2});
     struct sent *small = send_many(2);
     turn();
     expect_answer(small, ERR_OK);
@@ -254,7 +254,7 @@ static void small_batches_are_synced_where_they_are_decided(void **state)
 static void whoever_pushed_commits_little_itself(void **state)
 {
     heart_free(heart);
-    start((struct heart_config){.inline_ops = 3, .batch_ops = 4, .batches = 2});
+    start((struct heart_config){.small_ops = 3, .batch_ops = 4, .batches = 2});
     struct sent *small = send_many(2);
     commit_help(heart->commit);
     expect_answer(small, ERR_OK);
@@ -267,7 +267,7 @@ static void whoever_pushed_commits_little_itself(void **state)
 static void whoever_pushed_leaves_much_or_what_others_are_at_to_the_commit_thread(void **state)
 {
     heart_free(heart);
-    start((struct heart_config){.inline_ops = 3, .batch_ops = 4, .batches = 2});
+    start((struct heart_config){.small_ops = 3, .batch_ops = 4, .batches = 2});
     struct sent *large = send_many(3);
     commit_help(heart->commit);
     assert_int_equal(large->answered, 0);
@@ -344,13 +344,13 @@ static unsigned run_threads(struct pusher *pushers)
 
 static void threads_count_every_op_once(void **state)
 {
-    static const uint32_t inline_ops[] = {0, 2, 1000};
-    for (unsigned i = 0; i < ARRAY_COUNT(inline_ops); i++) {
+    static const uint32_t small_ops[] = {0, 2, 1000};
+    for (unsigned i = 0; i < ARRAY_COUNT(small_ops); i++) {
         struct pusher *pushers = must_calloc(PUSHERS, sizeof *pushers);
         heart_free(heart);
         start((struct heart_config){.batch_ops = 5,
                                     .batches = 2,
-                                    .inline_ops = inline_ops[i],
+                                    .small_ops = small_ops[i],
                                     .queue = {.ops_max = 40, .urgent_ops_max = 10}});
         unsigned ops = run_threads(pushers);
         assert_int_equal(heart_net(heart, "n"), ops);

@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "commit/pace.h"
 #include "wire/loop.h"
 
 #define STREAMS_MAX 64
@@ -161,7 +162,9 @@ static void world_start(void)
                                        .output_bytes_max = 256 << 10,
                                        .idle_ms = 20000,
                                        .request_ms = 20000,
-                                       .write_ms = 20000};
+                                       .write_ms = 20000,
+                                       .retry_ms = PACE_RETRY_MS,
+                                       .look = pace_net_look};
     const struct wire_handler handler = {.head = toy_head,
                                          .request = toy_request,
                                          .complete = toy_complete,

@@ -24,6 +24,7 @@
 #include <cmocka.h>
 
 #include "base/table.h"
+#include "commit/pace.h"
 #include "wire/loop.h"
 
 #define LOOPS 2
@@ -247,6 +248,8 @@ static struct wire_config toy_config(void)
         .idle_ms = 20000,
         .request_ms = 20000,
         .write_ms = 20000,
+        .retry_ms = PACE_RETRY_MS,
+        .look = pace_net_look,
     };
 }
 

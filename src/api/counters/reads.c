@@ -7,17 +7,13 @@
 #include "api/call.h"
 #include "api/endpoints.h"
 #include "api/counters/present.h"
+#include "commit/pace.h"
 #include "core/bucket.h"
 #include "core/name.h"
 #include "core/timefmt.h"
 
 #define SERIES_LIMIT_DEFAULT 10000
 #define SERIES_LIMIT_MAX 100000
-#ifdef TALLY_SMALL_WORLD
-#define PART_CELLS 3u
-#else
-#define PART_CELLS 8192u /* some milliseconds of work */
-#endif
 
 enum { DURATION, TIMESTAMP, GET_FIELDS };
 static const struct field get_fields[GET_FIELDS] = {
@@ -160,10 +156,10 @@ void read_show_kept(const struct read_plan *plan, enum err e, const char *why, s
 
 /* -- Ranges, in parts --------------------------------------------------------------------------
  *
- * A part visits PART_CELLS cells at most; then other tenants' reads may have their turn. Each part
- * shows what was durable when it was read, so the whole has every write that was acknowledged
- * before the request. A counter deleted between two parts would be half a range: its number tells,
- * and the range is read anew. */
+ * A part visits PACE_READ_PART_CELLS cells at most; then other tenants' reads may have their turn.
+ * Each part shows what was durable when it was read, so the whole has every write that was
+ * acknowledged before the request. A counter deleted between two parts would be half a range: its
+ * number tells, and the range is read anew. */
 
 static enum err walk_begin(struct call *call, struct read_plan *plan)
 {
@@ -206,7 +202,7 @@ struct part {
 
 static bool part_cell(struct part *part, int64_t bucket)
 {
-    part->full = part->cells == PART_CELLS;
+    part->full = part->cells == PACE_READ_PART_CELLS;
     if (part->full) return false;
     part->cells++;
     part->plan->walk.from = bucket + 1;
@@ -243,7 +239,7 @@ static enum err answer_sum(struct call *call, struct read_plan *plan)
     struct range_sum *sum = &plan->walk.sum;
     enum err e;
     if (!plan->walk.begun) {
-        e = view_sum(&store->view, &plan->ref, plan->from, plan->to, PART_CELLS, sum);
+        e = view_sum(&store->view, &plan->ref, plan->from, plan->to, PACE_READ_PART_CELLS, sum);
         call->cells++;
         if (e == ERR_TOO_MANY_CELLS) { /* they are visited again, and count then */
             e = walk_begin(call, plan);
