@@ -25,6 +25,7 @@ const struct cli_command cli_commands[] = {
     {"ingest", cli_ingest, "send a file of events or operations"},
     {"", NULL, "Operating"},
     {"top", cli_top, "watch a server at work"},
+    {"lanes", cli_lanes, "how far each lane of a server is, and what waits in it"},
     {"rebuild", cli_rebuild, "recount a counter from the retained events"},
     {"reconcile", cli_reconcile, "compare counters with the records they count"},
     {"backup", cli_backup, "back a running server up; list and remove backups"},

@@ -45,6 +45,9 @@ enum request_verdict usage_health(struct call *call);
 /* tenants.c */
 enum request_verdict admin_tenants(struct call *call);
 
+/* lanes.c */
+enum request_verdict admin_lanes(struct call *call);
+
 /* admin.c */
 enum request_verdict admin_reload(struct call *call);
 

@@ -2,6 +2,7 @@
 #include "commit/lane.h"
 
 #include <sys/prctl.h>
+#include <time.h>
 
 #include "base/thread.h"
 #include "commit/pace.h"
@@ -77,6 +78,20 @@ void lane_start(struct lane *lane)
 {
     thread_start(&lane->sync_thread, "sync", sync_main, lane);
     thread_start(&lane->commit_thread, "commit", commit_main, lane);
+}
+
+static int64_t cpu_ns(pthread_t thread)
+{
+    clockid_t clock;
+    struct timespec time;
+    if (pthread_getcpuclockid(thread, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+struct lane_cpu lane_cpu(const struct lane *lane)
+{
+    return (struct lane_cpu){.commit_ns = cpu_ns(lane->commit_thread),
+                             .sync_ns = cpu_ns(lane->sync_thread)};
 }
 
 void lane_stop(struct lane *lane)

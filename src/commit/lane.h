@@ -55,4 +55,11 @@ void lane_close(struct lane *lane);
 void lane_start(struct lane *lane);
 void lane_stop(struct lane *lane);
 
+/* The CPU time that they have taken so far. Between lane_start and lane_stop; any thread. */
+struct lane_cpu {
+    int64_t commit_ns;
+    int64_t sync_ns;
+};
+struct lane_cpu lane_cpu(const struct lane *lane);
+
 #endif

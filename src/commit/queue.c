@@ -521,6 +521,14 @@ uint32_t queue_depth(struct queue *queue)
     return depth;
 }
 
+uint32_t queue_urgent_depth(struct queue *queue)
+{
+    lock_to_look(queue);
+    uint32_t depth = queue->urgent_ops;
+    unlock(queue);
+    return depth;
+}
+
 int64_t queue_busy_ns(struct queue *queue)
 {
     lock_to_look(queue);

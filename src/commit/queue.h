@@ -63,7 +63,8 @@ void queue_gather(struct queue *queue, uint32_t ops, int64_t ns);
 /* No more waiting: queue_wait returns false once everything queued has been taken. */
 void queue_stop(struct queue *queue);
 
-uint32_t queue_depth(struct queue *queue); /* unanswered ops of both urgencies */
+uint32_t queue_depth(struct queue *queue);        /* unanswered ops of both urgencies */
+uint32_t queue_urgent_depth(struct queue *queue); /* the urgent ones among them */
 /* Since when clients have had unanswered ops without a gap: the `queued_ns` of the first of them.
  * 0: they have none. */
 int64_t queue_busy_ns(struct queue *queue);

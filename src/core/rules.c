@@ -35,6 +35,7 @@ struct rules *rules_new(void)
     struct rules *rules = must_calloc(1, sizeof *rules);
     arena_init(&rules->arena, RULES_CHUNK_SIZE);
     atomic_init(&rules->references, 1);
+    rules->enacted_ms = TIME_NONE;
     return rules;
 }
 
@@ -225,6 +226,8 @@ static struct rules *rules_copy(struct rules *rules)
     copy->types_closed = rules->types_closed;
     copy->reconciles = rules->reconciles;
     copy->reconciles_count = rules->reconciles_count;
+    copy->digest = rules->digest;
+    copy->enacted_ms = rules->enacted_ms;
     return copy;
 }
 

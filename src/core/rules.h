@@ -130,6 +130,10 @@ struct rules {
     struct reconcile *reconciles; /* in the order of the file */
     unsigned reconciles_count;
 
+    /* By what an operator knows them (rules/enact.h); rules made of these have the same. */
+    uint64_t digest;    /* of the config's text; 0: none were brought into force yet */
+    int64_t enacted_ms; /* the time of the batch that did; TIME_NONE: it was done without one */
+
     /* rules.c's own, made by rules_seal. */
     struct name_slot *names;
     uint32_t names_mask;

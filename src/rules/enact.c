@@ -185,6 +185,7 @@ static void make_ops(struct bundle *bundle, int64_t time_ms)
     struct enactment *enactment = CONTAINER_OF(bundle, struct enactment, bundle);
     struct arena *arena = &enactment->arena;
     struct rules *rules = enactment->rules;
+    rules->enacted_ms = time_ms;
     bundle->ops = arena_alloc(arena, (rules->definitions_count + 2) * sizeof *bundle->ops);
     bundle->count = 0;
     for (unsigned i = 0; i < rules->definitions_count; i++)
@@ -216,6 +217,7 @@ enum err enact_plan(struct enactment *enactment, struct store *store, struct rul
     struct plan plan = {.enactment = enactment, .why = why_out};
     arena_init(&enactment->arena, PLAN_CHUNK);
     enactment->text = arena_copy(&enactment->arena, text);
+    rules->digest = hash_checksum(text);
     enum err e = read_store(&plan);
     if (e == ERR_OK) e = fill_rules(&plan);
     if (e == ERR_OK) plan_bundle(enactment);

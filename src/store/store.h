@@ -67,6 +67,7 @@ struct store_stats {
     uint64_t dirty_cells;
     uint64_t registry_ids;
     uint64_t registry_filter_bytes;
+    uint64_t state_bytes; /* of what was written back */
     uint64_t archive_bytes;
     uint64_t archive_files;
     uint64_t archived_sequence;
@@ -96,6 +97,7 @@ struct store {
     struct view view;
     struct hash_secret secret; /* fingerprints are made with it */
     uint64_t installation;     /* the one that gave out its sequences; 0: they are lost at exit */
+    const char *directory;     /* where it lies; lives as long as the store. NULL: in none */
 };
 
 /* For the opening of a store: sets the tables of its calls, and the way back from its two faces. */

@@ -4,13 +4,85 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 
+import { cliFor } from './support/cli.mjs';
 import { Places } from './support/errands.mjs';
-import { laneServer } from './support/lanes.mjs';
+import { expectError } from './support/expect.mjs';
+import { laneServer, lanePath, live, TENANTS } from './support/lanes.mjs';
 
 const places = new Places();
 after(() => places.remove());
 
 const adminOf = (s) => s.tenant('operator', { scope: 'admin' });
+
+describe('GET /api/admin/lanes and tally lanes', () => {
+    const s = laneServer(places, 4);
+    const lanes = async (query = '', server = s) => {
+        const reply = await adminOf(server).call('GET', `/api/admin/lanes${query}`);
+        assert.equal(reply.status, 200, reply.text);
+        return reply.body;
+    };
+    after(() => s.stop());
+
+    test('SPEC 2, 11: each lane says how far it is, what waits in it and where it lies', async () => {
+        await s.start();
+        const before = (await lanes()).lanes;
+        const first = await live(s, 1);
+        const { lanes: all, next } = await lanes();
+        assert.equal(next, null);
+        assert.deepEqual(all.map((one) => one.lane), [0, 1, 2, 3]);
+        all.forEach((one, index) => {
+            assert.ok(BigInt(one.sequence) > BigInt(before[index].sequence), `lane ${index} has tenants`);
+            assert.ok(BigInt(one.ids) > 0n && BigInt(one.journalBytes) > 0n, JSON.stringify(one));
+            assert.equal(one.directory, lanePath(s.data, index));
+            assert.deepEqual([one.writable, one.queueOps, one.queueUrgentOps, one.waitingMs, one.clockSuspect], [true, 0, 0, 0, false]);
+            assert.deepEqual([one.rules.digest, one.rules.generation], [all[0].rules.digest, '1']);
+            assert.ok(Math.abs(Date.parse(one.time) - Date.now()) < 60000);
+            assert.ok(Date.parse(one.rules.since) <= Date.parse(one.time));
+        });
+        assert.equal(all.reduce((sum, one) => sum + BigInt(one.ids), 0n), 6n * BigInt(TENANTS.length), 'five events and a key each');
+        assert.ok(first.every((sequence) => all.some((one) => BigInt(one.sequence) >= BigInt(sequence))));
+    });
+
+    test('SPEC 3: it is paged, and for operators only', async () => {
+        const found = [];
+        for (let query = '?limit=3', pages = 1; ; pages++) {
+            const page = await lanes(query);
+            found.push(...page.lanes.map((one) => one.lane));
+            query = `?limit=3&after=${page.next}`;
+            if (page.next) continue;
+            assert.equal(pages, 2);
+            break;
+        }
+        assert.deepEqual(found, [0, 1, 2, 3]);
+        for (const cursor of ['MTIzNDU', 'LTE', '!']) expectError(await adminOf(s).call('GET', `/api/admin/lanes?after=${cursor}`), 400, 'invalid_request');
+        expectError(await s.tenant('t1').call('GET', '/api/admin/lanes'), 403, 'forbidden');
+    });
+
+    test('tally lanes prints a line for each, or the same JSON', async () => {
+        const cli = cliFor(s, adminOf(s).token);
+        const table = await cli('lanes');
+        assert.equal(table.code, 0, table.stderr);
+        const [head, ...lines] = table.stdout.trimEnd().split('\n');
+        assert.match(head, /^LANE +STATE +SEQUENCE +APPLIED +QUEUED +WAIT MS +IDS +RULES +DISK MIB +DIRECTORY$/);
+        assert.equal(lines.length, 4);
+        lines.forEach((line, index) => assert.match(line, new RegExp(`^ +${index}  ok.* [0-9a-f]{8} .*lane-00${index}$`)));
+        const json = JSON.parse((await cli('lanes', '--json')).stdout);
+        assert.deepEqual(json.lanes.map(({ lane, directory }) => [lane, directory]), (await lanes()).lanes.map(({ lane, directory }) => [lane, directory]));
+        assert.equal((await cliFor(s, s.tenant('t1').token)('lanes')).code, 1);
+    });
+
+    test('one lane, or none on a disk, is shown the same way', async () => {
+        for (const [settings, directory] of [[{ 'store.lanes': 1 }, (one) => one.data], [{ 'store.kind': 'memory', 'store.lanes': 2 }, () => null]]) {
+            const other = laneServer(places, 1, { settings });
+            await other.start();
+            await live(other, 1);
+            const { lanes: all } = await lanes('', other);
+            assert.equal(all.length, settings['store.lanes']);
+            for (const one of all) assert.deepEqual([one.directory, one.writable], [directory(other), true]);
+            await other.stop();
+        }
+    });
+});
 
 describe('the list of tenants', () => {
     const USAGE = `

@@ -193,6 +193,7 @@ const PROVOKED = [
     [400, 'reconcileDrift', { target: `/api/reconcile/${TENANT}/by_page/drift?limit=0` }],
     [404, 'reconcileDrift', { parameters: { name: 'nothing' } }],
     [404, 'reconcileStatus', { parameters: { name: 'nothing' } }],
+    [400, 'lanes', { target: '/api/admin/lanes?limit=0' }],
     [400, 'tenants', { target: '/api/admin/tenants?limit=0' }],
     [400, 'rebuild', { body: [] }],
     [404, 'rebuild', { parameters: { name: 'nothing' } }],

@@ -290,6 +290,7 @@ enum err embedded_open(struct store **store_out, const struct embedded_config *c
     if (e != ERR_OK) goto failed;
     embedded->store.secret = embedded->identity.secret;
     embedded->store.installation = embedded->identity.installation;
+    embedded->store.directory = embedded->config.dir;
     e = remove_snapshot(config->dir, why_out);
     if (e != ERR_OK) goto failed;
     reserve_init(&embedded->reserve, config->dir, embedded->config.lanes);
@@ -369,6 +370,7 @@ static void embedded_stats(struct store *store, struct store_stats *stats_out)
         .dirty_cells = cells.dirty,
         .registry_ids = registry.ids,
         .registry_filter_bytes = registry.filter_bytes,
+        .state_bytes = state_disk_bytes(embedded->state),
         .archive_bytes = archive.bytes,
         .archive_files = archive.files,
         .oldest_event_ms = (int64_t)archive.first_arrived_ms,
