@@ -32,15 +32,16 @@ async function world(t, settings) {
     const wall = new WallClock();
     const data = newDirectory('clocks');
     const server = new Server({ config: CONFIG, settings, data, env: wall.env });
+    const servers = [server]; // on the same data, one after the other
     t.after(async () => {
-        await server.stop();
+        for (const one of servers) await one.stop();
         removeDirectory(data);
         wall.remove();
     });
     await server.start();
     const tenant = server.tenant('t1', claims);
     const token = tokenFor('ops', { ...claims, scope: 'admin' });
-    const w = { wall, server, tenant, token, cli: (...args) => cliFor(server, token)('clock', ...args) };
+    const w = { wall, server, servers, tenant, token, cli: (...args) => cliFor(server, token)('clock', ...args) };
     w.clock = async () => (await server.call('GET', '/api/admin/clock', { token })).body;
     w.ask = (action) => server.call('POST', '/api/admin/clock', { token, body: { action } });
     w.up = async (eventId) => {
@@ -169,7 +170,7 @@ describe('a wall clock that was wrong at the start', { concurrency: true }, () =
         w.wall.by(MONTH);
         const late = new Server({ config: CONFIG, settings: SETTLE, data: w.server.data, env: w.wall.env });
         await late.start();
-        t.after(() => late.stop());
+        w.servers.push(late);
         w.server.port = late.port;
         assert.equal((await w.once('K1')).headers.get('idempotent-replayed'), 'true');
         await w.up('E1');
