@@ -16,6 +16,7 @@
 #define STATE_MEMTABLE_BYTES (32 * MIB)       /* the cells': one checkpoint's write-back */
 #define STATE_MEMTABLE_SMALL_BYTES (16 * MIB) /* the other families' */
 #define STATE_FILE_BYTES (64 * MIB)
+#define STATE_MANIFEST_AHEAD_BYTES (256 << 10) /* a lane; by itself 4 MiB */
 #define STATE_FILTER_BITS 10
 #define STATE_IDS_RUNS 8         /* sorted runs before merging: each costs a hit one filter probe */
 #define STATE_IDS_RUNS_MAX 10000 /* runs never stall writers: the limit is for all families */
@@ -58,6 +59,10 @@ static rocksdb_options_t *options_db(const struct state_options *options, unsign
     rocksdb_options_set_bytes_per_sync(db, MIB); /* no burst of dirty pages before a sync */
     rocksdb_options_set_max_open_files(db, open_files(sharers));
     rocksdb_options_set_max_manifest_file_size(db, 16 * MIB);
+    /* RocksDB would start sixteen threads for each family at each opening, for at most sixteen
+     * files, since the number of open ones is bounded: most of what an opening cost. */
+    rocksdb_options_set_max_file_opening_threads(db, 1);
+    rocksdb_options_set_manifest_preallocation_size(db, STATE_MANIFEST_AHEAD_BYTES);
     state_options_silence(db);
     rocksdb_options_set_stats_dump_period_sec(db, 0);
     rocksdb_options_set_stats_persist_period_sec(db, 0);
