@@ -250,9 +250,8 @@ static void compare_rule_cell(struct sim *sim, const struct model_cell *expected
 {
     struct store *store = &sim->probe.store;
     unsigned counter = (expected->name - MODEL_RULE) / RULESET_CODES;
-    char json[RULESET_JSON_SIZE];
+    const char *json = ruleset_json((expected->name - MODEL_RULE) % RULESET_CODES);
     struct cell cell = {0};
-    ruleset_json((expected->name - MODEL_RULE) % RULESET_CODES, json);
     struct bytes key =
         rule_key(arena, bytes_str(plan_tenant(sim, expected->tenant)),
                  bytes_str(ruleset_counter_name(counter)), expected->generation, bytes_str(json));

@@ -70,16 +70,12 @@ bool plan_find_rule(const struct sim *sim, struct bytes key, unsigned *tenant_ou
 {
     struct bytes tenant, name, dimensions;
     if (!rule_key_split(key, &tenant, &name, generation_out, &dimensions)) return false;
-    if (!find_tenant(sim, tenant, tenant_out)) return false;
-    for (unsigned counter = 0; counter < RULESET_COUNTERS; counter++)
-        for (unsigned code = 0; code < RULESET_CODES; code++) {
-            char json[RULESET_JSON_SIZE];
-            ruleset_json(code, json);
-            *name_out = MODEL_RULE_NAME(counter, code);
-            if (bytes_equal(bytes_str(ruleset_counter_name(counter)), name) &&
-                bytes_equal(bytes_str(json), dimensions))
-                return true;
-        }
+    unsigned code;
+    if (!find_tenant(sim, tenant, tenant_out) || !ruleset_code(dimensions, &code)) return false;
+    for (unsigned counter = 0; counter < RULESET_COUNTERS; counter++) {
+        *name_out = MODEL_RULE_NAME(counter, code);
+        if (bytes_equal(bytes_str(ruleset_counter_name(counter)), name)) return true;
+    }
     return false;
 }
 

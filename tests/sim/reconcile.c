@@ -31,22 +31,12 @@ static bool find_tenant(const struct sim *sim, struct bytes name, unsigned *tena
     return false;
 }
 
-static bool find_code(struct bytes json, unsigned *code_out)
-{
-    char text[RULESET_JSON_SIZE];
-    for (*code_out = 0; *code_out < RULESET_CODES; ++*code_out) {
-        ruleset_json(*code_out, text);
-        if (bytes_equal(json, bytes_str(text))) return true;
-    }
-    return false;
-}
-
 static void split_row(struct sim *sim, struct bytes key, unsigned *tenant_out, unsigned *code_out)
 {
     struct bytes name, tenant, json;
     if (!mark_key_split(key, &name, &tenant, &json) ||
         !bytes_equal(name, BYTES(RULESET_RECONCILE)) || !find_tenant(sim, tenant, tenant_out) ||
-        !find_code(json, code_out))
+        !ruleset_code(json, code_out))
         sim_fail(sim, "a mark of an entity that never was");
 }
 
@@ -54,15 +44,13 @@ static void split_row(struct sim *sim, struct bytes key, unsigned *tenant_out, u
 
 static enum err request(struct sim *sim, unsigned tenant, unsigned code)
 {
-    char json[RULESET_JSON_SIZE];
     struct arena arena;
-    ruleset_json(code, json);
     arena_init(&arena, 1024);
     struct bytes owner = bytes_str(plan_tenant(sim, tenant));
     struct mark_change change = {.step = MARK_REQUEST,
                                  .place = mark_place_of(&arena, &sim->probe.store.secret,
                                                         BYTES(RULESET_RECONCILE), owner,
-                                                        bytes_str(json))};
+                                                        bytes_str(ruleset_json(code)))};
     struct op op = propose_mark(owner, &change);
     struct bundle bundle = {.ops = &op,
                             .count = 1,
@@ -129,7 +117,7 @@ static void note_beginning(struct sim *sim, const struct truth_query *query)
     struct model_pass *pass = &sim->pass;
     *pass = (struct model_pass){.count = query->reconcile->counters_count};
     if (!find_tenant(sim, query->tenant, &pass->tenant) ||
-        !find_code(query->entity_json, &pass->code) || !fits(query->reconcile, pass->code))
+        !ruleset_code(query->entity_json, &pass->code) || !fits(query->reconcile, pass->code))
         sim_fail(sim, "something is counted that is no entity: %.*s", (int)query->entity_json.size,
                  query->entity_json.data);
     note_row(pass, &sim->chain.shown.marks[pass->tenant][pass->code]);

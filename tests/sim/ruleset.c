@@ -6,6 +6,8 @@
 
 #include "base/table.h"
 
+#define JSON_SIZE 64
+
 /* The first shadows a direct counter of that name (MODEL_SHADOWED). */
 static const char *const names[RULESET_COUNTERS] = {"x", "r1", "r.2", "r-3", "r"};
 static const char *const statuses[RULESET_STATUSES] = {"active", "busy", "gone"};
@@ -28,17 +30,32 @@ const char *ruleset_type(unsigned type)
     return types[type];
 }
 
-void ruleset_json(unsigned code, char out[static RULESET_JSON_SIZE])
+static void write_json(unsigned code, char out[static JSON_SIZE])
 {
     static const char *const keys[] = {"a", "b", "payload.p"};
     size_t used = 0;
     out[used++] = '{';
     for (unsigned i = 0; i < ARRAY_COUNT(keys); i++, code /= 3) {
         if (code % 3 == 0) continue;
-        used += (size_t)snprintf(out + used, RULESET_JSON_SIZE - used, "%s\"%s\":\"%u\"",
+        used += (size_t)snprintf(out + used, JSON_SIZE - used, "%s\"%s\":\"%u\"",
                                  used > 1 ? "," : "", keys[i], code % 3);
     }
-    snprintf(out + used, RULESET_JSON_SIZE - used, "}");
+    snprintf(out + used, JSON_SIZE - used, "}");
+}
+
+/* Asked for with every row of every walk, so each is written only once. */
+const char *ruleset_json(unsigned code)
+{
+    static char texts[RULESET_CODES][JSON_SIZE];
+    if (!*texts[code]) write_json(code, texts[code]);
+    return texts[code];
+}
+
+bool ruleset_code(struct bytes json, unsigned *code_out)
+{
+    for (*code_out = 0; *code_out < RULESET_CODES; ++*code_out)
+        if (bytes_equal(json, bytes_str(ruleset_json(*code_out)))) return true;
+    return false;
 }
 
 bool ruleset_code_is(unsigned code, unsigned parts)

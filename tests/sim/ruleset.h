@@ -66,9 +66,10 @@ const char *ruleset_type(unsigned type);
 bool ruleset_code_is(unsigned code, unsigned parts);
 /* Whether the counter is listed in the entry. */
 bool ruleset_reconciles(const struct ruleset *rules, unsigned counter);
-/* The canonical JSON of what a cell is kept for, into `out`. */
-#define RULESET_JSON_SIZE 64
-void ruleset_json(unsigned code, char out[static RULESET_JSON_SIZE]);
+/* The canonical JSON of what a cell is kept for. */
+const char *ruleset_json(unsigned code);
+/* The other way round; false: no cell is kept for that. */
+bool ruleset_code(struct bytes json, unsigned *code_out);
 
 void ruleset_make(struct ruleset *rules, struct dice *dice);
 /* As a config file has it. */
