@@ -7,7 +7,11 @@ import { after, describe, test } from 'node:test';
 import { cliFor } from './support/cli.mjs';
 import { Places } from './support/errands.mjs';
 import { expectError } from './support/expect.mjs';
-import { laneServer, lanePath, live, TENANTS } from './support/lanes.mjs';
+import { expectLived, laneServer, lanePath, live, TENANTS } from './support/lanes.mjs';
+import { eventually } from './support/pace.mjs';
+import { Server } from './support/server.mjs';
+import { WallClock } from './support/shift.mjs';
+import { tokenFor } from './support/tokens.mjs';
 
 const places = new Places();
 after(() => places.remove());
@@ -82,6 +86,38 @@ describe('GET /api/admin/lanes and tally lanes', () => {
             await other.stop();
         }
     });
+});
+
+test('SPEC 10, 11: the operator\'s word about the clock is for every lane', async (t) => {
+    const DAY = 86400000;
+    const claims = { exp: Math.floor((Date.now() + 400 * DAY) / 1000) };
+    const wall = new WallClock();
+    const s = laneServer(places, 4, { env: wall.env, settings: { 'clock.settle': '0s' } });
+    t.after(async () => {
+        await s.stop();
+        wall.remove();
+    });
+    s.tenant = (id) => Server.prototype.tenant.call(s, id, claims);
+    const token = tokenFor('operator', { ...claims, scope: 'admin' });
+    const clock = async (action) => (await s.call(action ? 'POST' : 'GET', '/api/admin/clock', { token, body: action && { action } })).body;
+    const leads = async () => (await s.call('GET', '/api/admin/lanes', { token })).body.lanes.map((one) => Math.round((Date.parse(one.time) - Date.now()) / DAY) + 0);
+    const suspects = async () => (await s.call('GET', '/api/admin/lanes', { token })).body.lanes.map((one) => one.clockSuspect);
+    await s.start();
+    await live(s, 1);
+    wall.by(20 * DAY);
+    await eventually('every lane to notice', async () => (await suspects()).every(Boolean));
+    assert.deepEqual([(await clock()).suspect, await leads()], [true, [0, 0, 0, 0]]);
+    assert.equal((await clock('accept')).suspect, false);
+    assert.deepEqual([await suspects(), await leads()], [[false, false, false, false], [20, 20, 20, 20]]);
+    await live(s, 2);
+    wall.by(0);
+    await clock('accept');
+    assert.deepEqual(await leads(), [20, 20, 20, 20], 'time stands still');
+    assert.equal((await clock('reset')).suspect, false);
+    assert.deepEqual(await leads(), [0, 0, 0, 0]);
+    await s.restart({ hard: true });
+    assert.deepEqual(await leads(), [0, 0, 0, 0]);
+    await expectLived(s, 2);
 });
 
 describe('the list of tenants', () => {

@@ -17,12 +17,35 @@ static void add_time(struct buf *body, const char *label, int64_t time_ms)
     time_format_json(body, time_ms);
 }
 
+static int64_t lead_ms(const struct timekeeper_state *state)
+{
+    int64_t lead = state->moment.now_ms - state->wall_ms;
+    return lead < 0 ? -lead : lead;
+}
+
+/* Lanes have a time each, and nearly always the same. Where they differ, what is shown is the one
+ * that an operator has to do something about: that is furthest from the wall clock. What is said of
+ * one lane is said of all. */
+static void read_state(const struct lanes *lanes, struct timekeeper_state *worst_out)
+{
+    bool suspect = false, settling = false;
+    for (unsigned i = 0; i < lanes->count; i++) {
+        struct timekeeper_state state;
+        timekeeper_state(lanes->items[i].keeper, &state);
+        suspect |= state.suspect;
+        settling |= state.settling;
+        if (i == 0 || lead_ms(&state) > lead_ms(worst_out)) *worst_out = state;
+    }
+    worst_out->suspect = suspect;
+    worst_out->settling = settling;
+}
+
 static void answer_state(struct call *call)
 {
     struct timekeeper_state state;
     struct reply *reply = &call->exchange->reply;
     struct buf *body = &reply->body;
-    timekeeper_state(call->lane->keeper, &state);
+    read_state(call->api->config.lanes, &state);
     reply->status = 200;
     buf_add_char(body, '{');
     add_flag(body, "suspect", state.suspect);
@@ -45,12 +68,16 @@ enum request_verdict clock_get(struct call *call)
     return REQUEST_ANSWERED;
 }
 
+/* A lane that cannot be written does not keep the others from being set. Repeating a reset that
+ * failed in some lanes does the rest. */
 static void run_reset(struct call *call)
 {
     const struct lanes *lanes = call->api->config.lanes;
     enum err e = ERR_OK;
-    for (unsigned i = 0; i < lanes->count && e == ERR_OK; i++)
-        e = timekeeper_note_now(lanes->items[i].keeper, lanes->items[i].queue, true);
+    for (unsigned i = 0; i < lanes->count; i++) {
+        enum err lane_e = timekeeper_note_now(lanes->items[i].keeper, lanes->items[i].queue, true);
+        if (e == ERR_OK) e = lane_e;
+    }
     if (e == ERR_OK)
         answer_state(call);
     else
