@@ -1,9 +1,9 @@
-/* config.c -- puts the settings together: who wins, what fits together, what follows from what.
+/* config.c -- puts the settings together: which value wins, what fits, what follows from what.
  *
  * Values come in the order default, file, environment, --set, flags; each later one replaces the
- * earlier. Then come the relations between settings. A limit nobody set gives way to one somebody
- * did (a queue of 100 makes batches of at most 80), but two that were set and contradict each other
- * are refused: tally does not guess which one was meant. */
+ * earlier. Then come the relations between settings. A limit that was left at its default gives way
+ * to one that was set (a queue of 100 makes batches of at most 80), but two that were set and
+ * contradict each other are refused: tally does not guess which one was meant. */
 #include "config/config.h"
 
 #include <errno.h>
@@ -25,8 +25,8 @@
 #define SEGMENT_ALIGN 4096
 
 /* What one operation may take in a journal block at most: names, key and after-images, and the
- * counter's list of granularities. Generous, because a batch that does not fit cannot be written.
- */
+ * counter's list of granularities. It is generous, because a batch that does not fit cannot be
+ * written. */
 #define OP_BLOCK_BYTES 2048
 #define GRANULARITY_BLOCK_BYTES 24
 
@@ -96,12 +96,12 @@ static void set_defaults(struct config *config)
     *config = (struct config){.rules = rules_new()};
     for (unsigned i = 0; i < SETTING_COUNT; i++) {
         char error[SETTING_ERROR_SIZE];
-        if (setting_is_list(&settings[i])) continue; /* empty */
+        if (setting_is_list(&settings[i])) continue; /* a list is empty at first */
         must(setting_set(&settings[i], config, bytes_str(settings[i].initial), error));
     }
 }
 
-/* From the environment or the command line, where nobody writes what they do not mean. */
+/* Sets a value from the environment or the command line, where even a default counts as chosen. */
 static void override(struct config_load *load, const char *where, const struct setting *setting,
                      struct bytes text)
 {
@@ -240,7 +240,7 @@ static void derive(struct config_load *load)
         config->limits_atomic_ops = least(config->limits_atomic_ops, config->limits_batch_ops);
 }
 
-/* Where somebody said something about the one, or else about the other. */
+/* The place where the one was set, or else the other. */
 static const char *where_of(const struct config_load *load, unsigned setting, unsigned other)
 {
     return load->where[setting][0] ? load->where[setting] : load->where[other];

@@ -4,7 +4,7 @@
  * Each setting is a line of settings.def, its field below has the same name. Durations are in
  * milliseconds, sizes in bytes. A loaded config is complete and consistent: bounds and relations
  * between settings have been checked, and values that mean "work it out" (threads 0, the tenants'
- * shares 0) hold what was worked out. Of `rules` the config holds one reference.
+ * shares 0) hold what was worked out. The config holds one reference to its `rules`.
  *
  *     struct config config;
  *     struct config_report report;
@@ -21,14 +21,14 @@
 #include "core/rules.h"
 
 #define CONFIG_SECRET_SIZE_MIN 32
-#define CONFIG_ERRORS_MAX 20 /* listed; further ones are not looked for */
+#define CONFIG_ERRORS_MAX 20 /* errors listed; further ones are not looked for */
 
 enum config_store { CONFIG_STORE_EMBEDDED, CONFIG_STORE_MEMORY, CONFIG_STORE_COUNT };
 enum config_id_scope { CONFIG_IDS_TENANT, CONFIG_IDS_INSTALLATION, CONFIG_IDS_COUNT };
 enum config_unknown { CONFIG_UNKNOWN_REFUSE, CONFIG_UNKNOWN_WARN, CONFIG_UNKNOWN_COUNT };
 
 struct config_key {
-    unsigned char sha256[32]; /* of the API key */
+    unsigned char sha256[32]; /* the API key's */
     char *tenant;
     unsigned scopes; /* bits of enum scope */
 };
@@ -38,7 +38,7 @@ struct config_keys {
     unsigned count;
 };
 
-/* Both empty: none. */
+/* Without any origin no other site may read. */
 struct config_origins {
     bool any; /* `*` */
     char **items;
@@ -77,7 +77,7 @@ struct config_source {
     const char *const *sets;        /* "a.b=c" */
     unsigned sets_count;
     const char *listen;          /* flags; NULL: not given */
-    const char *data;            /* */
+    const char *data;            /* as `listen` */
     const char *fallback_secret; /* taken as auth.jwtSecret if there is none: --dev */
 };
 
@@ -108,7 +108,7 @@ bool config_has_auth(const struct config *config);
 #define CONFIG_TEXT_SIZE_MAX (256u << 20)
 void config_write(const struct config *config, struct buf *buf);
 
-/* Its counters and statuses alone. */
+/* Writes its counters and statuses alone. */
 void config_write_rules(const struct config *config, struct buf *buf);
 
 /* The config manual: every setting with its sentence and default, and the rules in a commented

@@ -1,7 +1,7 @@
 /* origins.c -- reads cors.origins.
  *
  * An origin is compared with what browsers send, byte for byte, so it has to be written as they
- * write it (RFC 6454, 6.2): a mistake is told here and not in somebody's console. */
+ * write it (RFC 6454, 6.2): a mistake is told here and not in a visitor's browser console. */
 #include "config/origins.h"
 
 #include <stdlib.h>

@@ -1,18 +1,18 @@
-/* parts.h -- what the files of the config say to each other. */
+/* parts.h -- what the files of the config share. */
 #ifndef TALLY_CONFIG_PARTS_H
 #define TALLY_CONFIG_PARTS_H
 
 #include "config/config.h"
 #include "config/settings.h"
 
-#define CONFIG_WHERE_SIZE 512 /* of "etc/x.yaml:12:3" */
+#define CONFIG_WHERE_SIZE 512 /* "etc/x.yaml:12:3" */
 
 /* One load under way. */
 struct config_load {
     struct config *config;
     struct config_report *report;
     const char *const *environment;               /* as in config_source */
-    bool given[SETTING_COUNT];                    /* set by somebody, so not ours to adapt */
+    bool given[SETTING_COUNT];                    /* it was set, so it is not adapted */
     char where[SETTING_COUNT][CONFIG_WHERE_SIZE]; /* it was set last; empty: nowhere */
 };
 
@@ -24,14 +24,14 @@ bool config_errors_full(const struct config_load *load);
 /* Complains about a path that is no setting, with a suggestion if there is a near one. */
 void config_unknown(struct config_load *load, const char *where, struct bytes path);
 
-/* One value as text; lists are read as YAML in flow form. */
+/* Sets one value from text; lists are read as YAML in flow form. */
 void config_set(struct config_load *load, const char *where, const struct setting *setting,
                 struct bytes text);
 
-/* A whole file's text; `name` is what errors call it. */
+/* Reads a whole file's text; `name` is what errors call it. */
 void config_read_yaml(struct config_load *load, const char *name, struct bytes text);
 
-/* The list `text`, such as [{sha256: .., tenant: ..}], of a setting that is one. */
+/* Reads the text of a list, such as [{sha256: .., tenant: ..}], of a setting that is one. */
 void config_read_list(struct config_load *load, const char *where, const struct setting *setting,
                       struct bytes text);
 

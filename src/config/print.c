@@ -128,7 +128,7 @@ static void write_duration(struct buf *buf, const char *name, int64_t ms)
     buf_addf(buf, "    %s: %s\n", name, text);
 }
 
-/* What only counters of its mode have. */
+/* Writes what only counters of its mode have. */
 static void write_mode(struct buf *buf, const struct definition *definition)
 {
     buf_addf(buf, "    mode: %s\n", counter_mode_names[definition->mode]);

@@ -50,13 +50,13 @@ static const yaml_node_t *given(const struct making *making, enum field field)
     return making->fields[field].value;
 }
 
-/* One more than asked for, so that a list is never NULL. */
+/* Allocates one more than asked for, so that a list is never NULL. */
 static void *allocate(const struct making *making, size_t count, size_t size)
 {
     return arena_zalloc(making->arena, (count + 1) * size);
 }
 
-/* Of a long path the end tells more than the beginning. */
+/* Keeps the end of a path that is too long, for it tells more than the beginning. */
 static void keep_where(const struct making *making, const yaml_node_t *node, char *where,
                        size_t room)
 {
@@ -121,7 +121,8 @@ static void read_tenants(struct making *making)
     }
 }
 
-/* Twice: sorted, to be compared with the counters' sets, and as written, for the parameters. */
+/* The entity's keys are read twice: sorted, to be compared with the counters' sets, and as written,
+ * for the parameters. */
 static void read_entity(struct making *making)
 {
     const yaml_node_t *node = given(making, ENTITY);
@@ -254,7 +255,7 @@ static void add_counter(struct making *making, const yaml_node_t *key, const yam
     counter->query = arena_copy(making->arena, query);
 }
 
-/* From events, nothing has to be said of a counter: a list of names will do. */
+/* Truth from events needs no query for a counter: a list of names will do. */
 static void read_counter_names(struct making *making, const yaml_node_t *node)
 {
     unsigned count;
@@ -323,7 +324,7 @@ static void read_tier(struct making *making, const yaml_node_t *node, bool last)
         walk_error(making->walk, node, "singleFlight: each below must be more than the one before");
 }
 
-/* S2-17 has the sizes and times that stand if nothing is said. */
+/* Without `singleFlight` the sizes and times of S2-17 hold. */
 static void read_tiers(struct making *making)
 {
     static const struct reconcile_tier standard[] = {

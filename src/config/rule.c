@@ -9,7 +9,7 @@ static struct arena *arena_of(const struct walk *walk)
     return &walk->load->config->rules->arena;
 }
 
-/* a.b.c into its parts. Returns what is wrong, or NULL. */
+/* Splits a.b.c into its parts. Returns what is wrong, or NULL. */
 static const char *split_path(struct arena *arena, struct bytes path, struct source *source_out)
 {
     struct bytes *parts = arena_alloc(arena, RULES_PATH_MAX * sizeof *parts);
@@ -82,7 +82,7 @@ static void read_op(const struct walk *walk, const yaml_node_t *node, enum op_ki
         walk_error(walk, node, "op must be increment or decrement, not \"%.*s\"", WALK_SHOWN(text));
 }
 
-/* What begins like a number has to be one, so that -1 or 1.5 is no dimension by mistake. */
+/* Text that begins like a number has to be one, so that -1 or 1.5 is no dimension by mistake. */
 static void read_amount(const struct walk *walk, const yaml_node_t *node, struct rule *rule)
 {
     struct bytes text = walk_is_scalar(node) ? walk_scalar(node) : BYTES_NONE;

@@ -49,13 +49,13 @@ static const yaml_node_t *given(const struct making *making, enum field field)
     return making->fields[field].value;
 }
 
-/* One more than asked for, so that a list is never NULL. */
+/* Allocates one more than asked for, so that a list is never NULL. */
 static void *allocate(const struct making *making, size_t count, size_t size)
 {
     return arena_zalloc(&making->rules->arena, (count + 1) * size);
 }
 
-/* Of a long path the end tells more than the beginning. */
+/* Keeps the end of a path that is too long, for it tells more than the beginning. */
 static void set_where(struct making *making)
 {
     char where[WALK_WHERE_SIZE];
@@ -91,7 +91,7 @@ static void read_name(struct making *making, const yaml_node_t *entry)
 static void read_mode(struct making *making)
 {
     const yaml_node_t *node = given(making, MODE);
-    if (!node) return; /* persistent */
+    if (!node) return; /* the default: persistent */
     struct bytes text = walk_is_scalar(node) ? walk_scalar(node) : BYTES_NONE;
     for (unsigned i = 0; i < ARRAY_COUNT(counter_mode_names); i++) {
         if (!bytes_equal(text, bytes_str(counter_mode_names[i]))) continue;
@@ -100,7 +100,7 @@ static void read_mode(struct making *making)
     }
     walk_error(making->walk, node, "mode must be persistent, windowed or series, not \"%.*s\"",
                WALK_SHOWN(text));
-    /* What belongs to which mode cannot be said then. */
+    /* Which keys belong to which mode cannot be said then. */
     for (enum field field = WINDOW; field < FIELD_COUNT; field++)
         making->fields[field] = (struct walk_field){0};
 }
@@ -221,7 +221,8 @@ static void refuse(const struct making *making, enum field field, const char *mo
                    field_names[field], mode);
 }
 
-/* Fine enough that the trailing count is exact to a sixtieth of the window, or to a minute. */
+/* The buckets are fine enough that the trailing count is exact to a sixtieth of the window, or to a
+ * minute. */
 static int32_t trailing_seconds(int64_t window_ms)
 {
     int64_t seconds = window_ms / (60 * SECOND_MS);

@@ -1,9 +1,9 @@
 /* rules.h -- `counters:`, `statuses:` and `events.types` of a config file, compiled.
  *
- * For yaml.c, which calls these where it meets such a node, and for config.c, which makes
- * the struct rules before and seals it after. Everything is made in the rules' own arena, from
- * nodes that do not outlive the call. What is wrong is complained about with its line and column;
- * rules with an error are never used, so they may be left half made. */
+ * yaml.c calls these where it meets such a node; config.c makes the struct rules before and seals
+ * it after. Everything is made in the rules' own arena, from nodes that do not outlive the call.
+ * What is wrong is complained about with its line and column; rules with an error are never used,
+ * so they may be left half made. */
 #ifndef TALLY_CONFIG_RULES_H
 #define TALLY_CONFIG_RULES_H
 
@@ -11,11 +11,11 @@
 #include "core/event.h"
 #include "core/rules.h"
 
-#define RULES_TYPES_MAX 1000    /* of events.types; of statuses */
-#define RULES_RULES_MAX 256     /* of one counter */
-#define RULES_CONDITIONS_MAX 16 /* of one rule */
+#define RULES_TYPES_MAX 1000    /* in events.types; in statuses */
+#define RULES_RULES_MAX 256     /* one counter's */
+#define RULES_CONDITIONS_MAX 16 /* one rule's */
 #define RULES_CONDITION_SIZE_MAX 1024
-#define RULES_KEY_SIZE_MAX 255 /* of a dimension's key, or payload.<path> */
+#define RULES_KEY_SIZE_MAX 255 /* a dimension's key, or payload.<path> */
 #define RULES_STATUS_SIZE_MAX 64
 #define RULES_WINDOW_MS_MAX (366 * INT64_C(86400000))
 #define RULES_KEEP_MS_MAX (36500 * INT64_C(86400000))

@@ -1,6 +1,6 @@
 /* settings.h -- the table of settings.def as values: find one, set it from text, show it.
  *
- * For config.c and its helpers; everybody else reads struct config. */
+ * For config.c and its helpers; all other code reads struct config. */
 #ifndef TALLY_CONFIG_SETTINGS_H
 #define TALLY_CONFIG_SETTINGS_H
 
@@ -67,7 +67,7 @@ static inline bool setting_is_list(const struct setting *setting)
 MUST_USE bool setting_set(const struct setting *setting, struct config *config, struct bytes text,
                           char error_out[SETTING_ERROR_SIZE]);
 
-/* The value of one that is a number, a size in bytes or a duration in ms. */
+/* The value of a setting that is a number, a size in bytes or a duration in ms. */
 int64_t setting_number(const struct setting *setting, const struct config *config);
 
 /* The value as YAML, quoted where it has to be. */

@@ -14,7 +14,7 @@
 
 struct walk {
     struct config_load *load;
-    const char *name; /* of the file, or of what else holds the value */
+    const char *name; /* the file's, or what else holds the value */
     bool inlined;     /* a value from --set or the environment: line and column say nothing */
     yaml_document_t *document;
 };
@@ -26,7 +26,7 @@ void walk_error(const struct walk *walk, const yaml_node_t *node, const char *fo
 
 const yaml_node_t *walk_node(const struct walk *walk, int index);
 bool walk_is_scalar(const yaml_node_t *node);
-struct bytes walk_scalar(const yaml_node_t *node); /* of one that is */
+struct bytes walk_scalar(const yaml_node_t *node); /* the text of a node that is one */
 bool walk_is_null(const yaml_node_t *node);        /* `key:`, `key: ~` and `key: null` */
 const char *walk_type(const yaml_node_t *node);    /* "a list" */
 
@@ -43,8 +43,9 @@ struct walk_field {
     const yaml_node_t *value;
 };
 
-/* Sorts the pairs of `node` into fields_out[i] by `names`, of which there are `count`. What is no
- * mapping, a repeated key or one not in the list is complained about; `what` is "a counter". */
+/* Sorts the pairs of `node` into fields_out[i] by `names`, of which there are `count`. It complains
+ * where the node is not a mapping, a key is repeated or is not in the list; `what` is "a
+ * counter". */
 void walk_fields(const struct walk *walk, const yaml_node_t *node, const char *what,
                  const char *const *names, unsigned count, struct walk_field *fields_out);
 
@@ -57,7 +58,7 @@ const yaml_node_item_t *walk_list(const struct walk *walk, const yaml_node_t *no
 MUST_USE bool walk_text(const struct walk *walk, const yaml_node_t *node, const char *what,
                         unsigned most, struct bytes *text_out);
 
-/* Leave `*value_out` as it is, with an error added, for anything else. */
+/* These leave `*value_out` as it is, with an error added, for anything else. */
 void walk_bool(const struct walk *walk, const yaml_node_t *node, const char *what, bool *value_out);
 void walk_duration(const struct walk *walk, const yaml_node_t *node, const char *what,
                    int64_t least_ms, int64_t most_ms, int64_t *value_out);

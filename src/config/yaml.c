@@ -123,8 +123,8 @@ static void read_list(const struct walk *walk, const struct setting *setting,
         read_keys(walk, setting, node);
 }
 
-/* A default spelled out says nothing, so that a copy of etc/tally.yaml with one line changed means
- * the same as that one line. */
+/* A default that is spelled out counts as not set, so that a copy of etc/tally.yaml with one line
+ * changed means the same as that one line. */
 static void read_value(const struct walk *walk, const struct setting *setting,
                        const yaml_node_t *node)
 {
@@ -151,7 +151,7 @@ static void read_section(const struct walk *walk, const yaml_node_t *node, const
         walk_error(walk, node, "%s must be a mapping, not %s", path, walk_type(node));
 }
 
-/* What is at the top of a file and no setting: rules, read as a whole. */
+/* Reads what is at the top of a file and not a setting: rules, as a whole. */
 static bool read_rules(const struct walk *walk, const yaml_node_t *node, const char *path)
 {
     if (strcmp(path, "counters") == 0)

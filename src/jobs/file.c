@@ -223,7 +223,7 @@ uint64_t port_reader_size(struct port_reader *reader)
     return reader->size;
 }
 
-/* More packed bytes. ERR_NOT_FOUND: there are none. */
+/* Reads more packed bytes. ERR_NOT_FOUND: there are none. */
 static enum err fetch(struct port_reader *reader)
 {
     for (;;) {
@@ -264,7 +264,7 @@ static enum err unpack_zstd(struct port_reader *reader, char *room, size_t *got_
     return ERR_OK;
 }
 
-/* More unpacked bytes. ERR_NOT_FOUND: the file is at its end. */
+/* Unpacks more bytes. ERR_NOT_FOUND: the file is at its end. */
 static enum err unpack(struct port_reader *reader)
 {
     size_t got = 0;

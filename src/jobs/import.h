@@ -1,5 +1,5 @@
-/* import.h -- the lines of an export become changes of a store: proposals, decided by the commit
- * thread like everybody's.
+/* import.h -- the lines of an export become changes of a store: proposals that the commit thread
+ * decides like all others.
  *
  *     importer_open(&importer, ...)        reads the whole file once: a damaged one changes nothing
  *     import_definitions(importer, ...)    counters that rules keep, or once kept
@@ -46,8 +46,9 @@ MUST_USE enum err import_only(struct importer *importer, struct bytes counter,
 /* Makes the op that notes that `lines` lines are done, in `arena`. */
 typedef struct op import_mark_fn(void *context, struct arena *arena, uint64_t lines);
 
-/* ERR_OK and `*more_out`, or what stopped it: ERR_CELL_LIMIT and the like with a sentence, or
- * ERR_BUSY: the store is in trouble, begin again where it is known to be. */
+/* Makes one commit of the next lines: ERR_OK and `*more_out`, or what stopped it. ERR_CELL_LIMIT
+ * and the like come with a sentence; ERR_BUSY: the store is in trouble, and the import is to begin
+ * again where the store says it is. */
 MUST_USE enum err import_chunk(struct importer *importer, import_mark_fn *mark, void *context,
                                bool *more_out, struct reason *why_out);
 /* The same for a caller that holds `enacting`. */

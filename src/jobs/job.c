@@ -35,8 +35,8 @@ static const char *const state_names[] = {
     [JOB_FAILED] = "failed",
 };
 
-/* Which fields each state and kind allows. What is written must fit, and what is read that does not
- * is no job. */
+/* Which fields each state and kind allows. A record that is written must fit, and bytes that are
+ * read and do not fit are not a job. */
 static bool job_fits(const struct job_record *job)
 {
     const struct job_rebuild *rebuild = &job->rebuild;

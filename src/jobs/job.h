@@ -37,11 +37,11 @@ enum job_state {
 /* Only a rebuild has these. */
 struct job_rebuild {
     bool force;            /* also from an incomplete history */
-    bool based;            /* what the export says is there */
+    bool based;            /* it begins with an export, whose part is there */
     struct bytes from;     /* name of the export to begin with; size 0: none */
-    uint64_t base_lines;   /* of it that are taken */
-    uint32_t generation;   /* being made; 0: none yet */
-    uint64_t rules_digest; /* of the rules it goes by */
+    uint64_t base_lines;   /* how many of the export's lines are taken */
+    uint32_t generation;   /* the one being made; 0: none yet */
+    uint64_t rules_digest; /* says by which rules it goes */
     uint64_t since;        /* events that arrived earlier were gone when it began */
 };
 
@@ -49,7 +49,7 @@ struct job_record {
     uint64_t id;
     enum job_kind kind;
     enum job_state state;
-    struct bytes name; /* of the backup or the export; of the counter that is rebuilt */
+    struct bytes name; /* the backup's or the export's; a rebuild has the counter's */
     bool ids;          /* an export has event ids and idempotency keys */
     uint64_t position; /* lines of the file that an import took; the last sequence counted */
     uint64_t size;     /* bytes of a backup, lines of an export or import, events counted */
@@ -66,8 +66,8 @@ struct bytes job_key(struct arena *arena, uint64_t id);
 struct bytes job_encode(struct arena *arena, const struct job_record *job);
 /* Views of `value`. ERR_CORRUPT: these are not the bytes of a job. */
 MUST_USE enum err job_decode(struct bytes value, struct job_record *job_out);
-/* The same on a walk over all jobs, which a damaged one must not end: what is no job, or lies under
- * another job's key, is said (store/damage.h) and left out. */
+/* The same for a walk over all jobs, which a damaged one must not end: bytes that are not a job's,
+ * or lie under another job's key, are reported (store/damage.h) and left out. */
 MUST_USE bool job_met(struct bytes key, struct bytes value, struct job_record *job_out);
 
 static inline bool job_is_over(const struct job_record *job)

@@ -6,13 +6,14 @@
 #include "base/reason.h"
 #include "jobs/record.h"
 
-/* The first line of an export in `dir`. ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORAGE, with a sentence in
- * `why`. */
+/* Reads the first line of an export in `dir`. ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORAGE, with a
+ * sentence in `why`. */
 MUST_USE enum err port_header(const char *dir, const char *name, struct arena *arena,
                               struct port_record *header_out, struct reason *why);
 
-/* `dir` of exports. ERR_CONFLICT: `data` is not empty, or the export has no ids; ERR_NOT_FOUND,
- * ERR_CORRUPT, ERR_STORAGE; `why_out` has a sentence. */
+/* Makes `data` an empty store that has the id key of the export in `dir`. ERR_CONFLICT: `data` is
+ * not empty, or the export has no ids; ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORAGE; `why_out` has a
+ * sentence. */
 MUST_USE enum err import_prepare(const char *dir, const char *name, const char *data,
                                  struct reason *why_out);
 

@@ -17,7 +17,7 @@
 
 #define STEP_CHUNK (256u << 10)
 #ifdef TALLY_SMALL_WORLD
-#define LOOK_BYTES 2000u /* of history looked through for one chunk */
+#define LOOK_BYTES 2000u /* history looked through for one chunk */
 #else
 #define LOOK_BYTES (8u << 20)
 #endif
@@ -38,7 +38,7 @@ struct step {
     struct op *ops;
     uint32_t count;
     uint32_t count_max;
-    size_t look_bytes; /* of history looked through for it */
+    size_t look_bytes; /* history looked through for it */
     size_t weight;
     uint64_t last;    /* the last sequence looked at */
     uint64_t durable; /* the last there was then */
@@ -69,7 +69,7 @@ void rebuilder_release(struct rebuilder *rebuilder)
 
 struct unfinished {
     struct arena *arena;
-    struct bytes value; /* of the first job that is not over */
+    struct bytes value; /* the first job's that is not over */
 };
 
 static bool find_unfinished(void *context, struct bytes key, struct bytes value)
@@ -136,7 +136,8 @@ static enum err fail_job(struct step *step, const char *why)
     return propose_ops(step, ops, count);
 }
 
-/* A fresh generation, counted from the beginning; what an earlier try had made is garbage. */
+/* Takes a fresh generation and counts from the beginning; what an earlier try had made is
+ * garbage. */
 static enum err begin_job(struct step *step)
 {
     struct rebuilder *rebuilder = step->rebuilder;
@@ -164,15 +165,15 @@ static enum err begin_job(struct step *step)
 
 /* -- A chunk ----------------------------------------------------------------------------------- */
 
-/* Half of what a batch may weigh: its journal block has the job's objects too. What weighs more by
- * itself goes as the only event. */
+/* A chunk has half of what a batch may weigh: its journal block has the job's objects too. An event
+ * that weighs more by itself goes as the only one. */
 static bool has_room(const struct step *step, size_t weight)
 {
     return step->events == 0 || step->weight + weight <= step->rebuilder->config.batch_weight / 2;
 }
 
-/* The rules of by now may make an event heavier than those it came under, even heavier than a batch
- * may be: then it cannot be counted again. */
+/* The rules in force may make an event heavier than those it came under did, even heavier than a
+ * batch may be: then it cannot be counted again. */
 static bool take_event(void *context, const struct stored_event *stored)
 {
     struct step *step = context;
@@ -236,7 +237,8 @@ static enum err fill_chunk(struct step *step, bool *caught_up_out)
     return e;
 }
 
-/* Room for `batches` of events and the objects, whose places are filled last. */
+/* Makes room for the events of `batches` batches and for the objects, whose places are filled
+ * last. */
 static void chunk_room(struct step *step, uint32_t objects, uint32_t batches)
 {
     uint32_t most = batches * step->rebuilder->config.batch_ops;
@@ -254,7 +256,7 @@ static struct job_record moved_job(const struct step *step)
     return next;
 }
 
-/* Takes turns with the tenants; no tenant can have this name. */
+/* The chunk takes turns with the tenants; no tenant can have this name. */
 static enum err propose_chunk(struct step *step)
 {
     const struct caretaker *config = &step->rebuilder->config;
@@ -284,7 +286,7 @@ static enum err replay_chunk(struct step *step, bool *caught_up_out)
 
 /* -- What it begins with ----------------------------------------------------------------------- */
 
-/* Goes with each chunk of the export. That this is the last one is known only afterwards. */
+/* The mark goes with each chunk of the export. Which chunk is the last is known only afterwards. */
 static struct op mark_base(void *context, struct arena *arena, uint64_t lines)
 {
     struct step *step = context;
@@ -345,8 +347,8 @@ static struct op definition_op(struct step *step, const struct definition *defin
                              definition_bytes(arena, definition));
 }
 
-/* On the commit thread, with everything before it durable: what is left is counted, and if that is
- * all, the new generation becomes the counter's. Events go only after a commit has said so: a
+/* Runs on the commit thread, with everything before it durable: it counts what is left and, if that
+ * is all, makes the new generation the counter's. Events go only after a commit has said so: a
  * history that is complete here was complete for every chunk. */
 static void swap_prepare(struct bundle *bundle, int64_t time_ms)
 {
@@ -406,7 +408,7 @@ static enum err swap_generations(struct step *step)
 }
 
 /* Traffic that fills every batch keeps a rebuild, which takes turns with it, a few batches behind
- * for ever. So the last chunk, during which everybody waits, may be larger than others. */
+ * for ever. So the last chunk, during which all others wait, may be larger than others. */
 static bool is_near(const struct step *step)
 {
     uint64_t left = step->durable - step->last;
@@ -450,7 +452,7 @@ static enum err run_locked(struct step *step)
     return e;
 }
 
-/* What cannot be put right by trying again ends the job; a store that is down does not. */
+/* True for what trying again cannot put right: it ends the job. A store that is down does not. */
 static bool is_final(enum err e)
 {
     return e != ERR_OK && e != ERR_STORAGE && e != ERR_BUSY && e != ERR_CONFLICT;

@@ -25,8 +25,8 @@
 
 struct rebuilds;
 
-/* `lanes` live on; of each only the caretaker is used. `exports`: the directory of exports, which
- * lives on. */
+/* `lanes` live on, and only the caretaker of each is used. `exports` is the directory of exports;
+ * it lives on too. */
 struct rebuilds *rebuilds_new(const struct lanes *lanes, const char *exports);
 void rebuilds_free(struct rebuilds *rebuilds);
 
@@ -43,7 +43,7 @@ struct rebuild_wish {
 MUST_USE enum err rebuild_ask(struct rebuilds *rebuilds, const struct rebuild_wish *wish,
                               struct buf *id_out, struct reason *why_out);
 
-/* Any thread. The job as a JSON object, or ERR_NOT_FOUND. */
+/* Any thread. Writes the job as a JSON object. ERR_NOT_FOUND. */
 MUST_USE enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id,
                                    struct buf *json_out);
 
@@ -51,8 +51,8 @@ MUST_USE enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id,
  * cells and states are removed behind. ERR_NOT_FOUND; ERR_MANAGED: it still is in the config. */
 MUST_USE enum err rebuild_forget(struct rebuilds *rebuilds, struct bytes counter);
 
-/* One chunk of each lane's oldest job that is not done. False: nothing to do now. By one thread,
- * which waits for the commits it makes. */
+/* Makes one chunk of each lane's oldest job that is not done. False: there is nothing to do now.
+ * For one thread, which waits for the commits it makes. */
 bool rebuild_step(struct rebuilds *rebuilds);
 
 /* For a thread of its own: steps until it is stopped, sleeping while there is nothing to do. */

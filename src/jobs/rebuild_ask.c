@@ -5,9 +5,9 @@
 #include "jobs/rebuild_internal.h"
 #include "jobs/job.h"
 
-#define JOBS_KEPT 100u /* that are over, to be asked for */
+#define JOBS_KEPT 100u /* jobs that are over and can still be asked for */
 
-/* A copy in `arena`; size 0 if there is none. */
+/* Copies one object into `arena`; size 0 if there is none. */
 enum err rebuild_read(struct rebuilder *rebuilder, struct arena *arena, struct bytes key,
                       struct bytes *value_out)
 {
@@ -28,15 +28,16 @@ struct op rebuild_count_on(struct rebuilder *rebuilder, struct arena *arena, str
         last ? object_number(arena, last) : BYTES_NONE, object_number(arena, last + 1));
 }
 
-/* A series' granularity 0 is a total of all time as much as a persistent counter is. */
+/* True also for a series with granularity 0, which is a total of all time as much as a persistent
+ * counter is. */
 static bool keeps_totals(const struct definition *definition)
 {
     if (definition->mode == MODE_PERSISTENT) return true;
     return definition->granularities_count > 0 && definition->granularities[0] == 0;
 }
 
-/* What retention let go of, an older counter had counted. Asked again as long as the job lasts, for
- * retention goes on meanwhile. */
+/* An older counter had counted what retention let go of. It is asked again as long as the job
+ * lasts, for retention goes on meanwhile. */
 enum err rebuild_check_history(struct rebuilder *rebuilder, const struct definition *definition)
 {
     uint64_t retained_ms;
@@ -50,7 +51,7 @@ enum err rebuild_check_history(struct rebuilder *rebuilder, const struct definit
 struct same_job {
     const struct rebuild_wish *wish;
     struct arena *arena;
-    struct bytes value; /* size 0: none */
+    struct bytes value; /* size 0: there is none */
 };
 
 static bool find_same(void *context, struct bytes key, struct bytes value)

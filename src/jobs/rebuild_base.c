@@ -39,7 +39,8 @@ void rebuild_base_close(struct rebuilder *rebuilder)
     rebuilder->base = NULL;
 }
 
-/* Kept open from chunk to chunk; opened anew where a job begins, or goes on after a restart. */
+/* The export stays open from chunk to chunk; it is opened anew where a job begins, or goes on after
+ * a restart. */
 static enum err open_base(struct rebuilder *rebuilder, const struct job_record *job,
                           enum counter_mode mode, struct reason *why)
 {

@@ -14,9 +14,9 @@ struct rebuilder {
     struct json_parser *parser;        /* the stepping thread's */
     struct json_parser *commit_parser; /* for the last chunk, which the commit thread makes */
 
-    /* The stepping thread's: the export that a job begins with. */
+    /* The export that a job begins with; the stepping thread's. */
     struct importer *base;
-    uint64_t base_job; /* whose it is */
+    uint64_t base_job; /* the job whose it is */
     struct effort base_effort;
 };
 
@@ -24,15 +24,16 @@ struct rebuilder {
 void rebuilder_init(struct rebuilder *rebuilder, const struct caretaker *config,
                     const char *exports);
 void rebuilder_release(struct rebuilder *rebuilder);
-/* One chunk of the lane's oldest rebuild that is not over. `*idle_out`: the lane has nothing to do
- * until an operator asks. True: there is more to do now. */
+/* Makes one chunk of the lane's oldest rebuild that is not over. `*idle_out`: the lane has nothing
+ * to do until an operator asks. True: there is more to do now. */
 bool rebuilder_step(struct rebuilder *rebuilder, bool *idle_out);
 
 /* rebuild_ask.c */
 /* Whether the lane can count the counter again: see rebuild_ask. */
 MUST_USE enum err rebuilder_check(struct rebuilder *rebuilder, struct arena *arena,
                                   const struct rebuild_wish *wish, struct reason *why);
-/* A job that waits for the same; `*job_out` lives in `arena`, its id is 0 if there is none. */
+/* Finds a job that waits for the same; `*job_out` lives in `arena`, its id is 0 if there is
+ * none. */
 MUST_USE enum err rebuilder_find(struct rebuilder *rebuilder, struct arena *arena,
                                  const struct rebuild_wish *wish, struct job_record *job_out);
 /* Puts a new job under the next number. ERR_CONFLICT: that number was taken meanwhile. */
@@ -41,12 +42,12 @@ MUST_USE enum err rebuilder_number(struct rebuilder *rebuilder, struct arena *ar
 /* Puts the lane's part of a job, unless it is there. */
 MUST_USE enum err rebuilder_join(struct rebuilder *rebuilder, struct arena *arena,
                                  const struct job_record *job);
-/* The lane's record of a job, in `arena`. ERR_NOT_FOUND. */
+/* Reads the lane's record of a job into `arena`. ERR_NOT_FOUND. */
 MUST_USE enum err rebuilder_read_job(struct rebuilder *rebuilder, struct arena *arena, uint64_t id,
                                      struct job_record *job_out);
 MUST_USE enum err rebuilder_forget(struct rebuilder *rebuilder, struct bytes counter);
 
-/* One object of the store, copied into `arena`; size 0 if there is none. */
+/* Copies one object of the store into `arena`; size 0 if there is none. */
 MUST_USE enum err rebuild_read(struct rebuilder *rebuilder, struct arena *arena, struct bytes key,
                                struct bytes *value_out);
 /* An op that gives out the number after `last` of a meta object. */
@@ -62,8 +63,8 @@ MUST_USE enum err rebuild_check_history(struct rebuilder *rebuilder,
  * every event after it is retained. ERR_INVALID with a sentence, or ERR_HISTORY. */
 MUST_USE enum err rebuild_check_base(struct rebuilder *rebuilder, struct arena *arena,
                                      struct bytes from, bool force, struct reason *why);
-/* One chunk of what the export says, into the job's generation, with the caller's mark; by the
- * stepping thread, which holds `enacting`. `*sequence_out` is the export's moment. */
+/* Puts one chunk of the export into the job's generation, with the caller's mark. For the stepping
+ * thread, which holds `enacting`. `*sequence_out` is the export's moment. */
 MUST_USE enum err rebuild_base_chunk(struct rebuilder *rebuilder, const struct job_record *job,
                                      enum counter_mode mode, import_mark_fn *mark, void *context,
                                      bool *more_out, uint64_t *sequence_out, struct reason *why);

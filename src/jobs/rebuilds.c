@@ -42,7 +42,7 @@ void rebuilds_free(struct rebuilds *rebuilds)
     free(rebuilds);
 }
 
-/* There is something new to do. */
+/* Tells the thread that there is something new to do. */
 static void wake(struct rebuilds *rebuilds)
 {
     pthread_mutex_lock(&rebuilds->lock);
@@ -54,7 +54,7 @@ static void wake(struct rebuilds *rebuilds)
 
 /* -- Asking ------------------------------------------------------------------------------------ */
 
-/* The job that the first lane has by the end: an older one that waits for the same, or a new
+/* Gives the job that the first lane has in the end: an older one that waits for the same, or a new
  * one. */
 static enum err find_or_number(struct rebuilds *rebuilds, struct arena *arena,
                                const struct rebuild_wish *wish, struct job_record *job)
@@ -72,7 +72,7 @@ static enum err find_or_number(struct rebuilds *rebuilds, struct arena *arena,
     return e;
 }
 
-/* No lane has a record before every lane has said that it can. */
+/* A record is put only after every lane has said that it can rebuild. */
 static enum err ask(struct rebuilds *rebuilds, struct arena *arena, const struct rebuild_wish *wish,
                     struct job_record *job, struct reason *why)
 {
@@ -103,7 +103,8 @@ enum err rebuild_ask(struct rebuilds *rebuilds, const struct rebuild_wish *wish,
 
 /* -- Looking ----------------------------------------------------------------------------------- */
 
-/* Running from when the first lane begins until the last has ended; failed if any lane failed. */
+/* The job runs from when the first lane begins until the last has ended; it failed if any lane
+ * failed. */
 static enum job_state state_of_both(const struct job_record *a, const struct job_record *b)
 {
     if (job_is_over(a) && job_is_over(b))
@@ -207,7 +208,7 @@ static bool find_unfinished(void *context, struct bytes key, struct bytes value)
     return true;
 }
 
-/* A crash may have come between the records of two lanes. */
+/* Puts the records that a crash left missing: it may have come between those of two lanes. */
 static enum err join_lanes(struct rebuilds *rebuilds, struct arena *arena)
 {
     struct unfinished unfinished = {.arena = arena};
@@ -220,7 +221,8 @@ static enum err join_lanes(struct rebuilds *rebuilds, struct arena *arena)
     return e;
 }
 
-/* Once in a life, before the first step. False: a lane could not be written; it is tried again. */
+/* Runs once in a life, before the first step. False: a lane could not be written; it is tried
+ * again. */
 static bool all_joined(struct rebuilds *rebuilds)
 {
     if (rebuilds->joined) return true;
@@ -239,7 +241,7 @@ static uint64_t asked_so_far(struct rebuilds *rebuilds)
     return asked;
 }
 
-/* Unless an operator asked since the lanes were looked at: that may not have been seen. */
+/* Idles, unless an operator asked since the lanes were looked at: that may not have been seen. */
 static void rest(struct rebuilds *rebuilds, uint64_t asked)
 {
     pthread_mutex_lock(&rebuilds->lock);
@@ -263,8 +265,8 @@ bool rebuild_step(struct rebuilds *rebuilds)
 
 /* -- The thread -------------------------------------------------------------------------------- */
 
-/* True: told to stop. Nothing to do: sleeps until an operator asks; a store in trouble is asked
- * again after a while. */
+/* True: told to stop. With nothing to do it sleeps until an operator asks; a store in trouble is
+ * tried again after a while. */
 static bool pause_steps(struct rebuilds *rebuilds, bool more)
 {
     struct timespec until;

@@ -414,8 +414,8 @@ static void read_kind(struct reading *reading, struct port_record *record)
     }
 }
 
-/* Whether they are as dimensions_write makes them: they become part of a key, and leave in replies
- * as they are. Uses the parser, so the line's own values are gone. */
+/* True for dimensions as dimensions_write makes them: they become part of a key, and leave in
+ * replies as they are. It uses the parser, so the line's own values are gone. */
 static bool dimensions_are_canonical(struct json_parser *parser, struct arena *arena,
                                      struct bytes dimensions)
 {

@@ -45,7 +45,7 @@ struct port_record {
     struct hash_secret secret;
     struct bytes tenant;
     struct bytes counter;    /* its name */
-    struct bytes dimensions; /* of a rule counter's cell; data NULL: a direct one */
+    struct bytes dimensions; /* for a rule counter's cell; data NULL: a direct counter's */
     int32_t duration;
     int64_t bucket;
     struct cell cell;

@@ -13,7 +13,7 @@
 #define PAGE_NS (INT64_C(5) * 1000000000) /* one page counts so long at most */
 #define WAIT_SECONDS 10                   /* for a pass of the same entity to end */
 
-/* One question: the entry as the rules have it now, and who counts for it. */
+/* One question: the entry as the rules have it now, and what counts for it. */
 struct asking {
     struct reconciler *reconciler;
     const struct lane *lane; /* the tenant's */
@@ -65,7 +65,7 @@ static bool asking_entity(struct asking *asking, struct bytes entity_json, struc
 
 /* -- One entity now ---------------------------------------------------------------------------- */
 
-/* One pass of an entity at a time: waits for another one's end. */
+/* An entity has one pass at a time: waits for the end of another one. */
 static bool seize(struct reconciler *reconciler, struct bytes key)
 {
     struct timespec until;
@@ -195,7 +195,7 @@ static enum err page_find(struct page *page)
     return view_list(&store->view, prefix, after, see_counter, page);
 }
 
-/* Whether an earlier turn had it. */
+/* Whether an earlier turn listed the entity. */
 static bool is_known(const struct page *page, const struct entity *entity)
 {
     struct store *store = page->asking->lane->store;

@@ -30,7 +30,7 @@ static bool read_values(struct entity *entity, struct json_parser *parser)
     return true;
 }
 
-/* The cells as the rules in force name them. */
+/* Names the cells as the rules in force do. */
 static bool name_counters(struct entity *entity)
 {
     const struct reconcile *reconcile = entity->reconcile;
@@ -64,7 +64,8 @@ bool entity_init(struct entity *entity, const struct caretaker *with, struct rul
     entity->change.recounted = reconcile->truth == TRUTH_EVENTS;
     entity->change.place = mark_place_of(&entity->arena, &with->store->secret, reconcile->name,
                                          entity->query.tenant, entity->query.entity_json);
-    /* A row of before a reload may have all of these keys and others: it is of another cell. */
+    /* A row from before a reload may have all of these keys and others: then it is of another
+     * cell. */
     return mark_is_entity(entity_json, reconcile) && read_values(entity, parser) &&
            name_counters(entity);
 }
@@ -92,7 +93,7 @@ static enum err read_counter(struct view *moment, struct adjustment *adjustment)
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-/* May be run again from its start. */
+/* It may be run again from its start. */
 static void read_all(void *context, struct view *moment)
 {
     struct beginning *beginning = context;
@@ -136,8 +137,8 @@ static enum err propose_change(struct entity *entity, enum mark_step step)
     return e == ERR_OK ? op.err : e;
 }
 
-/* The counters that are about to be adjusted for the first time, as the rules of by now have them:
- * a reload may have frozen one of them since, which is then left as the store has it. */
+/* The counters that are about to be adjusted for the first time, as the rules in force have them: a
+ * reload may have frozen one of them since, which is then left as the store has it. */
 static unsigned unadjusted(const struct entity *entity, const struct rules *rules,
                            struct bytes *names)
 {
@@ -151,8 +152,8 @@ static unsigned unadjusted(const struct entity *entity, const struct rules *rule
     return count;
 }
 
-/* Makes their definitions say that events alone no longer explain them. Before they do no
- * adjustment is let through, so no rebuild can undo one unawares (SPEC 7). */
+/* Makes their definitions say that events alone no longer explain them. No adjustment is let
+ * through before that, so no rebuild can undo one unawares (SPEC 7). */
 static enum err enact_adjusted(struct entity *entity, struct rules *rules)
 {
     const struct caretaker *with = entity->with;

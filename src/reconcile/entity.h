@@ -19,7 +19,7 @@
 #include "store/store.h"
 
 struct entity {
-    const struct caretaker *with; /* of its tenant's lane */
+    const struct caretaker *with; /* that of its tenant's lane */
     struct arena arena;
     struct rules *rules; /* held */
     const struct reconcile *reconcile;
@@ -40,35 +40,36 @@ void entity_release(struct entity *entity);
 /* ERR_STORAGE, ERR_CORRUPT. */
 MUST_USE enum err entity_begin(struct entity *entity);
 
-/* After the adjustments' `truth` was filled. ERR_OK: durable; `change` has what each counter was
- * and became. ERR_CONFLICT: the rules changed meanwhile, nothing happened. Any other refusal of a
- * change. */
+/* To be called once the adjustments' `truth` was filled. ERR_OK: durable; `change` has what each
+ * counter was and became. ERR_CONFLICT: the rules changed meanwhile, nothing happened. It may also
+ * be any other refusal of a change. */
 MUST_USE enum err entity_settle(struct entity *entity);
 
-/* It could not be counted: nothing but its back-off moves. */
+/* Notes that the entity could not be counted: nothing but its back-off moves. */
 MUST_USE enum err entity_fail(struct entity *entity, int64_t retry_ms);
 
 /* The entity as people know it: its values, as written in the config, with '/' between them. */
 void entity_show(struct buf *buf, const struct entity *entity);
 
 enum entity_number {
-    ENTITY_BEFORE, /* of a settled one: right before the record, right after it, and between */
+    ENTITY_BEFORE, /* once settled: right before the record, right after it, and between */
     ENTITY_AFTER,
     ENTITY_DIFFERENCE,
-    ENTITY_THEN, /* of a counted one: as stored, as it should be, and how much is too much */
+    ENTITY_THEN, /* once counted: as stored, as it should be, and how much is too much */
     ENTITY_TRUTH,
     ENTITY_DRIFT,
 };
-/* {"a":1,"b":2} of one number for each counter; for replies, as text: {"a":"1","b":"2"}. */
+/* Writes {"a":1,"b":2}, one number for each counter; in replies they are text:
+ * {"a":"1","b":"2"}. */
 void entity_write(struct buf *buf, const struct entity *entity, enum entity_number which);
 void entity_write_text(struct buf *buf, const struct entity *entity, enum entity_number which);
 
-/* Of a settled one: the largest difference, whatever its sign; 0: nothing was wrong. */
+/* For a settled entity: the largest difference, whatever its sign; 0: nothing was wrong. */
 uint64_t entity_drift(const struct entity *entity);
-/* All of them added up; saturates. */
+/* The same, all differences added up; saturates. */
 uint64_t entity_drift_sum(const struct entity *entity);
 
-/* What `sizeBy` says, 0 if it says nothing: for the tiers of `singleFlight`. */
+/* The size by `sizeBy`, or 0 without it: for the tiers of `singleFlight`. */
 int64_t entity_size(struct entity *entity);
 
 #endif

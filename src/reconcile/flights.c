@@ -8,7 +8,7 @@
 struct flight {
     struct table_node node;
     bool running;
-    int64_t until_ns; /* nobody takes it up before */
+    int64_t until_ns; /* it is not taken up before */
     size_t size;
     char key[];
 };

@@ -1,7 +1,8 @@
-/* flights.h -- who is being counted, and who was taken up too lately to be taken up again.
+/* flights.h -- which entities are being counted, and which were taken up too lately to be again.
  *
- * In memory only, by the monotonic clock: a server that starts anew knows nobody in flight, so a
- * pass that died with the old one holds nothing up (S2-32). Not thread-safe: its owner locks. */
+ * They are in memory only, by the monotonic clock: a server that starts anew knows of none in
+ * flight, so a pass that died with the old one holds nothing up (S2-32). Not thread-safe: the owner
+ * locks. */
 #ifndef TALLY_RECONCILE_FLIGHTS_H
 #define TALLY_RECONCILE_FLIGHTS_H
 
@@ -19,11 +20,11 @@ void flights_release(struct flights *flights);
  * flight. */
 MUST_USE bool flights_take(struct flights *flights, struct bytes key, int64_t now_ns,
                            int64_t flight_ns);
-/* The same, whenever it was taken up last. False: its pass is not over. */
+/* The same, whenever the key was taken up last. False: its pass is not over. */
 MUST_USE bool flights_seize(struct flights *flights, struct bytes key, int64_t now_ns);
-/* Its pass, which began at `began_ns`, is over; it is left alone until `rest_ns` after that. */
+/* The pass that began at `began_ns` is over; the key is left alone until `rest_ns` after that. */
 void flights_land(struct flights *flights, struct bytes key, int64_t began_ns, int64_t rest_ns);
-/* Forgets whom nothing holds back any more. */
+/* Forgets the keys that nothing holds back any more. */
 void flights_trim(struct flights *flights, int64_t now_ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* pass.c -- begin, count, settle; then say what was found. */
+/* pass.c -- begin, count, settle; then report what was found. */
 #include "reconcile/pass.h"
 
 #include <stdio.h>

@@ -19,12 +19,12 @@
 #define SCAN_CHUNK (64u << 10)
 #define MS INT64_C(1000000) /* in ns */
 #define SECOND (1000 * MS)
-#define SCAN_SHARE 10    /* a scan that took long is followed by so many times its length */
+#define SCAN_SHARE 10    /* a scan is followed by a rest of so many times its length */
 #define ENTRY_RUNNING 2u /* passes of one entry at a time, and connections to its source */
 #define LOG_LIST_MAX (64u << 10)
-#define USELESS_NS (60 * SECOND) /* between two looks for useless rows */
+#define USELESS_NS (60 * SECOND) /* between two looks for rows that are of no more use */
 #define USELESS_OPS 256u
-#define RETRY_DOUBLINGS_MAX 8 /* of a second: up to four minutes */
+#define RETRY_DOUBLINGS_MAX 8 /* doublings of a second: up to four minutes */
 #define PAUSE_MS_MAX 1000
 
 static int64_t now_ns(const struct reconciler *reconciler)
@@ -71,7 +71,7 @@ void reconciler_free(struct reconciler *reconciler)
 
 /* -- What a scan found ------------------------------------------------------------------------- */
 
-/* "[a, b]", as S2-36 has it; where there are several tenants, with theirs. */
+/* "[a, b]" in the form of S2-36; where there are several tenants, with theirs. */
 struct name_list {
     struct buf text;
     unsigned count;
@@ -118,7 +118,7 @@ static void work_push(struct reconciler *reconciler, struct work *work)
 {
     *reconciler->last = work;
     reconciler->last = &work->next;
-    pthread_cond_broadcast(&reconciler->changed); /* some of those who wait are no workers */
+    pthread_cond_broadcast(&reconciler->changed); /* the ones that wait are not all workers */
 }
 
 static bool take_up(struct reconciler *reconciler, struct entry *entry, struct work *work)
@@ -149,7 +149,8 @@ static enum err propose_marks(const struct caretaker *with, struct mark_change *
     return e;
 }
 
-/* A row of before a reload, which is not about an entity as the entry has it now. */
+/* Proposes that a row from before a reload go, which is not about an entity as the entry has it
+ * now. */
 static void forget_row(const struct scan_row *row, struct entity *entity)
 {
     entity->change.version = row->mark.version;
@@ -160,15 +161,15 @@ static void forget_row(const struct scan_row *row, struct entity *entity)
                  LOG_KV("reconcile", entity->reconcile->name), LOG_KV("mark", row->entity_json));
 }
 
-/* The entry as the rules of the row's lane have it, which each lane takes over by itself. NULL: it
- * is another one there, just now. */
+/* The entry as the rules of the row's lane have it, for each lane takes rules over by itself. NULL:
+ * that lane has another entry just now. */
 static const struct reconcile *entry_in(const struct rules *rules, const struct entry *entry)
 {
     const struct reconcile *reconcile = reconcile_find(rules, entry->name);
     return reconcile && reconcile_digest(reconcile) == entry->digest ? reconcile : NULL;
 }
 
-/* The row's entity, as work to be taken up; NULL: it is left for now, or for good. */
+/* Makes work of the row's entity; NULL: the entity is left for now, or for good. */
 static struct work *work_make(struct reconciler *reconciler, const struct entry *entry,
                               const struct scan_row *row)
 {
@@ -199,7 +200,7 @@ static void take_up_all(struct reconciler *reconciler, struct entry *entry, cons
         if (!work) continue;
         const struct entity *entity = &work->entity;
         list_add(&found, entity);
-        /* Listed first: once it is taken up, it is a worker's. */
+        /* The entity is listed first: once it is taken up, it is a worker's. */
         struct name_list *list = &enqueued;
         size_t size = list->text.size;
         list_add(list, entity);
@@ -217,7 +218,7 @@ static void take_up_all(struct reconciler *reconciler, struct entry *entry, cons
 
 /* -- Scanning ---------------------------------------------------------------------------------- */
 
-/* Named once, not with every scan, until there are more of them or fewer. */
+/* Logs them once, not with every scan, until there are more of them or fewer. */
 static void log_unreadable(const struct entry *entry, const struct scan *scan)
 {
     if (scan->unreadable == 0 || scan->unreadable == entry->unreadable) return;
@@ -226,7 +227,7 @@ static void log_unreadable(const struct entry *entry, const struct scan *scan)
              LOG_KV("first", scan->unreadable_key));
 }
 
-/* Who had the last turn, and what the metrics show. */
+/* Remembers which tenant had the last turn, and what the metrics show. */
 static void remember_scan(struct reconciler *reconciler, struct entry *entry,
                           const struct scan *scan, int64_t began_ns)
 {
@@ -247,7 +248,7 @@ static void remember_scan(struct reconciler *reconciler, struct entry *entry,
     pthread_mutex_unlock(&reconciler->lock);
 }
 
-/* A lane that cannot be read holds up no other. */
+/* A lane that cannot be read does not hold up the others. */
 static void scan_lanes(const struct lanes *lanes, struct scan *scan)
 {
     scan_begin(scan);
@@ -272,7 +273,7 @@ static void scan_entry(struct reconciler *reconciler, struct entry *entry,
                         .after_tenant = bytes_of(entry->tenant, entry->tenant_size)};
     scan_lanes(reconciler->config.lanes, &scan);
     crash_point("reconcile.scanned");
-    if (!ready) scan.count = 0; /* the source is down: only looked, for the metrics */
+    if (!ready) scan.count = 0; /* the source is down: the scan only looked, for the metrics */
     remember_scan(reconciler, entry, &scan, began_ns);
     if (ready) take_up_all(reconciler, entry, &scan);
     arena_release(&arena);
@@ -292,7 +293,7 @@ static void scan_if_due(struct reconciler *reconciler, const struct reconcile *r
     pthread_mutex_unlock(&reconciler->lock);
 }
 
-/* Proposals only: the commit thread looks at each row's version again. True: there may be more. */
+/* Only proposes: the commit thread looks at each row's version again. True: there may be more. */
 static bool drop_useless_of(const struct lane *lane)
 {
     struct arena arena;
@@ -350,7 +351,7 @@ static struct work *work_take(struct reconciler *reconciler)
     return NULL;
 }
 
-/* What the source said about one entity only holds that one up. */
+/* Holds one entity back, because what the source said about it concerns no other. */
 static void hold_back(struct work *work)
 {
     uint32_t failures = work->entity.mark.failures;
@@ -360,15 +361,15 @@ static void hold_back(struct work *work)
         log_line(LOG_ERROR, "reconcile: a failure could not be noted", LOG_KV("code", err_code(e)));
 }
 
-/* Trouble that is not the entity's: it is tried again with the next scan. */
+/* True for trouble that is not the entity's: it is tried again with the next scan. */
 static bool is_passing(enum err e)
 {
     return e == ERR_OK || e == ERR_STORAGE || e == ERR_CONFLICT || e == ERR_BUSY ||
            e == ERR_SOURCE_DOWN;
 }
 
-/* It rests from when it began, which is before the time in its row: so the row alone says when it
- * is due, as long as the wall clock goes on like the monotonic one. */
+/* The entity rests from when the pass began, which is before the time in its row: so the row alone
+ * says when it is due, as long as the wall clock goes on like the monotonic one. */
 static void work_end(struct reconciler *reconciler, struct work *work, int64_t began_ns, enum err e)
 {
     int64_t now = now_ns(reconciler);
@@ -392,7 +393,8 @@ static void work_do(struct reconciler *reconciler, struct work *work, bool down)
     work_end(reconciler, work, began_ns, e);
 }
 
-/* Work of an entry whose source went down meanwhile is dropped: its marks are kept. */
+/* True for work of an entry whose source went down meanwhile: it is dropped, and its marks are
+ * kept. */
 static bool is_down(const struct reconciler *reconciler, const struct work *work)
 {
     return reconciler->stopped || now_ns(reconciler) < work->entry->down_until_ns;
@@ -427,7 +429,8 @@ void reconciler_work(struct reconciler *reconciler)
     pthread_mutex_unlock(&reconciler->lock);
 }
 
-/* Until the next scan is due, and not so long that a reload is noticed late. The lock is held. */
+/* The time until the next scan is due, but no longer than lets a reload be noticed soon. The lock
+ * is held. */
 static int64_t pause_ns(const struct reconciler *reconciler)
 {
     int64_t now = now_ns(reconciler);
@@ -437,7 +440,8 @@ static int64_t pause_ns(const struct reconciler *reconciler)
     return pause < MS ? MS : pause;
 }
 
-/* True: told to stop. Work that comes meanwhile wakes it for nothing, so it looks at the time. */
+/* True: told to stop. Work that comes meanwhile wakes this thread for nothing, so it looks at the
+ * time. */
 static bool pause_scans(struct reconciler *reconciler)
 {
     struct timespec until;

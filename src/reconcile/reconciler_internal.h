@@ -5,18 +5,18 @@
 #include "reconcile/flights.h"
 #include "reconcile/reconciler.h"
 
-/* What is remembered of an entry of the config as long as it stays as it is. Under the reconciler's
- * lock, but for `name`, `digest` and `truth`, which never change. */
+/* What is remembered of an entry of the config as long as it stays as it is. The reconciler's lock
+ * guards it, but for `name`, `digest` and `truth`, which never change. */
 struct entry {
     struct bytes name;
-    uint64_t digest; /* of all that says where and how to count */
+    uint64_t digest; /* says where and how it counts */
     struct truth *truth;
-    unsigned users;             /* who hold it */
+    unsigned users;             /* how many hold it */
     unsigned running;           /* passes under way */
     int64_t scan_at_ns;         /* the next scan */
     int64_t down_until_ns;      /* the source could not be asked: not before */
     unsigned downs;             /* in a row */
-    char tenant[NAME_SIZE_MAX]; /* who had the last turn */
+    char tenant[NAME_SIZE_MAX]; /* the tenant that had the last turn */
     size_t tenant_size;
     uint64_t pending; /* as of the last scan */
     int64_t oldest_ms;
@@ -41,19 +41,19 @@ struct reconciler {
     struct flights flights;
     struct work *first;
     struct work **last;
-    int64_t useless_at_ns; /* when to look for useless rows */
+    int64_t useless_at_ns; /* when to look for rows that are of no more use */
     bool stopped;
 };
 
 /* entries.c; the lock is held. */
 
-/* The entry as these rules have it, made if need be; to be given back. */
+/* The entry as these rules have it, made if need be; the caller gives it back. */
 struct entry *entry_hold(struct reconciler *reconciler, const struct reconcile *reconcile);
 void entry_give(struct entry *entry);
-/* Frees those that are not in the rules any more and that nobody holds. NULL: all. */
+/* Frees those that are not in the rules any more and that are not held. NULL: all. */
 void entries_trim(struct reconciler *reconciler, const struct rules *rules);
 
-/* The source could not be asked, or could: how long until it is asked again. */
+/* The source could not be asked, or could. entry_down also doubles how long it is left alone. */
 void entry_down(struct entry *entry, int64_t now_ns);
 void entry_up(struct entry *entry);
 

@@ -10,8 +10,8 @@
 #include "core/object.h"
 #include "store/damage.h"
 
-/* The best rows of one tenant so far, the best first. Rows come grouped by tenant, and all of a
- * tenant's rows are in one lane. */
+/* The best rows of one tenant so far, the best first. Rows come grouped by tenant, and all rows of
+ * a tenant are in one lane. */
 struct share {
     const struct lane *lane;
     struct bytes tenant;
@@ -21,7 +21,7 @@ struct share {
     unsigned taken;
 };
 
-/* A lane's rows. */
+/* The walk through a lane's rows. */
 struct walk {
     struct scan *scan;
     const struct lane *lane;
@@ -30,7 +30,7 @@ struct walk {
 
 /* -- Whose time has come ----------------------------------------------------------------------- */
 
-/* A time in the future is a clock that was set back since: it holds nobody up. */
+/* A time in the future comes from a clock that was set back since: it holds nothing up. */
 static bool is_within(int64_t time_ms, int64_t interval_ms, int64_t now_ms)
 {
     return time_ms != TIME_NONE && time_ms <= now_ms && now_ms - time_ms < interval_ms;
@@ -46,8 +46,8 @@ static bool is_due(const struct walk *walk, const struct mark *mark)
     return !held && !is_within(mark->updated_ms, walk->scan->reconcile->min_interval_ms, now_ms);
 }
 
-/* TIME_NONE is the smallest time there is, so never counted comes first by itself; among those the
- * one that has waited longest. */
+/* TIME_NONE is the smallest time there is, so an entity that was never counted comes first by
+ * itself; of two such the one that has waited longer does. */
 static bool comes_before(const struct mark *a, const struct mark *b)
 {
     if (a->updated_ms != b->updated_ms) return a->updated_ms < b->updated_ms;
@@ -102,7 +102,7 @@ static void share_add(struct scan *scan, struct share *share, struct bytes entit
         (struct scan_row){share->tenant, arena_copy(arena, entity_json), *mark, share->lane};
 }
 
-/* It holds up no other: the next change of its entity writes it anew. */
+/* Such a row holds up no other: the next change of its entity writes it anew. */
 static void see_unreadable(struct scan *scan, struct bytes key)
 {
     damage_say("a mark", key, 1);
@@ -133,7 +133,7 @@ static int compare_shares(const void *a, const void *b)
     return bytes_compare(((const struct share *)a)->tenant, ((const struct share *)b)->tenant);
 }
 
-/* The first tenant after the one that was served last, in the order of their ids. */
+/* The place of the first tenant after the one that was served last, in the order of their ids. */
 static unsigned first_turn(const struct scan *scan)
 {
     for (unsigned i = 0; i < scan->shares_count; i++)
@@ -171,7 +171,7 @@ enum err scan_lane(struct scan *scan, const struct lane *lane)
     return view_objects(&lane->store->view, prefix, BYTES_NONE, see_row, &walk);
 }
 
-/* Each lane's tenants came in order; those of all lanes are to be. */
+/* The tenants of each lane came in order; those of all lanes together are put in order here. */
 void scan_choose(struct scan *scan)
 {
     unsigned most = (unsigned)scan->reconcile->scan_limit;

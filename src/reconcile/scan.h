@@ -4,7 +4,7 @@
  *     scan_lane(&scan, lane)    for each lane: its rows, by its time
  *     scan_choose(&scan)        over all of them
  *
- * Nothing is remembered between two scans but whose turn it is: what is pending stands in the
+ * Nothing but whose turn it is is remembered between two scans: what is pending stands in the
  * store, so a server that was killed goes on where it was, and nothing can be stuck. */
 #ifndef TALLY_RECONCILE_SCAN_H
 #define TALLY_RECONCILE_SCAN_H
@@ -22,9 +22,9 @@ struct scan_row {
 };
 
 struct scan {
-    struct arena *arena; /* of everything found */
+    struct arena *arena; /* holds everything found */
     const struct reconcile *reconcile;
-    struct bytes after_tenant; /* whose turn it was last; size 0: nobody's */
+    struct bytes after_tenant; /* the tenant whose turn it was last; size 0: none */
 
     struct share *shares; /* what each tenant has, lane by lane */
     unsigned shares_count;
@@ -36,19 +36,20 @@ struct scan {
     uint64_t pending;            /* all there are, whether their time has come or not */
     int64_t oldest_ms;           /* since when the oldest of them is; INT64_MAX: none */
     uint64_t unreadable;         /* rows that do not decode, passed over */
-    struct bytes unreadable_key; /* of the first of them */
+    struct bytes unreadable_key; /* the first one's */
 };
 
-/* Given arena, reconcile and after_tenant, empties the rest. */
+/* Keeps arena, reconcile and after_tenant, which are given, and empties the rest. */
 void scan_begin(struct scan *scan);
 /* ERR_STORAGE: what was found before stays found. */
 MUST_USE enum err scan_lane(struct scan *scan, const struct lane *lane);
-/* Pending rows whose time has come: never counted before, then counted longest ago; of several
- * tenants one each in turn. */
+/* Orders the pending rows whose time has come: never counted comes first, then counted longest ago;
+ * tenants have one each in turn. */
 void scan_choose(struct scan *scan);
 
-/* Rows of a lane that are no longer of use, up to `most` of them, as ops of MARK_FORGET: counted so
- * long ago that nothing asks when, or of an entry or a tenant that is not in its rules any more. */
+/* Fills `ops` with OP_MARKs of MARK_FORGET for rows of a lane that are no longer of use: counted so
+ * long ago that nothing asks when, or of an entry or a tenant that is not in the lane's rules any
+ * more. */
 MUST_USE enum err scan_useless(const struct lane *lane, const struct rules *rules,
                                struct arena *arena, struct mark_change *changes,
                                struct bytes *tenants, unsigned most, unsigned *count_out);

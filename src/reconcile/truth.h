@@ -1,19 +1,19 @@
-/* truth.h -- who knows what the counters of an entity should be.
+/* truth.h -- what the counters of an entity should be, by whatever source knows it.
  *
- * One truth for each entry of `reconcile:` (core/reconcile.h), asked by several threads at a time.
+ * Each entry of `reconcile:` (core/reconcile.h) has one truth, asked by several threads at a time.
  * Where it looks is behind these functions: truth_postgres.c, truth_events.c, and tests. */
 #ifndef TALLY_RECONCILE_TRUTH_H
 #define TALLY_RECONCILE_TRUTH_H
 
 #include "core/reconcile.h"
 
-/* Which entity. Everything is the caller's for the call. */
+/* The entity that is asked about. Everything is the caller's for the call. */
 struct truth_query {
     const struct rules *rules; /* with `reconcile` in it */
     const struct reconcile *reconcile;
     struct bytes tenant;
     struct bytes entity_json;
-    const struct bytes *values; /* of reconcile->parameters, in that order */
+    const struct bytes *values; /* the values of reconcile->parameters, in that order */
 };
 
 struct truth {
@@ -28,14 +28,14 @@ struct truth_ops {
      * ERR_BUSY: cancelled. */
     enum err (*count)(struct truth *truth, const struct truth_query *query, int64_t *counts_out,
                       struct buf *why_out);
-    /* Any thread, waits for nothing: makes calls that are under way come back soon, and new ones
-     * too. */
+    /* Any thread may call; it waits for nothing. Makes calls that are under way come back soon, and
+     * new ones too. */
     void (*cancel)(struct truth *truth);
-    /* Nobody is inside. */
+    /* No call is under way. */
     void (*free)(struct truth *truth);
 };
 
-/* Makes the truth of an entry. It keeps nothing of `reconcile`. */
+/* Makes the truth of an entry and keeps nothing of `reconcile`. */
 typedef struct truth *truth_open_fn(void *context, const struct reconcile *reconcile);
 
 #endif

@@ -1,7 +1,7 @@
 /* truth_events.c -- a recount of one entity, by the decision that counted it the first time.
  *
  * Replayed events go through core/apply.h into a store of their own in memory, which holds the
- * entity's cells and, of transition-safe counters, the states of the tenant's entities. */
+ * entity's cells and the states that transition-safe counters have of the tenant's entities. */
 #include "reconcile/truth_events.h"
 
 #include <stdatomic.h>
@@ -13,7 +13,7 @@
 #include "core/project.h"
 #include "store/memory.h"
 
-#define PAGE_BYTES (4u << 20) /* of history looked through at a time */
+#define PAGE_BYTES (4u << 20) /* history looked through at a time */
 #define PAGE_CHUNK (256u << 10)
 
 struct events_truth {
@@ -26,11 +26,11 @@ struct events_truth {
 struct recount {
     struct events_truth *truth;
     const struct truth_query *query;
-    struct store *store; /* of the tenant's lane */
+    struct store *store; /* the tenant's lane's */
     struct store *scratch;
     struct json_parser *parser;
-    struct arena arena;                        /* of a page */
-    struct bytes keys[RECONCILE_COUNTERS_MAX]; /* of the entity's cells */
+    struct arena arena;                        /* one page's */
+    struct bytes keys[RECONCILE_COUNTERS_MAX]; /* the entity's cells' */
     const struct definition *definitions[RECONCILE_COUNTERS_MAX];
     struct arena keys_arena;
     struct op *ops;
@@ -41,7 +41,7 @@ struct recount {
 
 /* -- Whether history is whole ------------------------------------------------------------------ */
 
-/* Asked before the recount, and after it: retention goes on meanwhile, and says so first. */
+/* It is asked before the recount and after it: retention goes on meanwhile, and says so first. */
 static enum err check_history(struct recount *recount, struct buf *why)
 {
     uint64_t retained_ms;
@@ -63,7 +63,7 @@ static enum err check_history(struct recount *recount, struct buf *why)
 
 /* -- A page ------------------------------------------------------------------------------------ */
 
-/* Only what goes to the entity's own cell is of interest. */
+/* Keeps only the targets that are the entity's own cell. */
 static void keep_own(struct change *change, struct bytes key)
 {
     uint32_t kept = 0;
@@ -72,7 +72,7 @@ static void keep_own(struct change *change, struct bytes key)
     change->targets_count = kept;
 }
 
-/* A change of a transition-safe counter counts even without a cell of the entity's: it switches. */
+/* A change of a transition-safe counter is kept even without such a target: it switches a state. */
 static void keep_changes(struct projection *projection, struct bytes key)
 {
     uint32_t kept = 0;
@@ -144,7 +144,7 @@ static enum err first_refusal(const struct recount *recount)
     return ERR_OK;
 }
 
-/* The page's events as one batch of the scratch store. */
+/* Replays the page's events as one batch of the scratch store. */
 static enum err replay(struct recount *recount)
 {
     static const struct apply_limits limits = {.tenant_cells = INT64_MAX, .granularities = 4096};
@@ -211,7 +211,7 @@ static enum err replay_all(struct recount *recount)
     return e;
 }
 
-/* What is below zero by the counter's own rules is no count that could be set. */
+/* Refuses a value below zero, which the counter's rules may allow: a count cannot be set to it. */
 static enum err read_counts(struct recount *recount, int64_t *counts_out, struct buf *why)
 {
     struct store *scratch = recount->scratch;

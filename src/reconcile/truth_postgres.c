@@ -2,12 +2,12 @@
  *
  * Every wait for an answer ends: with the answer, with postgres_cancel, or some seconds after the
  * server should have ended the statement itself. The last two leave the connection in the middle of
- * something, so it is closed; the server notices and stops counting. Nobody asks it to: PQcancel
- * makes a connection of its own, and waits for it as long as TCP does.
+ * something, so it is closed; the server notices and stops counting. PQcancel is not used: it makes
+ * a connection of its own, and waits for it as long as TCP does.
  *
  * Why an answer failed is for the operator's log: the server's primary message and SQLSTATE. What
- * libpq says about a connection may name host and user, never the password; should it hold it all
- * the same, it is left out. */
+ * libpq says about a connection may name host and user, never the password; if a message held it
+ * all the same, it would be taken out. */
 #include "reconcile/truth_postgres.h"
 
 #include <libpq-fe.h>
@@ -31,13 +31,13 @@ struct connection {
     bool busy;
     enum err given_up; /* why an answer was not waited for: ERR_BUSY, ERR_SOURCE_DOWN */
     bool used;         /* it has answered before: it may have gone stale since */
-    int parameters[RECONCILE_COUNTERS_MAX]; /* that each query wants */
+    int parameters[RECONCILE_COUNTERS_MAX]; /* how many each query wants */
 };
 
 struct postgres {
     struct truth truth;
     char *dsn;
-    char *password; /* in it; NULL: none */
+    char *password; /* the password in it; NULL: none */
     char *names[RECONCILE_COUNTERS_MAX];
     char *queries[RECONCILE_COUNTERS_MAX];
     unsigned count;
@@ -46,7 +46,7 @@ struct postgres {
     pthread_cond_t freed;
     struct connection connections[TRUTH_CONNECTIONS_MAX];
     bool cancelled;
-    int cancelled_fd; /* readable from then on */
+    int cancelled_fd; /* readable once cancelled */
 };
 
 /* -- What went wrong --------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ static void add_message(const struct postgres *postgres, struct buf *why, const 
     }
 }
 
-/* Trouble of the server rather than of one query: no entity could be counted now. */
+/* True for trouble of the server rather than of one query: no entity could be counted now. */
 static bool is_server_trouble(const char *state)
 {
     static const char *const classes[] = {"08", "53", "57P", "58", "XX"};
@@ -75,7 +75,7 @@ static bool is_server_trouble(const char *state)
     return false;
 }
 
-/* ERR_BUSY: cancelled. Or as `count` says it. */
+/* ERR_BUSY: cancelled; else what `count` says. */
 static enum err explain(const struct postgres *postgres, const struct connection *connection,
                         const PGresult *result, struct buf *why)
 {
@@ -99,7 +99,7 @@ static int64_t mono_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Until libpq has the next result whole. False: given up. */
+/* Waits until libpq has the next result whole. False: given up. */
 static bool wait_result(const struct postgres *postgres, struct connection *connection,
                         int64_t until_ms)
 {
@@ -116,7 +116,7 @@ static bool wait_result(const struct postgres *postgres, struct connection *conn
     return true;
 }
 
-/* What the statement that was just sent came to, as PQexec has it. NULL: see `explain`. */
+/* The result of the statement that was just sent, as PQexec has it. NULL: see `explain`. */
 static PGresult *wait_answer(const struct postgres *postgres, struct connection *connection,
                              int sent)
 {
@@ -153,7 +153,7 @@ static bool is_usable(const struct connection *connection)
     return connection->given_up == ERR_OK && PQstatus(connection->pg) == CONNECTION_OK;
 }
 
-/* A command without result. */
+/* Runs a command without result. */
 static enum err command(const struct postgres *postgres, struct connection *connection,
                         const char *text, struct buf *why)
 {
@@ -203,8 +203,8 @@ static enum err prepare(const struct postgres *postgres, struct connection *conn
     return e;
 }
 
-/* Whatever fails here fails for every entity. A server too old to look whether its client is still
- * there counts on for nobody until the statement's time-out. */
+/* A failure here is one for every entity. A server too old to look whether its client is still
+ * there goes on counting until the statement's time-out. */
 static enum err set_up(const struct postgres *postgres, struct connection *connection,
                        struct buf *why)
 {
@@ -223,7 +223,7 @@ static enum err set_up(const struct postgres *postgres, struct connection *conne
     return e == ERR_SOURCE_ANSWER ? ERR_SOURCE_DOWN : e;
 }
 
-/* What the config says comes later and wins. */
+/* The config's own options come later in the string and win. */
 static enum err connection_open(struct postgres *postgres, struct connection *connection,
                                 struct buf *why)
 {
@@ -249,7 +249,7 @@ static enum err connection_open(struct postgres *postgres, struct connection *co
     return e;
 }
 
-/* Waits for one that is free; NULL: cancelled. */
+/* Waits for a connection that is free; NULL: cancelled. */
 static struct connection *connection_take(struct postgres *postgres)
 {
     struct connection *free_one = NULL;
@@ -295,7 +295,7 @@ static bool fill_parameters(const struct truth_query *query, struct arena *arena
     return true;
 }
 
-/* One row, one column, one whole number from 0. Says what it is instead. */
+/* Reads one row of one column, a whole number from 0, or says what it is instead. */
 static enum err read_count(const PGresult *result, int64_t *count_out, struct buf *why)
 {
     int rows = PQntuples(result), columns = PQnfields(result);
@@ -346,7 +346,7 @@ static enum err count_in_snapshot(const struct postgres *postgres, struct connec
     return e;
 }
 
-/* A connection that idled may have been closed from the other side: that is tried again once. */
+/* A connection that idled may have been closed from the other side, so that is tried again once. */
 static enum err count_on(struct postgres *postgres, struct connection *connection,
                          const char *const *values, int64_t *counts_out, struct buf *why)
 {

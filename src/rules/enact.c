@@ -8,7 +8,7 @@
 #define PLAN_CHUNK (16u << 10)
 
 struct stored_definition {
-    struct bytes name; /* of the counter */
+    struct bytes name; /* the counter's */
     struct bytes value;
     struct definition definition;
     bool kept; /* the new rules have it */
@@ -37,7 +37,7 @@ static void stored_add(struct plan *plan, const struct stored_definition *stored
     enactment->stored[enactment->stored_count++] = *stored;
 }
 
-/* Decoded into the rules' own arena: frozen ones live as long as the rules. */
+/* Definitions are decoded into the rules' own arena: frozen ones live as long as the rules. */
 static bool read_definition(void *context, struct bytes key, struct bytes value)
 {
     struct plan *plan = context;
@@ -192,7 +192,8 @@ static void make_ops(struct bundle *bundle, int64_t time_ms)
         add_definition(enactment, &rules->definitions[i], time_ms);
     if (enactment->generation != enactment->generation_stored)
         add_op(enactment, generation_op(enactment));
-    /* Last: a bundle has at least one op. It changes nothing if the text is as it was. */
+    /* The text comes last, so that a bundle has at least one op. It changes nothing if it is as it
+     * was. */
     add_op(enactment, text_op(enactment));
 }
 

@@ -3,8 +3,8 @@
  * The store remembers every rule counter's definition, the generation its cells are kept under and
  * since when it counts. Rules from the config know nothing of that: enacting adds it, keeps the
  * counters that the config no longer has as frozen ones, and makes the change one bundle, so that
- * it takes effect between two batches, durably, or not at all. Since when a counter counts is the
- * time of that batch, and known only then: retention goes by it to say whether history is complete.
+ * it takes effect between two batches, durably, or not at all. A counter counts since the time of
+ * that batch, which is known only then: retention goes by it to say whether history is complete.
  *
  *     enact_plan(&enactment, store, rules, text, &why)
  *     queue_push(queue, &enactment.bundle) ... bundle->done ... the rulebook has them
@@ -34,9 +34,9 @@ struct enactment {
 };
 
 /* Reads the store and fills `rules`, which have no other holder yet, and the bundle. `text` is the
- * config's text of them, kept for the record. ERR_INVALID: the store's counters do not allow these
- * rules; ERR_STORAGE or ERR_CORRUPT: it could not be read. `why_out` has a sentence for each.
- * Release it in any case. */
+ * rules' text in the config, kept for the record. ERR_INVALID: the store's counters do not allow
+ * these rules; ERR_STORAGE or ERR_CORRUPT: the store could not be read. `why_out` has a sentence
+ * for each. The enactment is to be released in any case. */
 MUST_USE enum err enact_plan(struct enactment *enactment, struct store *store, struct rules *rules,
                              struct bytes text, struct buf *why_out);
 /* Whether the store holds these very rules already, so that the bundle would write nothing. */

@@ -4,8 +4,8 @@
  *   stop    wire (no new requests; what was accepted is answered) -> tend -> lanes -> store (last
  *           checkpoint)
  *
- * The threads that run loops, caretakers, jobs and reconciliation are its own; lanes and the API
- * start theirs themselves. */
+ * The daemon owns the threads that run loops, caretakers, jobs and reconciliation; lanes and the
+ * API start theirs themselves. */
 #include "serve/daemon.h"
 
 #include <pthread.h>
@@ -89,8 +89,8 @@ static void announce(struct server *server)
     if (server->options->ready) server->options->ready(server->options->context, url);
 }
 
-/* Threads that start once the rules are in force: rows of entries that are not in them are
- * forgotten. */
+/* These threads start once the rules are in force, for rows of entries that are not in the rules
+ * are forgotten. */
 struct reconciling {
     pthread_t scan;
     pthread_t work[RECONCILE_WORKERS];
@@ -110,8 +110,9 @@ static void stop_reconciling(struct reconciling *threads)
         pthread_join(threads->work[i], NULL);
 }
 
-/* One for each lane, but a few are enough: they walk all lanes (tend/tend.h). With more than one, a
- * lane whose disk or database stalls does not keep the others from being looked after. */
+/* There is one for each lane, but a few are enough: they walk all lanes (tend/tend.h). With more
+ * than one, a lane whose disk or database stalls does not keep the others from being looked
+ * after. */
 struct tenders {
     unsigned count;
     pthread_t threads[TENDERS_MAX];
@@ -191,7 +192,7 @@ static enum err note_clocks(struct server *server, struct buf *why)
     return e;
 }
 
-/* The lanes first: the rules come into force through them, and before any request. */
+/* The lanes start first: the rules come into force through them, and before any request. */
 static enum err run(struct server *server, const sigset_t *signals, struct buf *why)
 {
     for (unsigned i = 0; i < server->lanes.count; i++)

@@ -8,7 +8,7 @@
 
 #define KEPT_WANTED 2048 /* the journal and RocksDB want some hundreds, with many files more */
 #define KEPT_LEAST 704   /* where there are few: RocksDB's 512, the journal, the archive, loops */
-#define KEPT_A_LANE 192 /* by each lane more: its journal and archive, and its least of RocksDB's */
+#define KEPT_A_LANE 192 /* each further lane: its journal and archive, and its least of RocksDB's */
 
 /* Where there are very few descriptors, the store has three of four. Connections over the limit,
  * which are told so before they are closed, take theirs from the rest as well. */

@@ -6,7 +6,7 @@
 #include "reconcile/reconciler.h"
 #include "wire/loop.h"
 
-/* What the stores of all lanes come to; the disk is one. */
+/* Adds up the stores of all lanes; their disk is one. */
 static void add_stats(struct store_stats *sum, const struct store_stats *stats)
 {
     sum->storage_errors += stats->storage_errors;

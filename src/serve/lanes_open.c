@@ -7,7 +7,7 @@
 #include "commit/pace.h"
 #include "store/memory.h"
 
-#define CACHE_LEAST (1u << 20) /* of one lane */
+#define CACHE_LEAST (1u << 20) /* one lane's */
 #define CHECKPOINT_LEAST (64u << 10)
 #define ARCHIVE_MS_MIN 500
 #define ARCHIVE_MS_MAX (24 * 3600 * 1000)
@@ -19,7 +19,7 @@ static int64_t archive_age(int64_t retention_ms)
     return age < ARCHIVE_MS_MIN ? ARCHIVE_MS_MIN : age > ARCHIVE_MS_MAX ? ARCHIVE_MS_MAX : age;
 }
 
-/* What bounds the process is divided among its lanes. */
+/* The lane's share of what bounds the process. */
 static uint64_t share(const struct config *config, int64_t bytes, uint64_t least)
 {
     uint64_t each = (uint64_t)bytes / (uint64_t)config->store_lanes;
@@ -55,7 +55,7 @@ static enum err take_dir(struct server *server, struct reason *why_out)
     return lanes_dir_open(&server->dirs, config->data, &wish, why_out);
 }
 
-/* Which lane it is that cannot be opened is said too: not every sentence has a path in it. */
+/* The sentence also says which lane cannot be opened: not every reason has a path in it. */
 static enum err open_embedded(struct server *server, unsigned index, struct store **store_out,
                               struct reason *why_out)
 {

@@ -41,7 +41,7 @@ static enum err adopt_stored(const struct lane *lane, const struct enactment *en
 struct change {
     const struct lanes *lanes;
     struct enactment *enactments; /* one for each lane, */
-    unsigned planned;             /* of which so many were planned */
+    unsigned planned;             /* how many of them were planned */
     bool starting;
     struct buf *why_out;
 };

@@ -30,7 +30,7 @@ MUST_USE enum err reload_start(struct reloader *reloader, const struct config *c
 
 /* Reads the config again: rules, then keys. `context` is the reloader. Any thread. */
 enum err reload_now(void *context, struct buf *why_out);
-/* The same for an operator, over HTTP or by a signal: what became of it is logged. */
+/* The same for an operator, over HTTP or by a signal: the outcome is logged. */
 enum err reload_logged(void *context, struct buf *why_out);
 void reload_on_signal(struct reloader *reloader);
 

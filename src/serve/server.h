@@ -23,7 +23,7 @@ struct server {
     const struct daemon_options *options;
     struct listen listen;
     struct lanes lanes;
-    struct queue_room room; /* of all lanes' queues */
+    struct queue_room room; /* what all lanes' queues may hold together */
     struct tend *tend;
     struct rebuilds *rebuilds;
     struct reloader *reloader;
@@ -31,14 +31,14 @@ struct server {
     struct api *api;
     struct wire *wire;
     struct reconciler *reconciler;
-    struct lanes_dir dirs;           /* of embedded stores, */
+    struct lanes_dir dirs;           /* the directories of embedded stores, */
     struct embedded_config embedded; /* and what they have in common */
     struct errands *errands;
     char exports[4096]; /* directory */
 };
 
-/* lanes_open.c: opens and recovers the store, and makes its lanes. `error` has one sentence if it
- * fails; lanes_close is due in any case. */
+/* lanes_open.c: opens and recovers the store, and makes its lanes. `why_out` has one sentence if it
+ * fails; server_close_lanes is due in any case. */
 MUST_USE enum err server_open_lanes(struct server *server, struct reason *why_out);
 void server_close_lanes(struct server *server);
 

@@ -1,8 +1,8 @@
 /* garbage.c -- goes through all counters and all states of the lane, once for each generation that
  * is garbage.
  *
- * Where it is, is only in memory: after a restart, or a proposal that was not decided, it begins
- * anew and finds less. */
+ * How far it got is kept in memory only: after a restart, or a proposal that was not decided, it
+ * begins anew and finds less. */
 #include "tend/garbage.h"
 
 #include <stdlib.h>
@@ -15,18 +15,18 @@
 
 #define GRACE_MS 2000     /* no read waits longer for its thread */
 #define LOOK_MAX 5000u    /* rows looked at in one step: some milliseconds */
-#define KEY_SIZE_MAX 300u /* of an object that says what is garbage */
+#define KEY_SIZE_MAX 300u /* the key of an object that names a generation */
 
 struct garbage {
     struct care care;
-    struct arena arena; /* of one step */
+    struct arena arena; /* for one step */
     struct buf after;   /* the last key looked at */
     bool states;        /* counters are done, states are next */
-    struct buf key;     /* of the object that says what is garbage; empty: none is known */
+    struct buf key;     /* the object that names the garbage; empty: none is known */
     atomic_bool lost;   /* the last proposal was not decided */
 
     /* One step. */
-    struct bytes name; /* of whose counter, */
+    struct bytes name; /* the counter whose it is, */
     uint32_t generation;
     uint32_t looked;
     struct bundle bundle;
@@ -64,7 +64,8 @@ static const struct hash_secret *secret_of(const struct garbage *garbage)
 
 /* -- What is garbage --------------------------------------------------------------------------- */
 
-/* Readers that began before the swap go by the old generation: it is left to them for a while. */
+/* Readers that began before the swap go by the old generation, which is left to them for a
+ * while. */
 static bool take_generation(void *context, struct bytes key, struct bytes value)
 {
     struct garbage *garbage = context;
@@ -82,8 +83,8 @@ static bool take_generation(void *context, struct bytes key, struct bytes value)
     return false;
 }
 
-/* Generations are counted, one for each counter, but what two nodes give out at once need not be:
- * the name decides too. A store of before this has objects without one. */
+/* Each counter has a generation of its own number, but two stores may give out the same one, so the
+ * name decides too. An object that an earlier version made has no name. */
 static bool is_garbage(const struct garbage *garbage, struct bytes counter, uint32_t generation)
 {
     return generation == garbage->generation &&
@@ -96,7 +97,7 @@ static void begin_anew(struct garbage *garbage)
     garbage->states = false;
 }
 
-/* Goes on from where it was if it is still the same garbage. False: there is none. */
+/* Goes on where it was if it is still the same garbage. False: there is none. */
 static bool choose(struct garbage *garbage)
 {
     struct store *store = garbage->care.lane->store;
@@ -168,8 +169,8 @@ static void garbage_done(struct bundle *bundle)
     care_answered(&garbage->care);
 }
 
-/* Tenants take turns with it. It may be as much as a batch is, and is never refused: what was
- * looked for would have to be looked for again. */
+/* The bundle takes turns with the tenants; no tenant can have this name. It may be as large as a
+ * batch and is never refused: what was looked for would have to be looked for again. */
 static enum care_next propose(struct garbage *garbage)
 {
     struct bundle *bundle = &garbage->bundle;
@@ -183,7 +184,7 @@ static enum care_next propose(struct garbage *garbage)
     return CARE_PRESSES;
 }
 
-/* Nothing is left of it: forgets that it ever was. */
+/* Nothing is left of the generation: removes the object that names it. */
 static enum care_next finish(struct garbage *garbage)
 {
     add_op(garbage,

@@ -1,4 +1,4 @@
-/* garbage.h -- removes the cells and entity states of generations that nobody reads any more.
+/* garbage.h -- removes the cells and entity states of generations that readers no longer go by.
  *
  * A rebuild that swaps, and a counter that is forgotten, leave an object behind that names the
  * generation (core/object.h); that goes last. */

@@ -18,13 +18,12 @@ struct retain {
     struct bundle bundle;
     struct op op;
     int64_t before_ms;   /* proposed last; 0: never */
-    int64_t decided_ms;  /* the same of the proposal before it */
-    bool resumed;        /* what was decided before the start is carried out */
-    atomic_bool decided; /* and not yet carried out */
+    int64_t decided_ms;  /* what the proposal before it said */
+    bool resumed;        /* what was decided before the start has been carried out */
+    atomic_bool decided; /* decided, and not yet carried out */
 };
 
-/* Often enough that an event is gone soon after its time, and never more than a few times an hour
- * for one that is kept for years. */
+/* The period grows with the retention, up to ten minutes: an event is gone soon after its time. */
 int64_t retain_period_ms(const struct tend_config *config)
 {
     int64_t period = config->retention_ms / 8;
@@ -67,7 +66,7 @@ static void carry_out(struct retain *retain)
     retain->decided = false;
 }
 
-/* A crash may have come between a decision and the drop. */
+/* Carries out a decision that a crash cut off from its drop. */
 static bool resume(struct retain *retain)
 {
     struct store *store = retain->care.lane->store;

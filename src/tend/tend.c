@@ -1,9 +1,9 @@
 /* tend.c -- the table of caretakers, and the loop that runs it over all lanes.
  *
- * A lane is looked after by one thread at a time, in rounds: whatever is due of its caretakers
+ * A lane is looked after by one thread at a time, in rounds: each of its caretakers that is due
  * takes one step. Lanes take turns, in a circle that begins after the one that was served last, so
- * those that always press cannot keep the others from their turn. One whose steps are slow (a disk
- * that stalls, a database that does not answer) keeps one thread, while the others go on. */
+ * those that always press cannot keep the others from their turn. A lane whose steps are slow (a
+ * disk that stalls, a database that does not answer) keeps one thread, while the others go on. */
 #include "tend/tend.h"
 
 #include <pthread.h>
@@ -58,7 +58,7 @@ static const struct care_kind kinds[] = {
 
 #define KINDS ARRAY_COUNT(kinds)
 
-/* Everybody who looks after one lane. */
+/* All caretakers of one lane. */
 struct ward {
     struct care *cares[KINDS];
     int64_t look_at_ns; /* the next round; by the machine's clock, like all waiting here */
@@ -196,7 +196,7 @@ static int64_t machine_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The next lane whose round is due and whom nobody serves; NULL: none is before `*until_ns_out`.
+/* The next lane whose round is due and that no thread serves; NULL: none is before `*until_ns_out`.
  * The lock is held. */
 static struct ward *ward_take(struct tend *tend, int64_t *until_ns_out)
 {

@@ -10,9 +10,9 @@
 struct tend;
 
 struct tend_config {
-    const struct lanes *lanes; /* of each its store, queue, clock and, if it has one, keeper */
+    const struct lanes *lanes; /* each one's store, queue, clock and, if it has one, keeper */
     int64_t sweep_ms;          /* between two looks for expired cells */
-    int64_t retention_ms;      /* of events */
+    int64_t retention_ms;      /* how long events are kept */
     uint32_t step_ops;         /* no step proposes more ops; 0: what the table says */
 };
 

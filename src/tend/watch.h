@@ -1,7 +1,7 @@
-/* watch.h -- looks at the clocks, and has recorded what the next life must know of them.
+/* watch.h -- looks at the clocks, and proposes the note of what the next life must know of them.
  *
- * Asking for the time is what makes the timekeeper look (commit/timekeeper.h); while nothing else
- * happens, this is who asks. */
+ * Asking for the time is what makes the timekeeper look (commit/timekeeper.h). While no batch and
+ * no read asks, this caretaker does. */
 #ifndef TALLY_TEND_WATCH_H
 #define TALLY_TEND_WATCH_H
 
