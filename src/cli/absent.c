@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #define HINTS_MAX 8u
-#define PAGES_MAX 64 /* of a listing that is looked through and has only empty pages */
+#define PAGES_MAX 64 /* pages of a listing that are looked through though all are empty */
 
 static void say(const struct client *client, const char *sentence)
 {
@@ -19,7 +19,7 @@ static void say(const struct client *client, const char *sentence)
     buf_release(&json);
 }
 
-/* 60 as 1m: what a person would write. */
+/* Writes 60 as 1m, as a person would. */
 static void add_duration(struct buf *out, int64_t seconds)
 {
     static const struct {
@@ -36,7 +36,8 @@ static void add_duration(struct buf *out, int64_t seconds)
     buf_addf(out, "%" PRId64 "%c", seconds / units[i].seconds, units[i].unit);
 }
 
-/* "--duration 1m, --duration 1h". A window, which has none, is read without the option. */
+/* Writes "--duration 1m, --duration 1h". A window, which has no duration, is read
+ * without the option. */
 static void add_options(struct buf *out, const struct json_value *granularities)
 {
     struct json_iter iter;
@@ -76,8 +77,8 @@ static bool is_named(const struct json_value *counter, struct bytes name)
     return value.type == JSON_STRING && bytes_equal(value.string, name);
 }
 
-/* Names are listed in order, so one that is there comes first of those that begin with it. Where
- * the list cannot be had, it is taken to be there. */
+/* Names are listed in order, so a name that is there comes first of those that begin with it. Where
+ * the list cannot be had, the counter is taken to be there. */
 static bool is_listed(struct client *client, const char *name)
 {
     struct json_iter iter;

@@ -7,11 +7,12 @@
 
 #include "cli/client.h"
 
-/* After a refused read: where the reply says in which granularities the counter is kept, how to
- * read these. Nothing with --json: the error is JSON, and all of what stderr has to hold. */
+/* For a refused read: where the reply says in which granularities the counter is kept, says
+ * how to read these. With --json it says nothing, for stderr then holds the error as JSON
+ * and nothing else. */
 void absent_hint(const struct client *client);
 
-/* After a sum or series without anything in it: asks whether the counter is there at all. The
+/* For a sum or series without anything in it: asks whether the counter is there at all. The
  * client's path is that of a `get` of one of its cells; the reply is gone afterwards. */
 void absent_explain(struct client *client, const char *name);
 

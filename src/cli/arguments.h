@@ -10,8 +10,8 @@
 MUST_USE int argument_seconds(const char *command, const char *option, const char *text,
                               int64_t *seconds_out);
 
-/* Whatever the server takes for a time, "now", or a duration before now such as -24h. The time goes
- * out as ISO 8601. */
+/* Takes what the server takes for a time, "now", or a duration before now such as -24h. The time
+ * goes out as ISO 8601. */
 #define ARGUMENT_TIME_SIZE 40
 MUST_USE int argument_time(const char *command, const char *option, const char *text,
                            char time_out[ARGUMENT_TIME_SIZE]);

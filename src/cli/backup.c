@@ -29,7 +29,7 @@ static int list(struct client *client)
     static const struct bytes names[] = {BYTES("name"), BYTES("moment"), BYTES("bytes"),
                                          BYTES("newBytes")};
     client_path(client, "api", "admin", "backups");
-    client_query(client, "limit", "10000"); /* all there will ever be */
+    client_query(client, "limit", "10000"); /* more than there will ever be */
     int code = client_send(client, "GET", BYTES_NONE);
     if (code || client->flags->json) return code ? code : client_print(client);
     struct json_value all = client_field(client, "backups");

@@ -131,7 +131,7 @@ static void add_request(void *context, struct buf *out)
     }
 }
 
-/* With ?results=errors whatever is listed went wrong. */
+/* With ?results=errors each result that is listed went wrong. */
 static bool check_body(void *context, struct bytes body)
 {
     const struct bench *bench = context;
@@ -148,7 +148,7 @@ static bool read_number(const char *text, double least, double most, double *num
     return end != text && *end == '\0' && *number_out >= least && *number_out <= most;
 }
 
-/* http://HOST[:PORT], nothing after it. */
+/* Takes http://HOST[:PORT] with nothing after it. */
 static bool read_url(struct bench *bench, const char *url)
 {
     struct bytes rest = bytes_str(url);
@@ -237,7 +237,7 @@ static void print_text(const struct bench *bench, const struct load_config *load
            (double)report->latency_ns.max / 1e6);
 }
 
-/* Whose counters, as every other command decides it. */
+/* Finds the tenant whose counters are used, as every other command does. */
 static int read_client(struct client *client, const struct bench_flags *flags, struct bench *bench)
 {
     int code = client_open(client, "bench", &flags->client);

@@ -1,4 +1,4 @@
-/* busiest.h -- which of a tenant's counters change most: the server knows; where fewer change than
+/* busiest.h -- which of a tenant's counters change most. The server knows; where fewer change than
  * there is room for, the others follow by their names. */
 #ifndef TALLY_CLI_BUSIEST_H
 #define TALLY_CLI_BUSIEST_H
@@ -13,7 +13,7 @@ struct busiest_row {
     int64_t duration_s; /* the bucket that changes, or the shortest it has */
     double net;
     double rate;     /* changes a second, up or down */
-    bool unreadable; /* kept by rules, and only with dimensions: no one number says it */
+    bool unreadable; /* kept by rules, and only with dimensions: no one number says what it holds */
 };
 
 struct busiest {

@@ -14,7 +14,7 @@ static const char help[] =
     "\n"
     "  --set key=value  any setting, as for `tally serve`; may be repeated\n";
 
-/* What only shows when the rules are built: the public key's file. */
+/* Looks at what only shows when tokens are checked: the public key's file. */
 static int check_auth(const struct config *config)
 {
     char error[512];

@@ -71,8 +71,8 @@ int cli_usage_error(const char *command, const char *format, ...) PRINTF_LIKE(2,
 /* Prints "tally COMMAND: sentence" on stderr; returns EXIT_FAILED. */
 int cli_failure(const char *command, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Moves what must stay secret (--token, --set auth.jwtSecret=) out of the arguments that everybody
- * on the machine can list, and stars it there. The copies live as long as the process. */
+/* Moves what must stay secret (--token, --set auth.jwtSecret=) out of the arguments, which every
+ * user of the machine can list, and writes stars there. The copies live as long as the process. */
 void cli_hide_secrets(int argc, char **argv);
 
 /* One option of a command: "--name value", or "--name" alone when `flag` is given. */
@@ -107,7 +107,7 @@ struct cli_arguments {
  * EXIT_USAGE after saying what is wrong. */
 MUST_USE int cli_parse(struct cli_arguments *arguments, int argc, char **argv);
 
-/* What a server without anything to check tokens against is told. */
+/* The message about a server that has nothing to check tokens against. */
 #define CLI_NO_AUTH                                                                       \
     "there is nothing to check tokens against. Set auth.jwtSecret (32 bytes or more, or " \
     "TALLY_AUTH_JWTSECRET), auth.jwtPublicKeyFile or auth.keys"

@@ -244,7 +244,8 @@ static int job_failure(struct client *client)
     return client_failure(client, &error);
 }
 
-/* One look; the job goes on without us, so a server that restarts meanwhile is waited for. */
+/* Looks once; the job goes on without this process, so a server that restarts meanwhile
+ * is waited for. */
 static int look_at_job(struct client *client, const char *id, int64_t *seen_ns)
 {
     client_path(client, "api", "admin", "jobs", id);

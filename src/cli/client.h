@@ -25,9 +25,9 @@
  *     }
  *
  * Errors go to stderr as "tally COMMAND: sentence (code)", with --json as the server's own
- * {"error":..,"code":..}; they end in EXIT_FAILED, wrong options in EXIT_USAGE. Reads and whatever
- * has a key are sent again by themselves when the server was away or overloaded. No message holds a
- * token, nor a user and password that stood in the URL. */
+ * {"error":..,"code":..}; they end in EXIT_FAILED, wrong options in EXIT_USAGE. Reads, and writes
+ * that have a key, are sent again by themselves when the server was away or overloaded. No message
+ * holds a token, nor a user and password that stood in the URL. */
 #ifndef TALLY_CLI_CLIENT_H
 #define TALLY_CLI_CLIENT_H
 
@@ -70,20 +70,20 @@ struct client {
     const char *command;
     const struct client_flags *flags;
     struct tally *tally;
-    const char *tenant; /* "" if nobody says; see client_tenant */
-    struct buf path;    /* of the next call */
+    const char *tenant; /* "" if neither option nor token says; see client_tenant */
+    struct buf path;    /* the next call's */
     struct json_parser *parser;
     struct buf text;        /* the reply, with room for the parser */
     struct json_value root; /* the reply as JSON; JSON_ABSENT if it is something else */
     struct tally_reply reply;
-    struct tally_error error; /* of the last client_try */
+    struct tally_error error; /* why the last client_try failed */
 };
 
 /* Says what is wrong with the options. Call client_close either way. */
 MUST_USE int client_open(struct client *client, const char *command,
                          const struct client_flags *flags);
 
-/* The same with options of the library of your own: `timeout_ms`, `attempts` and `stop` of
+/* The same with the caller's own options for libtally: `timeout_ms`, `attempts` and `stop` of
  * `library` are taken where they are not 0. */
 MUST_USE int client_open_with(struct client *client, const char *command,
                               const struct client_flags *flags,
@@ -127,7 +127,7 @@ int client_print(const struct client *client);
 /* Prints one string of a row, "-" where there is none, `width` wide as printf has it, and `end`. */
 void client_column(const struct json_value *value, int width, const char *end);
 
-/* DELETE /api/admin/`what`/`name`, and says so. An exit code. */
+/* Sends DELETE /api/admin/`what`/`name`, and says so. Returns an exit code. */
 int client_remove(struct client *client, const char *what, const char *name);
 
 /* -- Jobs -------------------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@ static const char help[] =
 
 /* -- What can be completed --------------------------------------------------------------------- */
 
-/* What stands for a file in a usage or as an option's value. */
+/* True for words that stand for a file in a usage or as an option's value. */
 static bool is_file(struct bytes value)
 {
     return value.size >= 4 && bytes_starts(value, BYTES("FILE"));
@@ -52,7 +52,7 @@ struct entry {
     struct buf text;
     struct buf options;  /* "--url --token .." */
     struct buf words;    /* "bash zsh fish" */
-    struct buf valued;   /* options that take a value nobody can guess: "--url|--token" */
+    struct buf valued;   /* options that take a value no shell can guess: "--url|--token" */
     struct buf filed;    /* options that take a file */
     struct buf directed; /* options that take a directory */
     bool takes_file;
@@ -107,7 +107,7 @@ static void print_buf(const struct buf *buf)
     if (buf->size) fwrite(buf->data, 1, buf->size, stdout);
 }
 
-/* In single quotes for sh, zsh and fish alike; `also` are escaped with a backslash. */
+/* Prints in single quotes for sh, zsh and fish alike; the characters of `also` get a backslash. */
 static void print_quoted(struct bytes text, const char *also)
 {
     for (size_t i = 0; i < text.size; i++) {

@@ -47,7 +47,7 @@ static int add_dimensions(struct client *client, const struct cli_list *dims, st
     return EXIT_GOOD;
 }
 
-/* Checked here, because a payload that closes a brace too many would be another event. */
+/* The payload is checked here, because one that closes a brace too many would be another event. */
 static int add_payload(struct client *client, const char *payload, struct buf *body)
 {
     struct json_value value;

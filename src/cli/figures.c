@@ -10,7 +10,7 @@
         BYTES(name), BYTES(labels), offsetof(struct figures, member) \
     }
 
-/* What is listed with labels counts only with them; series of one member add up. */
+/* A figure that is listed with labels counts only with them; series of one member add up. */
 static const struct {
     struct bytes name;
     struct bytes labels; /* a part of them; "": any */
@@ -48,7 +48,7 @@ static double number_of(struct bytes text)
     return strtod(digits, NULL);
 }
 
-/* le="0.00016" of the labels. */
+/* The number in le="0.00016" of the labels. */
 static double upper_end(struct bytes labels)
 {
     static const struct bytes le = BYTES("le=\"");

@@ -30,7 +30,7 @@ struct figures {
 /* Reads the Prometheus text of /metrics. False: it is none. */
 bool figures_read(struct figures *figures, struct bytes text);
 
-/* A second's worth of growth; 0 if the server was started anew in between. */
+/* Growth per second; 0 if the server was started anew in between. */
 double figures_rate(double now, double before, double seconds);
 
 /* The value below which `share` of what came between two looks lies; below 0: nothing came. */

@@ -7,7 +7,7 @@
 #define HISTOGRAM_FINE 32u /* steps for each doubling */
 #define HISTOGRAM_SLOTS (64u * HISTOGRAM_FINE)
 
-/* All zero is an empty one. */
+/* A histogram that is all zero is empty. */
 struct histogram {
     uint64_t slots[HISTOGRAM_SLOTS];
     uint64_t count;

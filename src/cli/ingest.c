@@ -55,7 +55,7 @@ static void on_signal(int signal_number)
     stop = true;
 }
 
-/* The second one ends it at once: nothing is lost by that either. */
+/* A second Ctrl-C ends the command at once: nothing is lost by that either. */
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
@@ -74,7 +74,7 @@ static void hex_of(struct bytes text, char out[33])
         snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
-/* A compressed copy is the same work as the file it was made of. */
+/* A compressed copy has the name of the file it was made of: it is the same work. */
 static void name_work(const struct ingest_flags *flags, struct buf *name_out)
 {
     char path[PATH_MAX], random[TALLY_KEY_SIZE];

@@ -5,7 +5,7 @@
  *                              +--> harvest, in the file's order: totals, rejections, the note
  *
  * With one sender the server gets the lines in order. The note (resume.h) moves only past lines
- * whose fate is known, so whatever stops the work, it goes on there. */
+ * whose outcome is known, so the work can stop for any reason and goes on there. */
 #ifndef TALLY_CLI_INGEST_H
 #define TALLY_CLI_INGEST_H
 
@@ -29,7 +29,7 @@ struct ingest_totals {
     uint64_t applied;
     uint64_t duplicates;
     uint64_t rejected;
-    uint64_t lines_now; /* of this run alone */
+    uint64_t lines_now; /* this run's alone */
     double seconds;
 };
 

@@ -33,13 +33,13 @@ struct ingest {
     struct resume *resume;
     struct progress progress;
     struct lines *lines;
-    uint64_t digest; /* of all lines read so far */
+    uint64_t digest; /* for all lines read so far */
     uint64_t lines_before;
     int64_t began_ns;
     int64_t noted_ns;
     int code;
 
-    pthread_mutex_t lock; /* over all below */
+    pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
     struct slot *slots;
     unsigned slots_count;
@@ -190,7 +190,8 @@ static void show(struct ingest *ingest, double share)
                   progress_count(resume->rejected, rejected));
 }
 
-/* The oldest slot, when it is done. With `wait` it is waited for, and progress goes on. */
+/* Returns the oldest slot when it is done. With `wait` it waits for that, and shows
+ * progress meanwhile. */
 static struct slot *oldest_done(struct ingest *ingest, bool wait)
 {
     struct slot *slot = NULL;
@@ -212,7 +213,8 @@ static struct slot *oldest_done(struct ingest *ingest, bool wait)
     return slot;
 }
 
-/* Books the oldest slot if it is done; `wait` until it is. False: there is none, or it failed. */
+/* Books the oldest slot if it is done; with `wait`, until it is. False: there is none,
+ * or it failed. */
 static bool harvest_one(struct ingest *ingest, bool wait)
 {
     struct slot *slot = ingest->code ? NULL : oldest_done(ingest, wait);

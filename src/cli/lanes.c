@@ -51,7 +51,7 @@ static bool is_true(const struct json_value *value)
     return value->type == JSON_BOOL && value->boolean;
 }
 
-/* What an operator looks for first. */
+/* The state is what an operator looks for first. */
 static const char *state_of(const struct json_value *values)
 {
     if (!is_true(&values[WRITABLE])) return "CANNOT WRITE";
@@ -64,7 +64,7 @@ static double number_of(const struct json_value *value)
     return value->type == JSON_STRING ? strtod(value->string.data, NULL) : 0;
 }
 
-/* Enough of it to tell two apart. */
+/* Shows enough of it to tell two apart. */
 static void print_rules(const struct json_value *rules)
 {
     struct bytes name = BYTES("digest");

@@ -23,8 +23,8 @@ struct lines {
     off_t file_size; /* 0: unknown */
     off_t taken;     /* bytes read of the file, when it is not compressed */
     char *room;
-    size_t begin;   /* of what was not handed out */
-    size_t end;     /* of what was read */
+    size_t begin;   /* where what was not handed out begins */
+    size_t end;     /* where what was read ends */
     size_t scanned; /* no line feed before this */
     bool over;      /* nothing more to read */
     bool passing;   /* in the middle of a line that is too long */

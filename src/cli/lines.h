@@ -28,8 +28,9 @@ struct lines *lines_open(const char *file, const atomic_bool *stop);
 void lines_close(struct lines *lines);
 
 enum lines_got lines_next(struct lines *lines, int wait_ms, struct bytes *line_out);
-uint64_t lines_number(const struct lines *lines); /* of the last line */
-double lines_share(const struct lines *lines);    /* of the file that was read; below 0: unknown */
+uint64_t lines_number(const struct lines *lines); /* the last line's */
+double lines_share(const struct lines *lines);    /* what was read of the file, from 0 to 1;
+                                                   * below 0: unknown */
 const char *lines_problem(const struct lines *lines);
 
 #endif

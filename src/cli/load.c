@@ -1,5 +1,5 @@
 /* load.c -- one poll loop over all connections. Replies are taken by their Content-Length; tally
- * and whatever it is compared with always send one. */
+ * and the servers that it is compared with always send one. */
 #include "cli/load.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ struct client {
     struct buf out;
     size_t sent;
     struct buf in;
-    int64_t *due_ns; /* of the requests under way, oldest first */
+    int64_t *due_ns; /* when the requests under way were due, oldest first */
     unsigned first;
     unsigned under_way;
 };
@@ -152,7 +152,7 @@ static void client_ask(struct load *load, struct client *client, int64_t due_ns)
     load->sent++;
 }
 
-/* Closed loop: as many as there is room for. */
+/* Closed loop: sends as many as there is room for. */
 static void client_fill(struct load *load, struct client *client)
 {
     int64_t now = now_ns();
@@ -167,7 +167,7 @@ static int64_t next_due_ns(const struct load *load)
     return load->start_ns + (int64_t)((double)load->sent / load->config->rate * NS);
 }
 
-/* The next connection with room, or NULL: then what is due waits, and its clock runs. */
+/* The next connection with room; NULL: what is due waits, and its clock runs. */
 static struct client *client_with_room(struct load *load)
 {
     for (unsigned i = 0; i < load->config->connections; i++) {
@@ -177,7 +177,7 @@ static struct client *client_with_room(struct load *load)
     return NULL;
 }
 
-/* Open loop: everything that is due by now. Returns when the next one will be. */
+/* Open loop: sends everything that is due by now. Returns when the next one will be. */
 static int64_t send_due(struct load *load)
 {
     int64_t due = next_due_ns(load);
@@ -252,8 +252,9 @@ static void client_receive(struct load *load, struct client *client)
 
 /* -- The run ----------------------------------------------------------------------------------- */
 
-/* To the nanosecond: at ten thousand requests a second the next one is due within the millisecond,
- * and who does not sleep until then takes a core from the server that is measured. */
+/* Waits to the nanosecond: at ten thousand requests a second the next one is due within the
+ * millisecond, and a generator that does not sleep until then takes a core from the server
+ * that is measured. */
 static int wait_for(const struct load *load, int64_t until_ns, struct epoll_event *events)
 {
     int64_t left = (until_ns < load->end_ns ? until_ns : load->end_ns) - now_ns();

@@ -3,7 +3,7 @@
  * Closed loop: each connection has `depth` requests under way and sends the next when one is
  * answered. Open loop (`rate`): requests are due at fixed times whether or not earlier ones were
  * answered, and their latency counts from when they were due, so a server that stalls is charged
- * for everybody who would have come meanwhile (no coordinated omission). */
+ * for every request that would have come meanwhile (no coordinated omission). */
 #ifndef TALLY_CLI_LOAD_H
 #define TALLY_CLI_LOAD_H
 
@@ -28,7 +28,7 @@ struct load_config {
 struct load_report {
     double seconds;
     uint64_t requests; /* answered */
-    uint64_t failed;   /* of them: not 200, or not what was asked for */
+    uint64_t failed;   /* those that were not 200, or not what was asked for */
     uint64_t late;     /* open loop: due, and not even sent when the time was over */
     struct histogram latency_ns;
     char first_failure[256]; /* the beginning of the first reply that failed */

@@ -18,7 +18,7 @@ static void print_escaped(struct bytes text)
     }
 }
 
-/* A line that begins with a dot or a quote would be a request. */
+/* Keeps roff from taking a line that begins with a dot or a quote for a request. */
 static void print_line_start(struct bytes text)
 {
     if (text.size && (text.data[0] == '.' || text.data[0] == '\'')) fputs("\\&", stdout);
@@ -31,7 +31,7 @@ static void print_verbatim(struct bytes text)
     putchar('\n');
 }
 
-/* Short lines, and a new one for each sentence, as mdoc wants it. */
+/* Prints short lines, and a new one for each sentence, as mdoc wants it. */
 static void print_text(struct bytes text)
 {
     size_t column = 0;
@@ -49,7 +49,7 @@ static void print_text(struct bytes text)
     putchar('\n');
 }
 
-/* As an argument of a macro: quoted, so that spaces and macro names are plain. */
+/* Quotes a macro's argument, so that spaces and macro names are plain. */
 static void print_argument(struct bytes text)
 {
     fputs(" \"", stdout);

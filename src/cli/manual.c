@@ -6,7 +6,7 @@
 #define HELP_SIZE_MAX (256u << 10)
 #define MORE_INDENT 10u
 
-/* Commands print to stdout, so for a moment stdout is our memory. */
+/* Commands print to stdout, so for a moment stdout is a buffer in memory. */
 void manual_read(const struct cli_command *command, struct buf *text_out)
 {
     char *data = NULL;
@@ -44,14 +44,14 @@ static size_t indent_of(struct bytes line)
     return line.size - trimmed(line).size;
 }
 
-/* Where two spaces stand after each other, or the end. */
+/* Returns where two spaces stand after each other, or the end. */
 static size_t gap_at(struct bytes text)
 {
     const char *gap = memmem(text.data, text.size, "  ", 2);
     return gap ? (size_t)(gap - text.data) : text.size;
 }
 
-/* "--key KEY   text", "--json   text", "bash   text". False: no description beside it. */
+/* Reads "--key KEY   text", "--json   text", "bash   text". False: no description is beside it. */
 static bool read_item(struct bytes line, struct manual_line *out)
 {
     size_t head_size = gap_at(line);

@@ -82,7 +82,7 @@ static bool is_repeated(const struct cli_arguments *arguments, struct bytes name
     return arguments->repeated && bytes_equal(name, bytes_str(arguments->repeated));
 }
 
-/* Stores what an option takes. False: there are too many of it. */
+/* Stores what an option takes. False: it was given too many times. */
 static bool take_value(struct cli_arguments *arguments, struct bytes name, const char *value)
 {
     struct config_source *source = arguments->source;

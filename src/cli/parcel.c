@@ -80,7 +80,8 @@ static bool has_fields(const struct json_value *object)
     return json_next(&iter);
 }
 
-/* Before the last brace, because of repeated fields the last one counts: a null stays harmless. */
+/* The key goes before the last brace. Of repeated fields the last one counts, so a null
+ * there stays harmless. */
 static void add_with_key(struct parcel *parcel, const struct parcel_rules *rules, uint64_t number,
                          struct bytes line, const struct json_value *object, const char *field)
 {
@@ -151,7 +152,7 @@ static void take_rejection(struct parcel *parcel, unsigned index, const struct j
     snprintf(why->sentence, sizeof why->sentence, "%.*s", (int)sentence.size, sentence.data);
 }
 
-/* One result for each operation, in order. */
+/* The reply has one result for each operation, in order. */
 static bool take_operations(struct parcel *parcel, struct range range, struct client *client)
 {
     static const struct bytes names[] = {BYTES("status"), BYTES("replayed")};
@@ -171,7 +172,7 @@ static bool take_operations(struct parcel *parcel, struct range range, struct cl
     return index == range.count;
 }
 
-/* Totals, and the rejected ones with their index. */
+/* The reply has totals, and the rejected events with their index. */
 static bool take_events(struct parcel *parcel, struct range range, struct client *client)
 {
     static const struct bytes name = BYTES("index");

@@ -16,8 +16,8 @@ enum parcel_kind { PARCEL_UNDECIDED, PARCEL_EVENTS, PARCEL_OPERATIONS };
 /* What the lines are, and what they are called. */
 struct parcel_rules {
     enum parcel_kind kind; /* undecided: the first object says what it is */
-    char name[33];         /* of the work: part of every key */
-    bool make_ids;         /* events without an id get one as operations get keys */
+    char name[33];         /* the work's: part of every key */
+    bool make_ids;         /* events without an id get one, made as the keys of operations are */
     struct json_parser *parser;
 };
 
@@ -28,11 +28,11 @@ struct rejection {
 
 struct parcel {
     struct buf body;
-    size_t *begins;    /* of each line in the body; one more than there are */
-    uint64_t *numbers; /* of each line in the file */
+    size_t *begins;    /* where each line begins in the body; one more than there are lines */
+    uint64_t *numbers; /* each line's in the file */
     unsigned count;
     unsigned count_max;
-    unsigned sent; /* of them, those that were decided */
+    unsigned sent; /* how many were decided */
     uint64_t applied;
     uint64_t duplicates;
     struct rejection *rejections;
@@ -45,14 +45,15 @@ void parcel_release(struct parcel *parcel);
 void parcel_reset(struct parcel *parcel);
 bool parcel_is_full(const struct parcel *parcel);
 
-/* Puts one line in, or a rejection if the server could make nothing of it. Empty lines are passed
- * over. `line` is followed by JSON_PADDING readable bytes. */
+/* Puts one line in, or a rejection if the server could make nothing of the line. Empty lines are
+ * passed over. `line` is followed by JSON_PADDING readable bytes. */
 void parcel_add(struct parcel *parcel, struct parcel_rules *rules, uint64_t number,
                 struct bytes line);
 void parcel_reject(struct parcel *parcel, uint64_t number, const char *code, const char *sentence);
 
-/* Sends all of it and notes what the server said. What is too much for one request goes in halves.
- * TALLY_OK: every line was decided. Otherwise `client->error` says why; a further call goes on. */
+/* Sends all of it and notes what the server said. A parcel that is too much for one request goes
+ * in halves. TALLY_OK: every line was decided. Otherwise `client->error` says why; a further
+ * call goes on. */
 enum tally_end parcel_send(struct parcel *parcel, enum parcel_kind kind, struct client *client);
 
 #endif

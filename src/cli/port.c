@@ -52,7 +52,7 @@ static int list(struct client *client)
 {
     static const struct bytes names[] = {BYTES("name"), BYTES("madeAt"), BYTES("bytes")};
     client_path(client, "api", "admin", "exports");
-    client_query(client, "limit", "10000"); /* all there will ever be */
+    client_query(client, "limit", "10000"); /* more than there will ever be */
     int code = client_send(client, "GET", BYTES_NONE);
     if (code || client->flags->json) return code ? code : client_print(client);
     struct json_value all = client_field(client, "exports");

@@ -12,7 +12,7 @@
 #define DRAW_EVERY_NS INT64_C(100000000)
 #define LINE_EVERY_NS INT64_C(10000000000)
 #define BAR_WIDTH_MAX 24u
-#define BAR_WIDTH_MIN 4u /* less says less than the number behind it */
+#define BAR_WIDTH_MIN 4u /* a shorter bar says less than the number behind it */
 #define LINE_SIZE 512u
 
 void progress_begin(struct progress *progress, const char *label)
@@ -59,7 +59,7 @@ static unsigned terminal_width(void)
     return 80;
 }
 
-/* As wide as `room` allows, or none at all. */
+/* The bar is as wide as `room` allows; where that is too narrow there is none. */
 static void add_bar(struct buf *line, double share, size_t room)
 {
     const size_t brackets = strlen("[] ");
@@ -82,7 +82,7 @@ static void add_time_left(struct buf *line, const struct progress *progress, dou
     buf_addf(line, "%s left  ", progress_time(seconds * (1 - share) / done, text));
 }
 
-/* Of what does not fit the terminal's line the bar goes first, then the time left. */
+/* Where the terminal's line is too short the bar goes first, then the time left. */
 static void add_share(struct buf *line, const struct progress *progress, double share,
                       int64_t now_ns, size_t said)
 {

@@ -1,9 +1,10 @@
 /* progress.h -- how far long work is, on stderr.
  *
- * On a terminal one line that changes and never wraps: a bar as wide as there is room for, the
- * share, the time left, what you say; on a narrow one without the bar, then without the time.
- * Elsewhere a plain line now and then, so that a log stays short. Call progress_show as often as
- * you like; it draws at most ten times a second (a line every ten seconds elsewhere). */
+ * On a terminal it is one line that changes and never wraps: a bar as wide as there is room for,
+ * the share, the time left, the caller's words; on a narrow one without the bar, then without
+ * the time. Elsewhere it is a plain line now and then, so that a log stays short. The caller may
+ * call progress_show as often as it likes; that draws at most ten times a second (a line every
+ * ten seconds elsewhere). */
 #ifndef TALLY_CLI_PROGRESS_H
 #define TALLY_CLI_PROGRESS_H
 
@@ -24,7 +25,7 @@ struct progress {
 
 void progress_begin(struct progress *progress, const char *label);
 
-/* `share` from 0 to 1, or below 0 if nobody knows. */
+/* `share` goes from 0 to 1, or is below 0 if it is not known. */
 void progress_show(struct progress *progress, double share, const char *format, ...)
     PRINTF_LIKE(3, 4);
 

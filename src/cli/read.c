@@ -150,7 +150,7 @@ static int wider(int width, struct bytes text)
     return (int)text.size > width ? (int)text.size : width;
 }
 
-/* Columns as wide as their widest value; the first line names them. */
+/* Columns are as wide as their widest value; the first line names them. */
 static void print_series(const struct client *client)
 {
     struct json_value buckets = client_field(client, "buckets");

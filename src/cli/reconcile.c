@@ -20,7 +20,7 @@ static const char help[] =
 
 /* -- The entity -------------------------------------------------------------------------------- */
 
-/* {"conversationId":"c1"} of the words that are left. */
+/* Makes {"conversationId":"c1"} of the words that are left. */
 static int entity_body(const char *const *words, struct buf *body)
 {
     buf_add_char(body, '{');
@@ -60,7 +60,7 @@ static struct json_value pick(const struct json_value *object, struct bytes name
     return value;
 }
 
-/* conversationId=c1 */
+/* Prints conversationId=c1. */
 static void print_entity(const struct json_value *entity)
 {
     struct json_iter field;
@@ -77,7 +77,7 @@ static void print_row(const struct json_value *row)
     print_entity(&entity);
 }
 
-/* One line a counter: its name and three numbers under these names. */
+/* Prints a line for each counter: its name and three numbers under these names. */
 static void print_counters(const struct json_value *row, const struct bytes names[3])
 {
     struct json_value first = pick(row, names[0]);
@@ -114,7 +114,7 @@ static int status(struct client *client, const char *name, const char *const *wo
     return EXIT_GOOD;
 }
 
-/* How many there are. */
+/* Prints them and returns how many there are. */
 static unsigned print_uncounted(struct client *client)
 {
     struct json_value entities = client_field(client, "uncounted");
@@ -128,7 +128,7 @@ static unsigned print_uncounted(struct client *client)
     return count;
 }
 
-/* One page; `*after` is the next one's, or NULL. */
+/* Prints one page; `*after` is the next one's, or NULL. */
 static int drift_page(struct client *client, const char *name, char **after, unsigned *found)
 {
     static const struct bytes names[] = {BYTES("stored"), BYTES("actual"), BYTES("drift")};
@@ -190,7 +190,7 @@ static int request(struct client *client, const char *name, const char *const *w
 static const struct action {
     const char *name;
     int (*act)(struct client *client, const char *name, const char *const *words);
-    bool entity; /* takes one */
+    bool entity; /* it takes an entity */
 } actions[] = {{"status", status, false},
                {"drift", drift, false},
                {"run", run, true},

@@ -1,8 +1,8 @@
 /* screen.h -- the terminal as a page that is drawn again and again.
  *
  * Between screen_enter and screen_leave the alternate screen is shown and keys come one by one.
- * Whatever ends the program, SIGTERM included, leave it first: screen_signals arranges that
- * screen_key then returns SCREEN_QUIT. */
+ * Whatever ends the program, SIGTERM included, the screen is to be left first: screen_signals
+ * arranges that screen_key then returns SCREEN_QUIT. */
 #ifndef TALLY_CLI_SCREEN_H
 #define TALLY_CLI_SCREEN_H
 

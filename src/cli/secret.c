@@ -27,7 +27,7 @@ void secret_random(char secret_out[SECRET_SIZE])
 
 /* -- Kept in the data directory ---------------------------------------------------------------- */
 
-/* Appends a file of at most the buffer's size. ERR_STORAGE with errno. */
+/* Appends a file that is no larger than the buffer. ERR_STORAGE with errno. */
 static enum err read_small(const char *path, struct buf *text)
 {
     FILE *file = fopen(path, "re");
@@ -51,7 +51,7 @@ static bool is_secret(struct bytes text)
     return true;
 }
 
-/* ERR_NOT_FOUND: there is no file, or none that was written whole. */
+/* ERR_NOT_FOUND: there is no file, or it was not written whole. */
 static enum err read_kept(const char *path, char secret_out[SECRET_SIZE])
 {
     struct buf text;
@@ -96,7 +96,7 @@ enum err secret_keep(const char *data, char secret[SECRET_SIZE])
 /* -- Looked for -------------------------------------------------------------------------------- */
 
 /* The lines of an environment file as a service manager would give them, and then `more`, which
- * come later and so win. Free the list; the words stay those of `text`. */
+ * come later and so win. The caller frees the list; the words stay those of `text`. */
 static const char **environment_of(char *text, const char *const *more)
 {
     size_t count = 1;
@@ -121,7 +121,7 @@ static void note_denied(struct secret_place *place, const char *path)
     if (errno == EACCES) snprintf(place->denied, sizeof place->denied, "%s", path);
 }
 
-/* The text of the environment file beside config `file`, empty without one. Free it. */
+/* The text of the environment file beside config `file`, empty without one. The caller frees it. */
 static char *text_beside(const char *file, char path_out[PATH_BYTES], struct secret_place *place)
 {
     const char *slash = strrchr(file, '/');
@@ -137,7 +137,8 @@ static char *text_beside(const char *file, char path_out[PATH_BYTES], struct sec
     return copy;
 }
 
-/* What the config does not say stands in its data directory, if it is of a `serve --dev`. */
+/* A secret that the config does not have stands in its data directory, if that is of
+ * a `serve --dev`. */
 static void take_kept(struct config *config, struct secret_place *place)
 {
     char secret[SECRET_SIZE];

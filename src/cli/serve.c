@@ -35,7 +35,7 @@ static const char help[] =
     "\n"
     "Each setting can also be given in the environment, such as TALLY_AUTH_JWTSECRET.\n";
 
-/* This very program: a reader who has just built it has it nowhere in PATH. */
+/* The path of this program: a reader who has just built it does not have it in PATH. */
 static bool find_program(char path_out[PATH_MAX])
 {
     ssize_t size = readlink("/proc/self/exe", path_out, PATH_MAX - 1);
@@ -50,7 +50,7 @@ static void print_path(FILE *out)
     fprintf(out, " PATH='%.*s':$PATH", (int)(strrchr(program, '/') - program), program);
 }
 
-/* A word for a shell, with its path made whole, so that it can be pasted anywhere. */
+/* Adds a word for a shell, with its path made whole, so that it can be pasted anywhere. */
 static void add_path(struct buf *command, const char *path)
 {
     char whole[PATH_MAX];
@@ -68,7 +68,7 @@ static void add_path(struct buf *command, const char *path)
     buf_add_char(command, '\'');
 }
 
-/* The command with which `tally token` finds the secret that --dev made up. */
+/* Adds the command with which `tally token` finds the secret that --dev made up. */
 static void add_token_command(struct buf *command, const struct config *config,
                               const struct config_source *source)
 {
@@ -84,7 +84,7 @@ static void add_token_command(struct buf *command, const struct config *config,
     buf_add_char(command, '\0');
 }
 
-/* The secret is neither set by anybody nor gone with the process, so it is kept in a file. */
+/* True for a secret that was not set and would be gone with the process: it is kept in a file. */
 static bool is_made_up(const struct config *config, const struct config_source *source)
 {
     return config->store_kind != CONFIG_STORE_MEMORY &&
@@ -171,7 +171,7 @@ static int serve(const struct config *config, const struct config_source *source
     return daemon_run(config, &options);
 }
 
-/* Tokens of before are good again: what was made up once is kept. */
+/* Keeps the secret that was made up, so that tokens are still good after a restart. */
 static int keep_secret(const struct config *config, const struct config_source *source,
                        char secret[SECRET_SIZE])
 {

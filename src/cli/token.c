@@ -34,7 +34,7 @@ struct token_flags {
     const char *ttl;
 };
 
-/* Nothing to sign with: where it was looked for, and what may be done about it. */
+/* There is nothing to sign with: says where it was looked for, and what may be done about it. */
 static int nothing_found(const struct config_source *source, const struct config *config,
                          const struct secret_place *place)
 {

@@ -53,7 +53,8 @@ static void look(struct top *top)
     struct figures fresh = {.at_s = now_s()};
     bool good = client_try(client, &(struct tally_request){0}) == TALLY_OK;
     if (good) good = figures_read(&fresh, bytes_of(client->reply.body, client->reply.body_size));
-    if (!good && strcmp(client->error.code, "stopped") == 0) return; /* a key; we look again soon */
+    /* a key was pressed; the next look is soon */
+    if (!good && strcmp(client->error.code, "stopped") == 0) return;
     if (!good) {
         snprintf(top->problem, sizeof top->problem, "%s",
                  client->reply.status == 200 ? "This is not tally's /metrics."
