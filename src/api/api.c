@@ -88,6 +88,7 @@ static enum err check_caller(struct call *call, const struct route_match *match)
         if (!name_valid(call->tenant)) return ERR_NOT_FOUND;
         if (!auth_may_act_for(&identity, call->tenant)) return ERR_NOT_FOUND;
         call->lane = lanes_of(call->api->config.lanes, call->tenant);
+        call->place.lane = call->lane->index;
     }
     if (!auth_allows(&identity, call->route->scope)) return ERR_FORBIDDEN;
     return take_share(call, identity_tenant(&identity));
@@ -122,6 +123,7 @@ static enum head_verdict api_head(void *context, struct exchange *exchange)
     if (cors_preflight(&call->api->config.config->cors_origins, exchange, &match))
         return HEAD_REPLY;
     if (!match.route) return refuse_head(call, match.err);
+    call->place.state = match.route->name;
     exchange->barrier = (match.route->flags & ROUTE_READ) != 0;
     if (exchange->barrier) call_loop(call)->read_ns = exchange->turn_ns;
     enum err e = is_public(call) ? ERR_OK : check_caller(call, &match);
@@ -140,7 +142,9 @@ static enum request_verdict api_request(void *context, struct exchange *exchange
     if (asks && !call_params(call, &verdict)) return verdict;
     bool says = exchange->request.body.size && !known_body(route_index(call->route));
     if (says && !call_bare(call, &verdict)) return verdict;
+    must_at = &call->place;
     verdict = call->route->handle(call);
+    must_at = NULL;
     /* The arena of a refused request is emptied now and not with the reply: a turn may refuse
      * many. */
     if (verdict == REQUEST_ANSWERED && exchange->reply.status >= 400)
@@ -153,7 +157,9 @@ static bool pack_run(void *context)
 {
     struct call *call = context;
     struct api *api = call->api; /* the call may be gone once it is posted */
+    must_at = &call->place;
     gzip_reply(call->exchange);
+    must_at = NULL;
     exchange_post(call->exchange);
     api->config.wake(api->config.wake_context);
     return false;
@@ -182,7 +188,9 @@ static bool api_complete(void *context, struct exchange *exchange)
         metric_add(METRIC_QUEUE_REFUSED, 1);
         exchange_error(exchange, ERR_QUEUE_FULL, NULL);
     } else if (finish) {
+        must_at = &call->place;
         finish(call);
+        must_at = NULL;
         if (call->reply_bytes > FIT_BYTES) buf_fit(&exchange->reply.body);
         return !pack_elsewhere(call);
     }

@@ -222,11 +222,13 @@ static bool read_run(void *context)
     const struct clock *clock = api->config.machine;
     int64_t until_ns = clock_mono_ns(clock) + PACE_READ_TURN_NS;
     bool more;
+    must_at = &call->place;
     do {
         more = read_part(call);
     } while (more && clock_mono_ns(clock) < until_ns);
+    if (!more && call->read_done) call->read_done(call);
+    must_at = NULL;
     if (more) return true;
-    if (call->read_done) call->read_done(call);
     exchange_post(call->exchange);
     api->config.wake(api->config.wake_context);
     return false;

@@ -53,6 +53,7 @@ struct call {
     struct api *api;
     struct exchange *exchange;
     const struct route *route;
+    struct must_place place; /* what its threads do for it: the route's name */
     struct bytes tenant;
     struct lane *lane; /* the tenant's; of a call without a tenant the first */
     struct bytes name; /* or id; decoded, not yet checked */

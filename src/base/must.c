@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 _Thread_local const struct must_place *must_at;
@@ -20,12 +21,33 @@ _Thread_local const struct must_place *must_at;
 
 #define REPORT_BYTES_MAX 1024u
 
+/* Behind `size` bytes of the line: which thread it was and where it was in its work. */
+static size_t place_add(char *line, size_t size)
+{
+    const struct must_place *at = must_at;
+    char thread[16] = "";
+    int printed;
+    prctl(PR_GET_NAME, thread);
+    if (at && at->batch)
+        printed = snprintf(line + size, REPORT_BYTES_MAX - size,
+                           ",\"thread\":\"%s\",\"lane\":%u,\"batch\":%" PRIu64 ",\"state\":\"%s\""
+                           ",\"firstSequence\":%" PRIu64 ",\"ops\":%" PRIu32 "}\n",
+                           thread, at->lane, at->batch, at->state, at->first_sequence, at->ops);
+    else if (at)
+        printed = snprintf(line + size, REPORT_BYTES_MAX - size,
+                           ",\"thread\":\"%s\",\"lane\":%u,\"doing\":\"%s\"}\n", thread, at->lane,
+                           at->state);
+    else
+        printed = snprintf(line + size, REPORT_BYTES_MAX - size, ",\"thread\":\"%s\"}\n", thread);
+    if (printed > 0) size += (size_t)printed;
+    return size > REPORT_BYTES_MAX - 1 ? REPORT_BYTES_MAX - 1 : size;
+}
+
 /* One line and one write, because threads may die together; nothing is allocated, because a signal
  * may have come at any point. */
 static void report(const char *format, ...) PRINTF_LIKE(1, 2);
 static void report(const char *format, ...)
 {
-    const struct must_place *at = must_at;
     char line[REPORT_BYTES_MAX];
     size_t size = 0;
     va_list args;
@@ -33,15 +55,7 @@ static void report(const char *format, ...)
     int printed = vsnprintf(line, sizeof line, format, args);
     va_end(args);
     if (printed > 0) size = (size_t)printed < sizeof line ? (size_t)printed : sizeof line - 1;
-    if (at)
-        printed = snprintf(line + size, sizeof line - size,
-                           ",\"lane\":%u,\"batch\":%" PRIu64 ",\"state\":\"%s\""
-                           ",\"firstSequence\":%" PRIu64 ",\"ops\":%" PRIu32 "}\n",
-                           at->lane, at->batch, at->state, at->first_sequence, at->ops);
-    else
-        printed = snprintf(line + size, sizeof line - size, "}\n");
-    if (printed > 0) size += (size_t)printed;
-    if (size > sizeof line - 1) size = sizeof line - 1;
+    size = place_add(line, size);
     ssize_t written = write(STDERR_FILENO, line, size);
     (void)written;
     void *frames[64];

@@ -23,15 +23,16 @@
 #endif
 #define must_slow(x) (SLOW_CHECKS ? must(x) : (void)0)
 
-/* Prints the broken promise, where the thread was and a backtrace on stderr, then aborts. */
+/* Prints the broken promise, which thread it was, where that was in its work, and a backtrace on
+ * stderr, then aborts. */
 _Noreturn void must_failed(const char *what, const char *file, int line);
 _Noreturn void must_unreachable(const char *what, long long value, const char *file, int line);
 
 /* Where a thread is in its work, for the report of a broken promise. */
 struct must_place {
-    const char *state; /* a literal */
+    const char *state; /* lasts for ever: the batch's state, or what the thread does */
     unsigned lane;
-    uint64_t batch;
+    uint64_t batch;          /* 0: it is not about a batch, and the rest says nothing */
     uint64_t first_sequence; /* 0: not known yet */
     uint32_t ops;
 };

@@ -24,6 +24,7 @@ struct care {
     uint32_t budget;       /* ops that one step proposes at most */
     int64_t due_ns;        /* by the lane's clock */
     atomic_bool proposing; /* a bundle of it is in the queue or being decided */
+    struct must_place place;
 };
 
 struct care_kind {

@@ -92,6 +92,7 @@ static struct care *care_new(const struct care_kind *kind, const struct tend_con
     care->config = config;
     care->lane = lane;
     care->budget = budget;
+    care->place = (struct must_place){.state = kind->name, .lane = lane->index};
     if (kind->rests_first) care_rest(care, clock_mono_ns(lane->clock));
     return care;
 }
@@ -124,7 +125,10 @@ static enum care_next care_step(struct care *care)
 {
     int64_t now_ns = clock_mono_ns(care->lane->clock);
     if (care->proposing || now_ns < care->due_ns) return CARE_RESTS;
+    const struct must_place *before = must_at;
+    must_at = &care->place;
     enum care_next next = care->kind->step(care);
+    must_at = before;
     if (next == CARE_RESTS) care_rest(care, now_ns);
     return next;
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <cmocka.h>
 
 #include "commit/batch.h"
@@ -182,6 +183,23 @@ static void break_off_elsewhere(void)
     must(!"whatever");
 }
 
+static void break_off_beside_the_batches(void)
+{
+    static const struct must_place sweeping = {.state = "sweep", .lane = 2};
+    must_at = &sweeping;
+    must(!"whatever");
+}
+
+static void a_panic_says_which_thread_it_was_and_what_it_did(void **state)
+{
+    prctl(PR_SET_NAME, "tend");
+    expect_panic(break_off_elsewhere, ",\"thread\":\"tend\"}\n");
+    expect_panic(break_off_beside_the_batches,
+                 ",\"thread\":\"tend\",\"lane\":2,\"doing\":\"sweep\"}\n");
+    prctl(PR_SET_NAME, "commit");
+    expect_panic(break_off_while_loaded, "\"thread\":\"commit\",\"lane\":3,\"batch\":7");
+}
+
 static void a_panic_says_which_batch_and_how_far_it_was(void **state)
 {
     expect_panic(break_off_while_loaded,
@@ -254,6 +272,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_state_without_what_it_promises_ends_the_process, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_panic_says_which_batch_and_how_far_it_was, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_panic_says_which_thread_it_was_and_what_it_did, setup,
                                         teardown),
 #ifndef TALLY_SLOW_CHECKS
         cmocka_unit_test_setup_teardown(a_fault_is_reported_like_a_broken_promise, setup, teardown),
