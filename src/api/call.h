@@ -61,13 +61,13 @@ struct call {
     bool admin;
     int64_t expires_ms;       /* the token's; INT64_MAX: never */
     uint64_t auth_generation; /* under which it was judged */
-    struct arena_mark mark;   /* of the exchange's arena, after `head` */
+    struct arena_mark mark;   /* the exchange's arena after `head` */
     struct rules *rules;      /* see call_rules */
-    struct params params;     /* of the query; every one is known to the route */
+    struct params params;     /* the query's; every one is known to the route */
     bool warned;              /* Tally-Warning is among the reply's headers */
 
     struct bundle bundle;
-    struct op op;                      /* of a single change */
+    struct op op;                      /* a single change's */
     bool errors_only;                  /* ?results=errors */
     size_t reply_bytes;                /* what the reply to a change may take beside the change */
     void (*finish)(struct call *call); /* fills the reply once the bundle is answered */
@@ -76,7 +76,7 @@ struct call {
     uint64_t cells;                    /* visited so far; limits.queryCells bounds it */
     void (*read_done)(struct call *);  /* after the last part, whatever came of it; may be NULL */
     void *plan;                        /* the endpoint's own */
-    struct stream *stream;             /* of the route `stream`, once it is one */
+    struct stream *stream;             /* the route `stream`'s, once it is one */
     struct wire_share *held;           /* its tenant's, if the connection is another's */
     struct read_task task;
 };

@@ -27,7 +27,7 @@
 #include "base/reason.h"
 
 #define PARAMS_MAX 64
-#define FIELDS_MAX 16 /* of a table, which has at least one */
+#define FIELDS_MAX 16 /* in a table, which has at least one */
 #define PAGE_LIMIT_DEFAULT 100
 #define PAGE_LIMIT_MAX 10000
 
@@ -50,7 +50,7 @@ struct field {
     int64_t min;
     int64_t max;
     int64_t fallback;           /* the integer of an absent field */
-    const char *const *choices; /* of FIELD_CHOICE, ended by NULL */
+    const char *const *choices; /* for FIELD_CHOICE, ended by NULL */
 };
 
 /* For a table: {FIELD_PAGE_LIMIT}. */

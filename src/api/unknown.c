@@ -3,7 +3,7 @@
 
 #include <strings.h>
 
-#define SHOWN_SIZE_MAX 64u /* of a name in a sentence */
+#define SHOWN_SIZE_MAX 64u /* a name in a sentence */
 #define ALIKE_SIZE_MAX 32u /* longer names are not compared */
 #define PART_SIZE_MIN 3u   /* "start" means startTime; "at" may be the end of anything */
 

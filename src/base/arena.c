@@ -9,7 +9,7 @@
 
 struct arena_chunk {
     struct arena_chunk *next;
-    size_t size; /* of data */
+    size_t size; /* bytes of data */
     _Alignas(ARENA_ALIGN) char data[];
 };
 

@@ -13,7 +13,7 @@ struct arena_chunk;
 
 struct arena {
     struct arena_chunk *chunk; /* newest first */
-    size_t used;               /* of the newest chunk */
+    size_t used;               /* the newest chunk's */
     size_t total;              /* bytes held over all chunks */
     size_t chunk_size;
 };

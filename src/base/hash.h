@@ -46,9 +46,9 @@ static inline bool checksum_equal(struct checksum a, struct checksum b)
     return a.low == b.low && a.high == b.high;
 }
 
-/* A keyed hash is for tables in memory whose keys a client chooses: without a key anybody finds
- * thousands that meet in one chain. `hash_own` is a secret of this process, drawn before main;
- * nothing made with it may be stored or compared with another process's. */
+/* A keyed hash is for tables in memory whose keys a client chooses: without a key, a client can
+ * find thousands of keys that meet in one chain. `hash_own` is a secret of this process, drawn
+ * before main; nothing made with it may be stored or compared with another process's. */
 extern struct hash_secret hash_own;
 uint64_t hash_keyed(const struct hash_secret *secret, struct bytes bytes);
 

@@ -317,7 +317,7 @@ static bool any_to_escape(uint64_t eight)
 static char *escape(char *at, unsigned char byte)
 {
     static const char digits[] = "0123456789abcdef";
-    static const char letters[] = "btn?fr"; // of 8 to 13; 11 has none
+    static const char letters[] = "btn?fr"; // for 8 to 13; 11 has none
     *at++ = '\\';
     if (byte >= 0x20) {
         *at++ = static_cast<char>(byte);

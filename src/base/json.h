@@ -52,7 +52,7 @@ struct json_value {
 
 struct json_iter {
     struct json_value value; /* the current element or field value */
-    struct bytes key;        /* of an object's field */
+    struct bytes key;        /* an object's field's */
     enum json_type over; /* what is walked: JSON_OBJECT, JSON_ARRAY or something without parts */
     uint64_t ref[4];     /* json.cc's own */
 };

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 #define LINE_BYTES_MAX 16384u
-#define TEXT_BYTES_MAX 2048u /* of one field: a caller's body must not become our log */
+#define TEXT_BYTES_MAX 2048u /* one field: a caller's body must not become our log */
 
 static const char *const level_names[LOG_LEVEL_COUNT] = {"debug", "info", "warn", "error"};
 static _Atomic unsigned level_min = LOG_INFO;

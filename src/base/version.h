@@ -3,6 +3,6 @@
 #define TALLY_BASE_VERSION_H
 
 #define TALLY_VERSION "0.1.0"
-#define TALLY_DATE "November 17, 2026" /* of the version, for the man page */
+#define TALLY_DATE "November 17, 2026" /* the version's, for the man page */
 
 #endif

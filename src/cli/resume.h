@@ -12,7 +12,7 @@
 struct resume {
     char path[RESUME_PATH_SIZE]; /* "": there is no place for notes */
     uint64_t line;               /* lines up to this one are dealt with */
-    uint64_t digest;             /* of those lines' text, to see that they are still the same */
+    uint64_t digest;             /* the text of those lines, to see that they are still the same */
     uint64_t applied;
     uint64_t duplicates;
     uint64_t rejected;

@@ -1,8 +1,9 @@
 /* commit.c -- turns queued operations into durable, answered operations.
  *
- * Whoever has the turn, the commit thread or a helper, owns the store's write side. Each turn:
- * drain the queue, load what the batch could touch, decide it in memory, hand it to the store. The
- * sync thread, or for small batches the same one, makes it durable and answers every waiter.
+ * The thread that has the turn, the commit thread or a helper, owns the store's write side.
+ * Each turn: drain the queue, load what the batch could touch, decide it in memory, hand it
+ * to the store. The sync thread, or for small batches the same one, makes it durable and
+ * answers every waiter.
  *
  * The states of a batch are drawn in commit/batch.h.
  *
@@ -39,25 +40,25 @@ struct commit {
     struct batch *free_batches;
     struct batch **handed; /* a ring of `batches_max`: what the store has, in order */
     uint64_t drained;      /* batches begun, and */
-    uint64_t handed_count; /* of them handed to the store: of whoever has the turn */
-    uint64_t told_count;   /* of them reported by the store: of whoever is in its sync */
+    uint64_t handed_count; /* those handed to the store; the turn's */
+    uint64_t told_count;   /* those reported by the store; the sync's */
     uint64_t submitted;    /* batches handed to the store */
     uint64_t reported;     /* batches the store has answered */
     bool closed;
     struct batch *batches;
-    int64_t lag_ns;             /* atomic: of the last batch */
+    int64_t lag_ns;             /* atomic: the last batch's */
     int64_t answered_ns;        /* atomic: when that was */
-    struct json_parser *parser; /* of whoever has the turn */
+    struct json_parser *parser; /* the turn's */
 
-    struct pace_linger linger; /* of whoever has the turn */
+    struct pace_linger linger; /* the turn's */
 };
 
 static void commit_durable(void *context, void *batch_pointer, enum err e);
 
 /* -- Laws -------------------------------------------------------------------------------------- */
 
-/* By whoever holds the lock, or is alone. A batch is free, or at the store, or with whoever has the
- * turn, and that is one at a time. */
+/* For a thread that holds the lock, or is alone. A batch is free, or at the store, or with the
+ * thread that has the turn, and that is one at a time. */
 static void check_batches(const struct commit *commit)
 {
     uint64_t free_count = 0;
@@ -170,8 +171,9 @@ static struct batch **handed_place(struct commit *commit, uint64_t count)
     return &commit->handed[count % commit->config.batches_max];
 }
 
-/* A large bundle's slices may be answered by several threads: whoever had the turn answers what it
- * could not submit. True for whoever answers the last op, and so finishes the bundle. */
+/* A large bundle's slices may be answered by several threads: the one that had the turn
+ * answers what it could not submit. True for the thread that answers the last op, and so
+ * finishes the bundle. */
 static bool answer_slice(const struct slice *slice, enum err e)
 {
     struct bundle *bundle = slice->bundle;
@@ -181,7 +183,7 @@ static bool answer_slice(const struct slice *slice, enum err e)
     return answered == bundle->count;
 }
 
-/* New rules come into force for everybody with the batch that carried them. */
+/* New rules come into force for all tenants with the batch that carried them. */
 static void settle_rules(struct commit *commit, const struct batch *batch, enum err e)
 {
     for (uint32_t s = 0; s < batch->apply.slices_count; s++) {
@@ -300,7 +302,7 @@ static void batch_submit(struct commit *commit, struct batch *batch)
         pthread_cond_signal(&commit->submitted_more);
 }
 
-/* A clock that knows what is sure stays by that; of a plain one, everything is. */
+/* A clock that knows what is sure says so; by a plain clock everything is sure. */
 static struct moment batch_moment(const struct commit *commit, bool set_back)
 {
     const struct clock *clock = commit->config.clock;
@@ -440,8 +442,8 @@ bool commit_turn(struct commit *commit)
     return any;
 }
 
-/* Whoever has the turn when somebody else pushes looks at the queue again afterwards: the commit
- * thread in queue_wait, a helper here. So nothing is left lying. */
+/* The thread that has the turn while another one pushes looks at the queue again afterwards: the
+ * commit thread in queue_wait, a helper here. So nothing is left lying. */
 void commit_help(struct commit *commit)
 {
     struct queue *queue = commit->config.queue;

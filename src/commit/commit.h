@@ -54,8 +54,8 @@ bool commit_sync(struct commit *commit);
 /* The same without waiting, for a driver with one thread. False if nothing was submitted. */
 bool commit_sync_now(struct commit *commit);
 
-/* How long clients wait now: as long as the oldest op of the last batch did, or, if that is longer,
- * since the last answer to anybody; 0 if nobody waits. Any thread. */
+/* How long clients wait now: as long as the oldest op of the last batch did or, if that is longer,
+ * since the last answer to any client; 0 if none waits. Any thread. */
 int64_t commit_lag_ns(const struct commit *commit);
 
 /* The commit thread's last act: no turn follows. */

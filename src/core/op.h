@@ -1,8 +1,8 @@
 /* op.h -- the things counting is about, as plain data.
  *
  * An `op` is one change a caller asks for and, once decided, its outcome. A `bundle` is the ops of
- * one request travelling together. Both belong to whoever made them; the commit layer borrows a
- * bundle from `queue_push` until it calls `bundle->done`. */
+ * one request travelling together. Both belong to their maker; the commit layer borrows a bundle
+ * from `queue_push` until it calls `bundle->done`. */
 #ifndef TALLY_CORE_OP_H
 #define TALLY_CORE_OP_H
 

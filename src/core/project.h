@@ -63,7 +63,7 @@ struct row_change {
 };
 
 struct projection {
-    const struct rules *rules; /* held by whoever holds the projection */
+    const struct rules *rules; /* held by the holder of the projection */
     struct change *changes;
     struct row_change *row; /* NULL: neither a status nor `usage` */
     size_t weight;          /* bytes it adds to a journal block at most */

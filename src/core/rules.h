@@ -131,7 +131,7 @@ struct rules {
     unsigned reconciles_count;
 
     /* By what an operator knows them (rules/enact.h); rules made of these have the same. */
-    uint64_t digest;    /* of the config's text; 0: none were brought into force yet */
+    uint64_t digest;    /* the config's text's; 0: none were brought into force yet */
     int64_t enacted_ms; /* the time of the batch that did; TIME_NONE: it was done without one */
 
     /* rules.c's own, made by rules_seal. */

@@ -67,7 +67,7 @@ struct store_stats {
     uint64_t dirty_cells;
     uint64_t registry_ids;
     uint64_t registry_filter_bytes;
-    uint64_t state_bytes; /* of what was written back */
+    uint64_t state_bytes; /* what was written back */
     uint64_t archive_bytes;
     uint64_t archive_files;
     uint64_t archived_sequence;

@@ -12,7 +12,8 @@ enum request_verdict ops_health(struct call *call)
     return REQUEST_ANSWERED;
 }
 
-/* A lane that cannot write is its tenants' server down: whoever asks sends them elsewhere. */
+/* A lane that cannot write is a server that is down for its tenants: a load balancer that asks
+ * sends them elsewhere. */
 static bool is_writable(const struct lanes *lanes)
 {
     for (unsigned i = 0; i < lanes->count; i++) {

@@ -39,13 +39,13 @@ struct listed {
 
 struct tenants_plan {
     struct arena *arena;
-    struct bytes prefix; /* of the rows' keys */
+    struct bytes prefix; /* the rows' keys' */
     struct bytes after;  /* key */
     struct bytes status; /* data NULL: any */
     int64_t limit;
     struct listed *first; /* in order, at most `limit` of them */
     struct bytes horizon; /* tenant that the page ends with; data NULL: there are no more */
-    unsigned scanned_max; /* of one lane */
+    unsigned scanned_max; /* in one lane */
 };
 
 /* A lane being walked. Its rows come in order, so the place on the page only moves on. */

@@ -18,7 +18,7 @@ struct bad_op {
 struct batch_plan {
     struct bad_op *bad;
     struct bad_op **bad_end;
-    size_t why_bytes; /* of all reasons */
+    size_t why_bytes; /* all reasons together */
 };
 
 /* In the request's arena, which also keeps a copy of each reason. */

@@ -52,9 +52,9 @@ struct page {
 struct cells_plan {
     const struct definition *definition;
     struct bytes tenant;
-    struct bytes shapes[RULES_SETS_MAX]; /* of the kept sets */
+    struct bytes shapes[RULES_SETS_MAX]; /* the kept sets' */
     struct dims filter;
-    struct bytes prefix; /* of the keys */
+    struct bytes prefix; /* the keys' */
     int32_t duration;
     int64_t bucket;
     int64_t limit;

@@ -24,7 +24,7 @@ struct list_plan {
     struct bytes tenant;
     struct bytes name_prefix;
     struct bytes name_after;
-    struct bytes prefix; /* of the direct counters' keys */
+    struct bytes prefix; /* the direct counters' keys' */
     struct bytes after;  /* key */
     int64_t limit;
     struct buf *body;

@@ -3,7 +3,7 @@
 #include "api/endpoints.h"
 #include "api/counters/reads.h"
 
-#define QUERIES_MAX 10000u /* of one request: bounded work for one reader */
+#define QUERIES_MAX 10000u /* in one request: bounded work for one reader */
 
 static const struct bytes kind_names[] = {
     [READ_GET] = BYTES("get"), [READ_SUM] = BYTES("sumRange"), [READ_SERIES] = BYTES("series")};
@@ -20,7 +20,7 @@ struct query_plan {
     struct query **end;
     uint32_t count;
     struct query *at; /* whose answer is being made */
-    size_t start;     /* of it, in the body */
+    size_t start;     /* where the answer begins in the body */
     bool begun;
 };
 

@@ -17,8 +17,8 @@ enum read_kind { READ_GET, READ_SUM, READ_SERIES };
 struct read_walk {
     bool begun;
     uint64_t series; /* when it began; another one at the end: it was deleted, and all is in vain */
-    int64_t from;    /* of the next part */
-    size_t start;    /* of the answer, in the body */
+    int64_t from;    /* where the next part begins */
+    size_t start;    /* where the answer begins in the body */
     struct range_sum sum;
     int64_t count; /* buckets written */
     int64_t next;  /* the bucket that a filled series shows next */

@@ -29,9 +29,9 @@ struct reading {
     uint32_t capacity;
     uint32_t count_max;
     size_t bytes_max; /* what they, their projections and their results may take in memory */
-    size_t id_bytes;  /* of them, which the results repeat */
+    size_t id_bytes;  /* their ids, which the results repeat */
     bool too_large;
-    const struct event_attributes *attributes; /* of the one event in binary mode; else NULL */
+    const struct event_attributes *attributes; /* the one event's in binary mode; else NULL */
 };
 
 /* Without its parameters; compare without case. */

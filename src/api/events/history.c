@@ -10,8 +10,8 @@
 #include "config/config.h"
 #include "core/timefmt.h"
 
-#define PAGE_BYTES_MAX ((size_t)8 << 20) /* of a reply */
-#define LOOK_BYTES_MAX ((size_t)8 << 20) /* of history looked through for a page */
+#define PAGE_BYTES_MAX ((size_t)8 << 20) /* in a reply */
+#define LOOK_BYTES_MAX ((size_t)8 << 20) /* history looked through for a page */
 #define CURSOR_SIZE 8
 
 struct history_plan {

@@ -17,7 +17,7 @@ struct parts {
     struct json_value type;
     struct json_value time;
     struct json_value dimensions;
-    bool attributes; /* of a CloudEvent: the dimensions are among its attributes, in JSON ... */
+    bool attributes; /* a CloudEvent's: the dimensions are among its attributes, in JSON ... */
     const struct event_attributes *headers; /* ... or, unless NULL, in headers */
     struct json_value payload;
 };

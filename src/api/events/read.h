@@ -24,7 +24,7 @@ struct event_reader {
     bool generate_ids;          /* a plain event without an id gets one */
     int64_t now_ms;             /* when an event occurred that does not say so */
     struct json_parser *parser; /* the one that parsed it */
-    struct arena *arena;        /* of what is read */
+    struct arena *arena;        /* holds what is read */
     struct buf scratch;         /* the reader's own */
     struct call *call;          /* whose reply may carry a warning of unknown fields; NULL: they are
                                    refused */

@@ -19,10 +19,10 @@ struct activity_figures { /* since `since_ms`, when the first of the present wat
     uint64_t applied;    /* operations and events that took effect */
     uint64_t duplicates; /* events seen before, and operations answered from their key's record */
     uint64_t refused;    /* whatever else was answered with an error */
-    uint64_t throttled;  /* of a request answered 429, each operation and event */
-    uint64_t
-        seconds[METRIC_BUCKETS]; /* of each write, from its first byte until its reply is out */
-    uint64_t version;            /* changes with every request counted */
+    uint64_t throttled;  /* requests answered 429, each operation and event */
+    uint64_t seconds[METRIC_BUCKETS]; /* how long each write took, from its first byte until its
+                                  * reply is out */
+    uint64_t version;                 /* changes with every request counted */
 };
 
 struct activity *activity_new(void);

@@ -44,7 +44,7 @@ struct stream { /* in its exchange's arena */
     struct stream_view view;
     struct watched *watched;
     /* The thread's own. */
-    uint64_t version; /* of the figures last looked at */
+    uint64_t version; /* the figures' last looked at */
     int64_t looked_ns;
     int64_t said_ns;
     uint64_t state_hash;

@@ -26,7 +26,7 @@ struct figure {
 struct usage_plan {
     struct store *store;
     struct bytes tenant;
-    struct bytes key; /* of the row */
+    struct bytes key; /* the row's */
     struct buf value;
     struct usage_row row;
     bool exists;
