@@ -1,19 +1,25 @@
 /* crash.c -- counts how often the chosen place is passed and dies there; waits at another. */
 #include "base/crash.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/must.h"
+
 bool crash_armed;
 
-/* NAME or NAME:NUMBER, from the environment. */
+#define ANY_LANE ULONG_MAX
+
+/* NAME, NAME:NUMBER or NAME:NUMBER@LANE, from the environment. */
 struct place {
     const char *name; /* NULL: none */
     size_t name_size;
     unsigned long number;
+    unsigned long lane;
 };
 
 static struct place crash_place;
@@ -25,10 +31,12 @@ static void place_parse(struct place *place, const char *variable)
     const char *text = getenv(variable);
     if (!text || !*text) return;
     const char *colon = strchr(text, ':');
-    unsigned long number = colon ? strtoul(colon + 1, NULL, 10) : 1;
+    char *end = NULL;
+    unsigned long number = colon ? strtoul(colon + 1, &end, 10) : 1;
     place->name = text;
     place->name_size = colon ? (size_t)(colon - text) : strlen(text);
     place->number = number ? number : 1;
+    place->lane = end && *end == '@' ? strtoul(end + 1, NULL, 10) : ANY_LANE;
     crash_armed = true;
 }
 
@@ -43,7 +51,8 @@ __attribute__((constructor)) static void crash_parse(void)
 static bool is_at(const struct place *place, const char *name)
 {
     return place->name && strlen(name) == place->name_size &&
-           memcmp(name, place->name, place->name_size) == 0;
+           memcmp(name, place->name, place->name_size) == 0 &&
+           (place->lane == ANY_LANE || (must_at && must_at->lane == place->lane));
 }
 
 void crash_pass(const char *name)

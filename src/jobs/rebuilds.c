@@ -256,7 +256,10 @@ bool rebuild_step(struct rebuilds *rebuilds)
     bool idle = all_joined(rebuilds);
     for (unsigned i = 0; i < rebuilds->count; i++) {
         bool lane_idle;
+        const struct must_place place = {.state = "rebuild", .lane = i};
+        must_at = &place;
         more |= rebuilder_step(&rebuilds->rebuilders[i], &lane_idle);
+        must_at = NULL;
         idle &= lane_idle;
     }
     if (idle) rest(rebuilds, asked);

@@ -149,8 +149,12 @@ enum err server_open_lanes(struct server *server, struct reason *why_out)
     server->room.shared = server->lanes.count > 1;
     server->lanes.items = must_calloc(server->lanes.count, sizeof *server->lanes.items);
     if (server->config->store_kind == CONFIG_STORE_EMBEDDED) e = take_dir(server, why_out);
-    for (unsigned i = 0; i < server->lanes.count && e == ERR_OK; i++)
+    for (unsigned i = 0; i < server->lanes.count && e == ERR_OK; i++) {
+        const struct must_place place = {.state = "open", .lane = i};
+        must_at = &place;
         e = open_lane(server, i, why_out);
+        must_at = NULL;
+    }
     return e;
 }
 

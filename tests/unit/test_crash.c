@@ -15,8 +15,9 @@
 #include <unistd.h>
 
 #include "base/crash.h"
+#include "base/must.h"
 
-/* Passes "one" three times and "two" once. Returns the signal that ended it, 0 for none. */
+/* Passes "one" three times and "two" once, then "three" once in lane 1 and twice in lane 2. Returns the signal that ended it, 0 for none. */
 static int signal_of_child(const char *crash_at)
 {
     pid_t child = fork();
@@ -51,6 +52,17 @@ static void other_names_do_nothing(void **state)
     assert_int_equal(signal_of_child("one.more"), 0);
 }
 
+static void a_named_point_of_a_lane_kills_there_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(signal_of_child("three:3"), SIGKILL);
+    assert_int_equal(signal_of_child("three:1@1"), SIGKILL);
+    assert_int_equal(signal_of_child("three:2@1"), 0);
+    assert_int_equal(signal_of_child("three:2@2"), SIGKILL);
+    assert_int_equal(signal_of_child("three:1@0"), 0);
+    assert_int_equal(signal_of_child("one:1@0"), 0); /* no lane is not lane 0 */
+}
+
 static int64_t now_ms(void)
 {
     struct timespec now;
@@ -69,17 +81,29 @@ static void a_named_point_holds_up_each_time(void **state)
     unsetenv("TALLY_PAUSE_POINT");
 }
 
+static void pass_three_in(unsigned lane)
+{
+    const struct must_place place = {.state = "test", .lane = lane};
+    must_at = &place;
+    for (unsigned i = 0; i < lane; i++)
+        crash_point("three");
+    must_at = NULL;
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "pass") == 0) {
         for (int i = 0; i < 3; i++)
             crash_point("one");
         crash_point("two");
+        for (unsigned lane = 1; lane <= 2; lane++)
+            pass_three_in(lane);
         return 0;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_named_point_kills_at_the_chosen_passing),
         cmocka_unit_test(other_names_do_nothing),
+        cmocka_unit_test(a_named_point_of_a_lane_kills_there_alone),
         cmocka_unit_test(a_named_point_holds_up_each_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
