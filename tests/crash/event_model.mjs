@@ -8,6 +8,8 @@
 // events of different owners arrive: counters that clamp or know states belong to one owner, and
 // what they add up to is asked for only where that does not matter.
 
+import { ROOMS } from './spread.mjs';
+
 export const RULES = `counters:
   - counterName: made
     dimensions: [region]
@@ -57,7 +59,7 @@ export const RULES = `counters:
     rules: [{ on: seat.taken, op: increment, amount: payload.size }]
 reconcile:
   - name: rooms
-    tenants: [rooms]
+    tenants: [${ROOMS.join(', ')}]
     entity: [room]
     source: { events: true }
     counters: [seats]

@@ -1,6 +1,6 @@
 // powercut.mjs -- the real daemon under real load on a disk that forgets what was not synced.
 //
-//     node tests/crash/powercut.mjs [--rounds N] [--seed S]
+//     node tests/crash/powercut.mjs [--rounds N] [--seed S] [--lanes 1,4]
 //
 // Like crash.mjs, but what ends the server ends the disk's memory too: it always runs with forget.so
 // before it, and after each run its directory becomes what a disk could have kept (disk.mjs says what
@@ -18,7 +18,8 @@
 // and the cut that comes after it takes that away.
 //
 // Each few rounds begin with an empty directory, so that first starts are cut as well; in every third
-// of these worlds events are let go of a second after they came. After every SIGTERM the log of
+// of these worlds events are let go of a second after they came. All rounds are lived with one lane
+// and then with four, each of which has tenants at work. After every SIGTERM the log of
 // forget.so must explain the directory byte for byte, or a call went past it. The last line is
 // `N passed, N failed`; a failure leaves the data and the last log where it says.
 
@@ -36,6 +37,7 @@ import { EventBook } from './event_book.mjs';
 import { RULES } from './event_model.mjs';
 import { EventWatcher, EventWorker, HistoryReader, OwnerWorker, RebuildWorker, RoomWorker } from './event_workers.mjs';
 import { between, randomFrom } from './random.mjs';
+import { lanesOfFlag, ROOMS, shares, TENANTS } from './spread.mjs';
 import { CrowdWorker, SoloWorker, Watcher } from './witnesses.mjs';
 import { BulkWorker, KeyedWorker, PlainWorker, TransferWorker } from './workers.mjs';
 
@@ -64,9 +66,15 @@ const SETTINGS = {
     'expiry.sweepEvery': '100ms',
 };
 
-BulkWorker.LINES = 8000; // more than go into the state without an ingestion, fewer than would keep the others waiting
+const BULK_LINES = 8000; // more than go into the state without an ingestion, fewer than would keep the others waiting
 
-const { values: flags } = parseArgs({ options: { rounds: { type: 'string', default: '15' }, seed: { type: 'string', default: String(Date.now() % 1000000) } } });
+const { values: flags } = parseArgs({
+    options: {
+        rounds: { type: 'string', default: '15' },
+        seed: { type: 'string', default: String(Date.now() % 1000000) },
+        lanes: { type: 'string', default: '1,4' },
+    },
+});
 const rounds = Number(flags.rounds);
 const seed = Number(flags.seed);
 const random = randomFrom(seed);
@@ -78,33 +86,61 @@ class World {
     log = `${this.disk}.log`;
     rulesFile = `${this.disk}.yaml`;
     never;
+    workers = [];
+    #number;
+    #lanes;
     #settings;
     #opened = false;
     #warm = null; // the disk, while it has power
     #notes = [];
 
-    constructor(number) {
+    constructor(number, lanes) {
         const forgetful = number % 3 === 2;
         this.never = forgetful ? /^rebuild/ : /^retain/; // crash points that are not passed here
-        const tenant = new Tenant(null, 'cut', tokenFor('cut'));
-        const book = new EventBook();
-        const one = (kind, name, ...rest) => new kind(tenant, name, randomFrom(seed + 1000 * number + this.workers.length), ...rest);
-        this.workers = [];
-        for (let i = 0; i < 3; i++) this.workers.push(one(PlainWorker, `plain-${i}`));
-        for (let i = 0; i < 3; i++) this.workers.push(one(KeyedWorker, `keyed-${i}`));
-        for (let i = 0; i < 3; i++) this.workers.push(one(SoloWorker, `solo-${i}`));
-        this.workers.push(one(SoloWorker, 'fleeting', { expiring: true }), one(CrowdWorker, 'crowd'), one(TransferWorker, 'transfer'));
-        this.workers.push(one(BulkWorker, 'bulk'), one(Watcher, 'watcher', this.workers));
-        const rebuilder = one(RebuildWorker, 'rebuilder', tokenFor('operator', { scope: 'admin' }), { forgetful });
-        this.workers.push(rebuilder, one(BackupWorker, 'backups', tokenFor('operator', { scope: 'admin' }), `${this.disk}.ops`));
-        for (let i = 0; i < 3; i++) this.workers.push(one(EventWorker, `events-${i}`, book));
-        this.workers.push(one(OwnerWorker, 'owner', book), one(EventWatcher, 'event-watcher', book));
-        const options = { rebuilder, retentionMs: forgetful ? 1000 : Infinity };
-        this.workers.push(one(HistoryReader, 'history-reader', book, options), one(EventAuditor, 'auditor', book, options));
-        const rooms = new Tenant(null, 'rooms', tokenFor('rooms'));
-        if (!forgetful) this.workers.push(new RoomWorker(rooms, 'rooms', randomFrom(seed + 1000 * number + this.workers.length), new EventBook()));
-        this.#settings = { ...SETTINGS, 'ops.dir': `${this.disk}.ops`, ...(forgetful && { 'events.retention': '1s' }) };
+        this.#number = number;
+        this.#lanes = lanes;
+        const admin = tokenFor('operator', { scope: 'admin' });
+        const rebuilder = this.#add(TENANTS[0], RebuildWorker, 'rebuilder', admin, { forgetful });
+        this.#add(TENANTS[0], BackupWorker, 'backups', admin, `${this.disk}.ops`);
+        this.#addCounting();
+        for (let lane = 0; lane < lanes; lane++) {
+            this.#addEvents(lane, { rebuilder: lane === 0 ? rebuilder : null, retentionMs: forgetful ? 1000 : Infinity });
+            if (!forgetful) this.#add(ROOMS[lane], RoomWorker, ROOMS[lane], new EventBook());
+        }
+        this.#settings = { ...SETTINGS, 'store.lanes': lanes, 'ops.dir': `${this.disk}.ops`, ...(forgetful && { 'events.retention': '1s' }) };
         writeFileSync(this.rulesFile, RULES);
+    }
+
+    #add(id, kind, name, ...rest) {
+        const worker = new kind(new Tenant(null, id, tokenFor(id)), name, randomFrom(seed + 1000 * this.#number + this.workers.length), ...rest);
+        this.workers.push(worker);
+        return worker;
+    }
+
+    #addCounting() {
+        for (const [lane, share] of shares(3, this.#lanes)) {
+            const id = TENANTS[lane];
+            for (let i = 0; i < share; i++) {
+                this.#add(id, PlainWorker, `plain-${lane}-${i}`);
+                this.#add(id, KeyedWorker, `keyed-${lane}-${i}`);
+                this.#add(id, SoloWorker, `solo-${lane}-${i}`);
+            }
+            this.#add(id, SoloWorker, `fleeting-${lane}`, { expiring: true });
+            this.#add(id, CrowdWorker, `crowd-${lane}`);
+            this.#add(id, TransferWorker, `transfer-${lane}`);
+            this.#add(id, BulkWorker, `bulk-${lane}`, BULK_LINES / this.#lanes);
+            this.#add(id, Watcher, `watcher-${lane}`, this.workers);
+        }
+    }
+
+    #addEvents(lane, options) {
+        const book = new EventBook();
+        const id = TENANTS[lane];
+        for (let i = 0; i < shares(3, this.#lanes)[lane][1]; i++) this.#add(id, EventWorker, `events-${lane}-${i}`, book);
+        this.#add(id, OwnerWorker, `owner-${lane}`, book);
+        this.#add(id, EventWatcher, `event-watcher-${lane}`, book);
+        this.#add(id, HistoryReader, `history-reader-${lane}`, book, options);
+        this.#add(id, EventAuditor, `auditor-${lane}`, book, options);
     }
 
     get decidedOps() {
@@ -116,9 +152,14 @@ class World {
         return this.#notes.splice(0).join(', ');
     }
 
+    get #stateDirectories() {
+        if (this.#lanes === 1) return ['data/state'];
+        return Array.from({ length: this.#lanes }, (_, lane) => `data/lane-00${lane}/state`);
+    }
+
     /** Runs a server while `use` does, then cuts the power, if so asked. `use` must have ended the server. */
     async #powered(variables, use, cut = true) {
-        const disk = this.#warm ?? Disk.read(this.disk, { ordered: ['data/state'] });
+        const disk = this.#warm ?? Disk.read(this.disk, { ordered: this.#stateDirectories });
         const env = { LD_PRELOAD: FORGET, TALLY_FORGET_DIR: this.disk, TALLY_FORGET_LOG: this.log, ...variables };
         const server = new Server({ data: this.data, settings: this.#settings, env, args: ['--config', this.rulesFile] });
         writeFileSync(this.log, ''); // it may die before it gets to do that itself
@@ -139,7 +180,7 @@ class World {
     /** Accounts that transfer workers share; a world whose opening was cut is opened again. */
     async #open(server) {
         if (this.#opened) return;
-        await TransferWorker.open(new Tenant(server, 'cut', tokenFor('cut')));
+        for (const id of TENANTS.slice(0, this.#lanes)) await TransferWorker.open(new Tenant(server, id, tokenFor(id)));
         this.#opened = true;
     }
 
@@ -171,7 +212,7 @@ class World {
     /** Starts and is cut before or soon after it is ready. */
     async cutStart() {
         const kind = Object.keys(SHORT_OPERATIONS)[between(random, 0, 12)]; // or none, one time in two
-        const variables = kind ? { TALLY_FORGET_KILL: `${kind}:${between(random, 1, SHORT_OPERATIONS[kind])}` } : {};
+        const variables = kind ? { TALLY_FORGET_KILL: `${kind}:${between(random, 1, SHORT_OPERATIONS[kind] * this.#lanes)}` } : {};
         await this.#powered(variables, async (server) => {
             const starting = server.start().catch(() => {});
             await Promise.race([server.exited, sleep(kind ? patience(600) : between(random, 10, 250))]);
@@ -235,15 +276,16 @@ function takeEnd(ends, world) {
     return index < 0 ? takeEnd(ends, world) : ends.splice(index, 1)[0];
 }
 
-/** How a round goes: what ends the load, at the how-manieth time, and what is cut. */
-function planRound(end) {
+/** How a round goes: what ends the load, at the how-manieth time and in which lane, and what is cut. */
+function planRound(end, lanes) {
     const cut = random() < 0.75;
     const cutStart = random() < (cut ? 0.3 : 0.7);
-    if (end === 'kill -9' || end === 'SIGTERM') return { end, variables: {}, cut, cutStart };
+    if (end === 'kill -9' || end === 'SIGTERM') return { end, what: end, variables: {}, cut, cutStart };
     const often = /^(commit|journal\.(append|sync))/.test(end) ? 200 : /chunk$/.test(end) ? 40 : 4;
-    const nth = between(random, 1, OPERATIONS[end] ?? often);
-    const variable = end in OPERATIONS ? 'TALLY_FORGET_KILL' : 'TALLY_CRASH_POINT';
-    return { end, nth, variables: { [variable]: `${end}:${nth}` }, cut, cutStart };
+    const nth = between(random, 1, end in OPERATIONS ? OPERATIONS[end] * lanes : Math.ceil(often / lanes));
+    const inLane = lanes > 1 && !(end in OPERATIONS);
+    const what = `${end}:${nth}${inLane ? `@${between(random, 0, lanes - 1)}` : ''}`;
+    return { end, nth, what, variables: { [end in OPERATIONS ? 'TALLY_FORGET_KILL' : 'TALLY_CRASH_POINT']: what }, cut, cutStart };
 }
 
 async function runRound(index, world, plan) {
@@ -257,31 +299,41 @@ async function runRound(index, world, plan) {
     } catch (error) {
         wrong = [error.stack];
     }
-    const what = plan.nth ? `${plan.end}:${plan.nth}` : plan.end;
     const verdict = wrong.length ? 'FAILED' : 'ok';
-    console.log(`round ${String(index + 1).padStart(3)}  ${what.padEnd(34)} ${String(world.decidedOps - before).padStart(6)} ops  ${verdict}  unsynced ${world.takeNotes()}${note ? `  (${note})` : ''}`);
+    console.log(`round ${String(index + 1).padStart(3)}  ${plan.what.padEnd(34)} ${String(world.decidedOps - before).padStart(6)} ops  ${verdict}  unsynced ${world.takeNotes()}${note ? `  (${note})` : ''}`);
     for (const sentence of wrong) console.log(`    ${sentence}`);
     return wrong.length === 0;
 }
 
-async function main() {
-    console.log(`power cut test: ${rounds} rounds, seed ${seed}`);
-    console.log('unsynced: files with unsynced content, changes of names that survived of those unsynced, how likely the rest was to survive');
+/** All rounds with that many lanes: how many passed. */
+async function runRounds(lanes) {
+    console.log(`power cut test: ${rounds} rounds with ${lanes} lane${lanes > 1 ? 's' : ''}, seed ${seed}`);
     const ends = [];
     let world = null;
     let passed = 0;
     for (let index = 0; index < rounds && passed === index; index++) {
         if (index % ROUNDS_A_WORLD === 0) {
             world?.remove();
-            world = new World(index / ROUNDS_A_WORLD);
+            world = new World(index / ROUNDS_A_WORLD, lanes);
         }
-        if (await runRound(index, world, planRound(takeEnd(ends, world)))) passed++;
+        if (await runRound(index, world, planRound(takeEnd(ends, world), lanes))) passed++;
     }
-    const failed = passed < rounds ? 1 : 0;
-    if (failed) console.log(`stopped; the data is in ${world.data}, the last log in ${world.log}, repeat with --seed ${seed}`);
+    if (passed < rounds) console.log(`stopped; the data is in ${world.data}, the last log in ${world.log}, repeat with --seed ${seed} --lanes ${lanes}`);
     else world?.remove();
+    return passed;
+}
+
+async function main() {
+    console.log('unsynced: files with unsynced content, changes of names that survived of those unsynced, how likely the rest was to survive');
+    let passed = 0;
+    let failed = 0;
+    for (const lanes of lanesOfFlag(flags.lanes)) {
+        const ok = await runRounds(lanes);
+        passed += ok;
+        if (ok < rounds) failed++;
+    }
     console.log(`${passed} passed, ${failed} failed`);
-    process.exitCode = failed;
+    process.exitCode = failed ? 1 : 0;
 }
 
 await main();

@@ -177,7 +177,7 @@ export class Watcher extends Worker {
 
     constructor(tenant, name, random, workers) {
         super(tenant, name, random);
-        this.#names = workers.filter((worker) => worker instanceof PlainWorker).map((worker) => worker.name);
+        this.#names = workers.filter((worker) => worker instanceof PlainWorker && worker.tenant.id === tenant.id).map((worker) => worker.name);
     }
 
     async #look(connection, name) {

@@ -206,7 +206,7 @@ export class TransferWorker extends Worker {
 
 /** Large NDJSON requests with a key on each line, repeated whole until decided: once each. */
 export class BulkWorker extends Worker {
-    static LINES = 12000;
+    #lines;
     #counted = 0n;
     #pending = null;
     #count = 0;
@@ -216,10 +216,16 @@ export class BulkWorker extends Worker {
         await this.settle(connection);
     }
 
+    /** `lines` is how many go into one request. */
+    constructor(tenant, name, random, lines) {
+        super(tenant, name, random);
+        this.#lines = lines;
+    }
+
     #choose() {
         const round = ++this.#count;
         const lines = [];
-        for (let i = 0; i < BulkWorker.LINES; i++) {
+        for (let i = 0; i < this.#lines; i++) {
             lines.push(`{"op":"increment","name":"${this.name}","durationSeconds":0,"timestamp":0,"idempotencyKey":"${this.name}-${round}-${i}"}`);
         }
         return lines.join('\n');
@@ -234,8 +240,8 @@ export class BulkWorker extends Worker {
         if (reply.body.results.some((result) => result.status !== 503 && result.status !== 429)) throw new Error(`${this.name}: ${reply.text.slice(0, 300)}`);
         if (reply.body.results.length) return;
         this.#pending = null;
-        this.#counted += BigInt(BulkWorker.LINES);
-        this.acknowledgedOps += BulkWorker.LINES;
+        this.#counted += BigInt(this.#lines);
+        this.acknowledgedOps += this.#lines;
     }
 
     async verify(connection) {
