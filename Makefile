@@ -157,7 +157,7 @@ bench-reconcile: ## 200 busy users on a conversation of 113,000 votes, reconcile
 
 ##@ Keep it clean
 
-check: ## format, clang-tidy, cppcheck, include direction, banned calls, sizes, citations, paths
+check: ## format, clang-tidy, cppcheck, include direction, banned calls, sizes, names, citations, paths
 	@scripts/deps build check
 	@scripts/check
 format: ## lay out every C file by .clang-format

@@ -15,18 +15,18 @@ bool crash_armed;
 #define ANY_LANE ULONG_MAX
 
 /* NAME, NAME:NUMBER or NAME:NUMBER@LANE, from the environment. */
-struct place {
+struct crash_place {
     const char *name; /* NULL: none */
     size_t name_size;
     unsigned long number;
     unsigned long lane;
 };
 
-static struct place crash_place;
-static struct place pause_place;
+static struct crash_place crash_place;
+static struct crash_place pause_place;
 static atomic_ulong crash_left; /* passes still to go; any thread may pass */
 
-static void place_parse(struct place *place, const char *variable)
+static void place_parse(struct crash_place *place, const char *variable)
 {
     const char *text = getenv(variable);
     if (!text || !*text) return;
@@ -48,7 +48,7 @@ __attribute__((constructor)) static void crash_parse(void)
     crash_left = crash_place.number;
 }
 
-static bool is_at(const struct place *place, const char *name)
+static bool is_at(const struct crash_place *place, const char *name)
 {
     return place->name && strlen(name) == place->name_size &&
            memcmp(name, place->name, place->name_size) == 0 &&

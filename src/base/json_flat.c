@@ -3,19 +3,19 @@
 
 #define DIGITS_MAX 18 /* any number of so many fits an int64 */
 
-struct cursor {
+struct flat_cursor {
     const char *at;
     const char *end;
 };
 
-static inline void skip_space(struct cursor *in)
+static inline void skip_space(struct flat_cursor *in)
 {
     while (in->at < in->end &&
            (*in->at == ' ' || *in->at == '\n' || *in->at == '\r' || *in->at == '\t'))
         in->at++;
 }
 
-static inline bool take(struct cursor *in, char byte)
+static inline bool take(struct flat_cursor *in, char byte)
 {
     if (in->at == in->end || *in->at != byte) return false;
     in->at++;
@@ -30,7 +30,7 @@ static inline bool is_plain(char byte)
     return value >= 0x20 && value < 0x80 && value != '"' && value != '\\';
 }
 
-static inline bool take_string(struct cursor *in, struct bytes *out)
+static inline bool take_string(struct flat_cursor *in, struct bytes *out)
 {
     if (!take(in, '"')) return false;
     const char *start = in->at;
@@ -42,7 +42,7 @@ static inline bool take_string(struct cursor *in, struct bytes *out)
 
 /* Takes the digits only. A number that goes on after them (1.5, 1e3, 012) ends the attempt in the
  * caller, which expects a comma or the object's end there. */
-static inline bool take_integer(struct cursor *in, int64_t *out)
+static inline bool take_integer(struct flat_cursor *in, int64_t *out)
 {
     bool negative = take(in, '-');
     const char *start = in->at;
@@ -53,7 +53,7 @@ static inline bool take_integer(struct cursor *in, int64_t *out)
     return in->at > start && (*start != '0' || in->at == start + 1);
 }
 
-static inline bool take_value(struct cursor *in, struct json_value *out)
+static inline bool take_value(struct flat_cursor *in, struct json_value *out)
 {
     if (in->at == in->end) return false;
     if (*in->at == '"') {
@@ -75,7 +75,7 @@ static size_t name_find(const struct bytes *names, size_t count, size_t from, st
     return count;
 }
 
-static bool take_fields(struct cursor *in, const struct bytes *names, size_t count,
+static bool take_fields(struct flat_cursor *in, const struct bytes *names, size_t count,
                         struct json_value *values_out)
 {
     size_t from = 0;
@@ -100,7 +100,7 @@ static bool take_fields(struct cursor *in, const struct bytes *names, size_t cou
 bool json_flat_pick(struct bytes text, const struct bytes *names, size_t names_count,
                     struct json_value *values_out)
 {
-    struct cursor in = {text.data, text.data + text.size};
+    struct flat_cursor in = {text.data, text.data + text.size};
     for (size_t i = 0; i < names_count; i++)
         values_out[i].type = JSON_ABSENT;
     skip_space(&in);

@@ -44,7 +44,7 @@ static const struct scale {
     double ticks;
 } scale_seconds = {1e-5, 1e9}, scale_sizes = {1, 1};
 
-struct histogram {
+struct metric_histogram {
     _Atomic uint64_t buckets[BUCKET_COUNT + 1]; /* the last one is +Inf */
     _Atomic uint64_t sum;
 };
@@ -54,15 +54,15 @@ static const int statuses[] = {200, 202, 204, 304, 400, 401, 403, 404, 405,
                                408, 409, 413, 422, 429, 431, 500, 503};
 #define STATUS_COUNT (ARRAY_COUNT(statuses) + 1)
 
-struct route {
-    struct histogram seconds;
+struct route_figures {
+    struct metric_histogram seconds;
     _Atomic uint64_t statuses[STATUS_COUNT];
 };
 
 struct shard {
     _Alignas(64) _Atomic uint64_t counters[METRIC_COUNT];
-    struct histogram histograms[METRIC_COUNT];
-    struct route *routes;
+    struct metric_histogram histograms[METRIC_COUNT];
+    struct route_figures *routes;
 };
 
 static struct shard shards[SHARD_COUNT];
@@ -112,7 +112,8 @@ static unsigned bucket_of(double value, double unit)
     return 64u - (unsigned)__builtin_clzll((uint64_t)units - 1);
 }
 
-static void histogram_add(struct histogram *histogram, const struct scale *scale, double value)
+static void histogram_add(struct metric_histogram *histogram, const struct scale *scale,
+                          double value)
 {
     bump(&histogram->buckets[bucket_of(value, scale->unit)], 1);
     if (value > 0 && value < 1e9) bump(&histogram->sum, (uint64_t)(value * scale->ticks));
@@ -163,7 +164,7 @@ struct histogram_sum {
     uint64_t ticks;
 };
 
-static void histogram_gather(struct histogram_sum *sum, const struct histogram *histogram)
+static void histogram_gather(struct histogram_sum *sum, const struct metric_histogram *histogram)
 {
     for (unsigned i = 0; i <= BUCKET_COUNT; i++) {
         uint64_t bucket = peek(&histogram->buckets[i]);
@@ -207,7 +208,7 @@ void metrics_routes(const char *const *names, unsigned count)
     must(count > 0 && count <= METRICS_ROUTES_MAX);
     must(atomic_load(&routes_count) == 0);
     for (unsigned i = 0; i < SHARD_COUNT; i++)
-        shards[i].routes = must_calloc(count, sizeof(struct route));
+        shards[i].routes = must_calloc(count, sizeof(struct route_figures));
     route_names = names;
     atomic_store(&routes_count, count);
 }
@@ -223,7 +224,7 @@ static unsigned status_slot(int status)
 void metrics_http(unsigned route, int status, double seconds)
 {
     must(route < atomic_load_explicit(&routes_count, memory_order_acquire));
-    struct route *mine = &shard_mine()->routes[route];
+    struct route_figures *mine = &shard_mine()->routes[route];
     bump(&mine->statuses[status_slot(status)], 1);
     histogram_add(&mine->seconds, &scale_seconds, seconds);
 }

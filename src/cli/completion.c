@@ -48,7 +48,7 @@ static bool usage_takes_file(struct bytes usage)
 }
 
 /* One command: what its help says, gathered for the scripts. */
-struct entry {
+struct completion_entry {
     struct buf text;
     struct buf options;  /* "--url --token .." */
     struct buf words;    /* "bash zsh fish" */
@@ -64,7 +64,7 @@ static void add_alternative(struct buf *out, struct bytes text)
     buf_add(out, text);
 }
 
-static void entry_add(struct entry *entry, const struct manual_line *line)
+static void entry_add(struct completion_entry *entry, const struct manual_line *line)
 {
     if (line->kind == MANUAL_USAGE && usage_takes_file(line->text)) entry->takes_file = true;
     if (line->kind != MANUAL_ITEM) return;
@@ -78,9 +78,9 @@ static void entry_add(struct entry *entry, const struct manual_line *line)
 
 #define LIST_SIZE_MAX 4096
 
-static void entry_init(struct entry *entry, const struct cli_command *command)
+static void entry_init(struct completion_entry *entry, const struct cli_command *command)
 {
-    *entry = (struct entry){.takes_file = false};
+    *entry = (struct completion_entry){.takes_file = false};
     struct buf *lists[] = {&entry->options, &entry->words, &entry->valued, &entry->filed,
                            &entry->directed};
     for (unsigned i = 0; i < ARRAY_COUNT(lists); i++)
@@ -92,7 +92,7 @@ static void entry_init(struct entry *entry, const struct cli_command *command)
     add_piece(&entry->options, BYTES("--help"));
 }
 
-static void entry_release(struct entry *entry)
+static void entry_release(struct completion_entry *entry)
 {
     buf_release(&entry->text);
     buf_release(&entry->options);
@@ -145,7 +145,7 @@ static void bash_case(const struct buf *options, const char *action)
 
 static void bash_command(const struct cli_command *command)
 {
-    struct entry entry;
+    struct completion_entry entry;
     entry_init(&entry, command);
     printf("    %s)\n        options='", command->name);
     print_buf(&entry.options);
@@ -216,7 +216,7 @@ static void zsh_option(const struct manual_line *line)
 
 static void zsh_command(const struct cli_command *command)
 {
-    struct entry entry;
+    struct completion_entry entry;
     entry_init(&entry, command);
     printf("    %s) _arguments \\\n        '--help[explain it]' \\\n", command->name);
     struct bytes rest = buf_bytes(&entry.text);
@@ -296,7 +296,7 @@ static void fish_item(const char *command, const struct manual_line *line)
 
 static void fish_command(const struct cli_command *command)
 {
-    struct entry entry;
+    struct completion_entry entry;
     entry_init(&entry, command);
     printf("complete -c tally -n __fish_use_subcommand -a %s -d '", command->name);
     print_quoted(bytes_str(command->summary), "\\");

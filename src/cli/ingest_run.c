@@ -16,7 +16,7 @@
 
 enum slot_state { SLOT_FREE, SLOT_READY, SLOT_SENDING, SLOT_DONE };
 
-struct slot {
+struct parcel_slot {
     struct parcel parcel;
     enum parcel_kind kind;
     enum slot_state state;
@@ -41,7 +41,7 @@ struct ingest {
 
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
-    struct slot *slots;
+    struct parcel_slot *slots;
     unsigned slots_count;
     uint64_t filled;    /* slots handed to the senders */
     uint64_t taken;     /* slots a sender has begun */
@@ -50,7 +50,7 @@ struct ingest {
     char away[TALLY_SENTENCE_SIZE]; /* why a sender is waiting; "": none is */
 };
 
-static struct slot *slot_at(struct ingest *ingest, uint64_t sequence)
+static struct parcel_slot *slot_at(struct ingest *ingest, uint64_t sequence)
 {
     must(ingest->slots_count > 0);
     return &ingest->slots[sequence % ingest->slots_count];
@@ -64,9 +64,9 @@ static bool is_stopped(void *context)
     return *config->stop;
 }
 
-static struct slot *take_slot(struct ingest *ingest)
+static struct parcel_slot *take_slot(struct ingest *ingest)
 {
-    struct slot *slot = NULL;
+    struct parcel_slot *slot = NULL;
     pthread_mutex_lock(&ingest->lock);
     while (ingest->taken == ingest->filled && !ingest->closing)
         pthread_cond_wait(&ingest->changed, &ingest->lock);
@@ -93,7 +93,7 @@ static bool may_pass(enum tally_end end, const struct tally_error *error)
 }
 
 /* The library has retried for a second or two each time; a server that restarts takes longer. */
-static void send_slot(struct ingest *ingest, struct slot *slot, struct client *client)
+static void send_slot(struct ingest *ingest, struct parcel_slot *slot, struct client *client)
 {
     const struct ingest_config *config = ingest->config;
     int64_t until_ns = clock_mono_ns(&clock_system) + config->give_up_ms * INT64_C(1000000);
@@ -119,7 +119,7 @@ static void *run_sender(void *context)
     };
     /* The options were good when the main thread opened a client with them. */
     must(client_open_with(&client, "ingest", ingest->config->client, &options) == EXIT_GOOD);
-    for (struct slot *slot; (slot = take_slot(ingest));) {
+    for (struct parcel_slot *slot; (slot = take_slot(ingest));) {
         send_slot(ingest, slot, &client);
         pthread_mutex_lock(&ingest->lock);
         slot->state = SLOT_DONE;
@@ -150,7 +150,7 @@ static void print_rejection(struct ingest *ingest, const struct rejection *rejec
     buf_release(&line);
 }
 
-static void book(struct ingest *ingest, struct slot *slot)
+static void book(struct ingest *ingest, struct parcel_slot *slot)
 {
     struct resume *resume = ingest->resume;
     const struct parcel *parcel = &slot->parcel;
@@ -192,9 +192,9 @@ static void show(struct ingest *ingest, double share)
 
 /* Returns the oldest slot when it is done. With `wait` it waits for that, and shows
  * progress meanwhile. */
-static struct slot *oldest_done(struct ingest *ingest, bool wait)
+static struct parcel_slot *oldest_done(struct ingest *ingest, bool wait)
 {
-    struct slot *slot = NULL;
+    struct parcel_slot *slot = NULL;
     pthread_mutex_lock(&ingest->lock);
     if (ingest->harvested < ingest->filled) slot = slot_at(ingest, ingest->harvested);
     while (wait && slot && slot->state != SLOT_DONE) {
@@ -217,7 +217,7 @@ static struct slot *oldest_done(struct ingest *ingest, bool wait)
  * or it failed. */
 static bool harvest_one(struct ingest *ingest, bool wait)
 {
-    struct slot *slot = ingest->code ? NULL : oldest_done(ingest, wait);
+    struct parcel_slot *slot = ingest->code ? NULL : oldest_done(ingest, wait);
     if (!slot) return false;
     if (slot->end != TALLY_OK) {
         progress_clear(&ingest->progress);
@@ -257,7 +257,7 @@ static void take_line(struct ingest *ingest, enum lines_got got, struct bytes li
 }
 
 /* LINES_ONE: there is more to read. */
-static enum lines_got fill(struct ingest *ingest, struct slot *slot)
+static enum lines_got fill(struct ingest *ingest, struct parcel_slot *slot)
 {
     struct bytes line;
     enum lines_got got = LINES_ONE;
@@ -279,13 +279,13 @@ static enum lines_got fill(struct ingest *ingest, struct slot *slot)
 }
 
 /* NULL: something went wrong meanwhile. */
-static struct slot *free_slot(struct ingest *ingest)
+static struct parcel_slot *free_slot(struct ingest *ingest)
 {
     if (ingest->filled - ingest->harvested == ingest->slots_count) harvest_one(ingest, true);
     return ingest->code ? NULL : slot_at(ingest, ingest->filled);
 }
 
-static void hand_over(struct ingest *ingest, struct slot *slot)
+static void hand_over(struct ingest *ingest, struct parcel_slot *slot)
 {
     pthread_mutex_lock(&ingest->lock);
     slot->state = SLOT_READY;
@@ -298,7 +298,7 @@ static void read_all(struct ingest *ingest)
 {
     enum lines_got got = LINES_ONE;
     while (got == LINES_ONE) {
-        struct slot *slot = free_slot(ingest);
+        struct parcel_slot *slot = free_slot(ingest);
         if (!slot) return;
         got = fill(ingest, slot);
         if (got != LINES_STOPPED) hand_over(ingest, slot);

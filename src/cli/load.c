@@ -21,7 +21,7 @@
 #define NS 1000000000.0
 #define WAIT_NS_MAX 100000000
 
-struct client {
+struct load_client {
     int fd;
     bool watching_write;
     struct buf out;
@@ -36,7 +36,7 @@ struct load {
     const struct load_config *config;
     struct load_report *report;
     int epoll_fd;
-    struct client *clients;
+    struct load_client *clients;
     unsigned turn; /* whose turn it is in the open loop */
     int64_t start_ns;
     int64_t end_ns;
@@ -85,7 +85,7 @@ static bool clients_open(struct load *load)
         return false;
     }
     for (unsigned i = 0; i < config->connections && !load->broken; i++) {
-        struct client *client = &load->clients[i];
+        struct load_client *client = &load->clients[i];
         client->fd = connect_one(address);
         if (client->fd < 0) fail(load, "cannot connect", strerror(errno));
         client->due_ns = must_calloc(config->depth, sizeof *client->due_ns);
@@ -101,7 +101,7 @@ static bool clients_open(struct load *load)
 static void clients_close(struct load *load)
 {
     for (unsigned i = 0; i < load->config->connections; i++) {
-        struct client *client = &load->clients[i];
+        struct load_client *client = &load->clients[i];
         if (!client->due_ns) continue;
         if (client->fd >= 0) close(client->fd);
         buf_release(&client->out);
@@ -113,7 +113,7 @@ static void clients_close(struct load *load)
 
 /* -- Sending ----------------------------------------------------------------------------------- */
 
-static void watch_write(struct load *load, struct client *client, bool wanted)
+static void watch_write(struct load *load, struct load_client *client, bool wanted)
 {
     if (client->watching_write == wanted) return;
     struct epoll_event event = {.events = EPOLLIN | (wanted ? (uint32_t)EPOLLOUT : 0),
@@ -122,7 +122,7 @@ static void watch_write(struct load *load, struct client *client, bool wanted)
     client->watching_write = wanted;
 }
 
-static void client_flush(struct load *load, struct client *client)
+static void client_flush(struct load *load, struct load_client *client)
 {
     while (client->sent < client->out.size) {
         ssize_t n = send(client->fd, (const char *)client->out.data + client->sent,
@@ -142,7 +142,7 @@ static void client_flush(struct load *load, struct client *client)
     watch_write(load, client, !all);
 }
 
-static void client_ask(struct load *load, struct client *client, int64_t due_ns)
+static void client_ask(struct load *load, struct load_client *client, int64_t due_ns)
 {
     unsigned depth = load->config->depth;
     load->config->request(load->config->context, &client->out);
@@ -153,7 +153,7 @@ static void client_ask(struct load *load, struct client *client, int64_t due_ns)
 }
 
 /* Closed loop: sends as many as there is room for. */
-static void client_fill(struct load *load, struct client *client)
+static void client_fill(struct load *load, struct load_client *client)
 {
     int64_t now = now_ns();
     if (load->config->rate > 0 || now >= load->end_ns) return;
@@ -168,10 +168,10 @@ static int64_t next_due_ns(const struct load *load)
 }
 
 /* The next connection with room; NULL: what is due waits, and its clock runs. */
-static struct client *client_with_room(struct load *load)
+static struct load_client *client_with_room(struct load *load)
 {
     for (unsigned i = 0; i < load->config->connections; i++) {
-        struct client *client = &load->clients[load->turn++ % load->config->connections];
+        struct load_client *client = &load->clients[load->turn++ % load->config->connections];
         if (client->under_way < load->config->depth) return client;
     }
     return NULL;
@@ -182,7 +182,7 @@ static int64_t send_due(struct load *load)
 {
     int64_t due = next_due_ns(load);
     while (due <= now_ns() && due < load->end_ns && !load->broken) {
-        struct client *client = client_with_room(load);
+        struct load_client *client = client_with_room(load);
         if (!client) return INT64_MAX;
         client_ask(load, client, due);
         client_flush(load, client);
@@ -194,7 +194,7 @@ static int64_t send_due(struct load *load)
 /* -- Receiving --------------------------------------------------------------------------------- */
 
 /* The whole reply at the start of `in`: its size, or 0 if it is not all there. */
-static size_t reply_size(const struct client *client, struct bytes *body_out)
+static size_t reply_size(const struct load_client *client, struct bytes *body_out)
 {
     const char *data = client->in.data;
     const char *end = memmem(data, client->in.size, "\r\n\r\n", 4);
@@ -212,7 +212,7 @@ static size_t reply_size(const struct client *client, struct bytes *body_out)
     return head + length;
 }
 
-static void take_reply(struct load *load, struct client *client, struct bytes body)
+static void take_reply(struct load *load, struct load_client *client, struct bytes body)
 {
     struct load_report *report = load->report;
     bool good = memcmp(client->in.data, "HTTP/1.1 200", 12) == 0;
@@ -228,7 +228,7 @@ static void take_reply(struct load *load, struct client *client, struct bytes bo
     load->under_way--;
 }
 
-static void client_receive(struct load *load, struct client *client)
+static void client_receive(struct load *load, struct load_client *client)
 {
     char room[64u << 10];
     ssize_t n = recv(client->fd, room, sizeof room, 0);
@@ -273,7 +273,7 @@ static void run(struct load *load)
         int64_t due = load->config->rate > 0 ? send_due(load) : INT64_MAX;
         int count = wait_for(load, due, events);
         for (int i = 0; i < count && !load->broken; i++) {
-            struct client *client = events[i].data.ptr;
+            struct load_client *client = events[i].data.ptr;
             if (events[i].events & EPOLLOUT) client_flush(load, client);
             if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) client_receive(load, client);
         }

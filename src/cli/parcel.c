@@ -131,7 +131,7 @@ void parcel_add(struct parcel *parcel, struct parcel_rules *rules, uint64_t numb
 
 /* -- Sending ----------------------------------------------------------------------------------- */
 
-struct range {
+struct parcel_range {
     unsigned first;
     unsigned count;
 };
@@ -153,7 +153,7 @@ static void take_rejection(struct parcel *parcel, unsigned index, const struct j
 }
 
 /* The reply has one result for each operation, in order. */
-static bool take_operations(struct parcel *parcel, struct range range, struct client *client)
+static bool take_operations(struct parcel *parcel, struct parcel_range range, struct client *client)
 {
     static const struct bytes names[] = {BYTES("status"), BYTES("replayed")};
     struct json_value results = client_field(client, "results"), values[ARRAY_COUNT(names)];
@@ -173,7 +173,7 @@ static bool take_operations(struct parcel *parcel, struct range range, struct cl
 }
 
 /* The reply has totals, and the rejected events with their index. */
-static bool take_events(struct parcel *parcel, struct range range, struct client *client)
+static bool take_events(struct parcel *parcel, struct parcel_range range, struct client *client)
 {
     static const struct bytes name = BYTES("index");
     struct json_value results = client_field(client, "results"), index;
@@ -190,8 +190,8 @@ static bool take_events(struct parcel *parcel, struct range range, struct client
     return true;
 }
 
-static enum tally_end send_once(struct parcel *parcel, enum parcel_kind kind, struct range range,
-                                struct client *client)
+static enum tally_end send_once(struct parcel *parcel, enum parcel_kind kind,
+                                struct parcel_range range, struct client *client)
 {
     size_t begin = parcel->begins[range.first];
     size_t end = parcel->begins[range.first + range.count];
@@ -233,7 +233,7 @@ enum tally_end parcel_send(struct parcel *parcel, enum parcel_kind kind, struct 
     unsigned piece = parcel->count;
     while (parcel->sent < parcel->count) {
         unsigned left = parcel->count - parcel->sent;
-        struct range range = {parcel->sent, piece < left ? piece : left};
+        struct parcel_range range = {parcel->sent, piece < left ? piece : left};
         enum tally_end end = send_once(parcel, kind, range, client);
         bool too_much = end != TALLY_OK && was_too_much(&client->error);
         if (end != TALLY_OK && !too_much) return end;

@@ -37,7 +37,7 @@ static const char help_series[] =
     "  --limit N            refuse to print more than that many (default 10000)\n" DIM_HELP
         CLIENT_HELP;
 
-enum read_kind { READ_GET, READ_SUM, READ_SERIES };
+enum read_command { READ_GET, READ_SUM, READ_SERIES };
 
 static const struct read_words {
     const char *command;
@@ -106,7 +106,7 @@ static int begin_path(struct client *client, const char *call, const struct read
     return add_dimensions(client, &flags->dims);
 }
 
-static int ask(struct client *client, enum read_kind kind, const struct read_flags *flags)
+static int ask(struct client *client, enum read_command kind, const struct read_flags *flags)
 {
     int code = begin_path(client, words[kind].call, flags);
     if (!code && kind == READ_GET)
@@ -197,7 +197,7 @@ static int explain(struct client *client, const struct read_flags *flags)
     return code;
 }
 
-static int show(struct client *client, enum read_kind kind)
+static int show(struct client *client, enum read_command kind)
 {
     if (client->flags->json) return client_print(client);
     if (kind == READ_SERIES)
@@ -209,7 +209,7 @@ static int show(struct client *client, enum read_kind kind)
 
 /* -- The commands ------------------------------------------------------------------------------ */
 
-static int run(enum read_kind kind, const struct read_flags *flags)
+static int run(enum read_command kind, const struct read_flags *flags)
 {
     struct client client;
     int code = argument_name(words[kind].command, flags->name);
@@ -223,7 +223,7 @@ static int run(enum read_kind kind, const struct read_flags *flags)
     return code;
 }
 
-static int parse_and_run(enum read_kind kind, int argc, char **argv)
+static int parse_and_run(enum read_command kind, int argc, char **argv)
 {
     struct read_flags flags = {
         .duration = "0", .timestamp = "now", .start_time = "-24h", .end_time = "now"};

@@ -29,7 +29,7 @@ struct top_flags {
     bool once;
 };
 
-struct top {
+struct top_view {
     struct client client;
     struct figures now;
     struct figures before;
@@ -46,7 +46,7 @@ static double now_s(void)
     return (double)clock_mono_ns(&clock_system) / 1e9;
 }
 
-static void look(struct top *top)
+static void look(struct top_view *top)
 {
     struct client *client = &top->client;
     client_path(client, "metrics");
@@ -81,7 +81,7 @@ struct rates {
     double commit_p50_s, commit_p99_s, batch_mean;
 };
 
-static struct rates rates_of(const struct top *top)
+static struct rates rates_of(const struct top_view *top)
 {
     const struct figures *now = &top->now, *before = &top->before;
     double seconds = top->looks > 1 ? now->at_s - before->at_s : 0;
@@ -126,7 +126,7 @@ static void add_ms(struct buf *page, const char *name, double seconds)
         buf_addf(page, "%s <%7.2f ms ", name, seconds * 1000);
 }
 
-static void add_head(const struct top *top, struct buf *page)
+static void add_head(const struct top_view *top, struct buf *page)
 {
     char up[PROGRESS_TIME_SIZE];
     buf_addf(page, "tally top  %s", tally_address(top->client.tally));
@@ -135,7 +135,7 @@ static void add_head(const struct top *top, struct buf *page)
     buf_addf(page, "  (q quits)\n%s\n", top->problem);
 }
 
-static void add_figures(const struct top *top, struct buf *page)
+static void add_figures(const struct top_view *top, struct buf *page)
 {
     const struct figures *now = &top->now;
     struct rates rates = rates_of(top);
@@ -169,7 +169,8 @@ static void add_duration(struct buf *page, int64_t seconds)
     buf_addf(page, "%8s", text);
 }
 
-static void add_counters(const struct top *top, struct buf *page, unsigned rows, unsigned columns)
+static void add_counters(const struct top_view *top, struct buf *page, unsigned rows,
+                         unsigned columns)
 {
     unsigned width = columns > 60 ? columns - 48 : 16;
     if (!top->watching) return;
@@ -187,7 +188,7 @@ static void add_counters(const struct top *top, struct buf *page, unsigned rows,
     if (top->busiest->more) buf_add(page, BYTES("(and others, which change less)\n"));
 }
 
-static void make_page(const struct top *top, struct buf *page, unsigned rows, unsigned columns)
+static void make_page(const struct top_view *top, struct buf *page, unsigned rows, unsigned columns)
 {
     enum { ROWS_ABOVE = 12 };
     buf_reset(page);
@@ -196,7 +197,7 @@ static void make_page(const struct top *top, struct buf *page, unsigned rows, un
     if (top->looks) add_counters(top, page, rows > ROWS_ABOVE ? rows - ROWS_ABOVE : 0, columns);
 }
 
-static void print_json(const struct top *top)
+static void print_json(const struct top_view *top)
 {
     struct rates rates = rates_of(top);
     const struct figures *now = &top->now;
@@ -220,7 +221,7 @@ static void print_json(const struct top *top)
 
 /* -- The command ------------------------------------------------------------------------------- */
 
-static void watch(struct top *top, int interval_ms, struct buf *page)
+static void watch(struct top_view *top, int interval_ms, struct buf *page)
 {
     double due_s = 0;
     for (;;) {
@@ -237,7 +238,7 @@ static void watch(struct top *top, int interval_ms, struct buf *page)
     }
 }
 
-static int print_once(struct top *top, int interval_ms, struct buf *page)
+static int print_once(struct top_view *top, int interval_ms, struct buf *page)
 {
     for (int i = 0; i < 2; i++) {
         if (i) usleep((useconds_t)interval_ms * 1000);
@@ -267,7 +268,7 @@ static int run(const struct top_flags *flags)
         interval_ms > 60000)
         return cli_usage_error("top", "--interval must be a duration from 100ms to 1m");
     bool once = flags->once || flags->client.json || !isatty(STDOUT_FILENO);
-    struct top *top = must_calloc(1, sizeof *top);
+    struct top_view *top = must_calloc(1, sizeof *top);
     struct tally_options options = {.attempts = 1, .timeout_ms = CALL_MS};
     if (!once) options.stop = key_waits;
     top->busiest = must_calloc(1, sizeof *top->busiest);

@@ -16,7 +16,7 @@
 #define SCAN_LIMIT_MAX 10000
 #define ENV_PREFIX BYTES("env:")
 
-enum field {
+enum entry_field {
     NAME,
     TENANTS,
     ENTITY,
@@ -38,26 +38,26 @@ static const char *const field_names[] = {
 _Static_assert(ARRAY_COUNT(field_names) == FIELD_COUNT, "a name for each field");
 
 /* One entry under way. */
-struct making {
+struct making_entry {
     const struct walk *walk;
     struct arena *arena;
     struct reconcile *reconcile;
     struct walk_field fields[FIELD_COUNT];
 };
 
-static const yaml_node_t *given(const struct making *making, enum field field)
+static const yaml_node_t *given(const struct making_entry *making, enum entry_field field)
 {
     return making->fields[field].value;
 }
 
 /* Allocates one more than asked for, so that a list is never NULL. */
-static void *allocate(const struct making *making, size_t count, size_t size)
+static void *allocate(const struct making_entry *making, size_t count, size_t size)
 {
     return arena_zalloc(making->arena, (count + 1) * size);
 }
 
 /* Keeps the end of a path that is too long, for it tells more than the beginning. */
-static void keep_where(const struct making *making, const yaml_node_t *node, char *where,
+static void keep_where(const struct making_entry *making, const yaml_node_t *node, char *where,
                        size_t room)
 {
     char whole[WALK_WHERE_SIZE];
@@ -68,8 +68,8 @@ static void keep_where(const struct making *making, const yaml_node_t *node, cha
 
 /* -- Whose, and what for ----------------------------------------------------------------------- */
 
-static bool read_valid_name(const struct making *making, const yaml_node_t *node, const char *what,
-                            struct bytes *name_out)
+static bool read_valid_name(const struct making_entry *making, const yaml_node_t *node,
+                            const char *what, struct bytes *name_out)
 {
     struct bytes name = walk_is_scalar(node) ? walk_scalar(node) : BYTES_NONE;
     if (!name_valid(name)) {
@@ -81,7 +81,7 @@ static bool read_valid_name(const struct making *making, const yaml_node_t *node
     return true;
 }
 
-static void read_name(struct making *making)
+static void read_name(struct making_entry *making)
 {
     const yaml_node_t *node = given(making, NAME);
     const struct rules *rules = making->walk->load->config->rules;
@@ -95,7 +95,7 @@ static void read_name(struct making *making)
     keep_where(making, node, making->reconcile->where, sizeof making->reconcile->where);
 }
 
-static void read_tenants(struct making *making)
+static void read_tenants(struct making_entry *making)
 {
     const yaml_node_t *node = given(making, TENANTS);
     struct reconcile *reconcile = making->reconcile;
@@ -123,7 +123,7 @@ static void read_tenants(struct making *making)
 
 /* The entity's keys are read twice: sorted, to be compared with the counters' sets, and as written,
  * for the parameters. */
-static void read_entity(struct making *making)
+static void read_entity(struct making_entry *making)
 {
     const yaml_node_t *node = given(making, ENTITY);
     struct reconcile *reconcile = making->reconcile;
@@ -159,7 +159,7 @@ static bool dsn_is_good(struct bytes dsn)
     return good;
 }
 
-static void read_postgres(struct making *making, const yaml_node_t *node)
+static void read_postgres(struct making_entry *making, const yaml_node_t *node)
 {
     struct reconcile *reconcile = making->reconcile;
     struct bytes text;
@@ -185,7 +185,7 @@ static void read_postgres(struct making *making, const yaml_node_t *node)
     reconcile->dsn = arena_copy(making->arena, text);
 }
 
-static void read_source(struct making *making)
+static void read_source(struct making_entry *making)
 {
     enum { POSTGRES, EVENTS, COUNT };
     static const char *const names[] = {"postgres", "events"};
@@ -224,7 +224,8 @@ static unsigned query_parameters(struct bytes query, unsigned last, bool *last_o
     return highest;
 }
 
-static void check_query(const struct making *making, const yaml_node_t *node, struct bytes query)
+static void check_query(const struct making_entry *making, const yaml_node_t *node,
+                        struct bytes query)
 {
     const struct reconcile *reconcile = making->reconcile;
     unsigned most = reconcile->entity.count + reconcile->all_tenants;
@@ -240,7 +241,8 @@ static void check_query(const struct making *making, const yaml_node_t *node, st
                    most);
 }
 
-static void add_counter(struct making *making, const yaml_node_t *key, const yaml_node_t *value)
+static void add_counter(struct making_entry *making, const yaml_node_t *key,
+                        const yaml_node_t *value)
 {
     struct reconcile *reconcile = making->reconcile;
     struct reconcile_counter *counter = &reconcile->counters[reconcile->counters_count];
@@ -256,7 +258,7 @@ static void add_counter(struct making *making, const yaml_node_t *key, const yam
 }
 
 /* Truth from events needs no query for a counter: a list of names will do. */
-static void read_counter_names(struct making *making, const yaml_node_t *node)
+static void read_counter_names(struct making_entry *making, const yaml_node_t *node)
 {
     unsigned count;
     const yaml_node_item_t *items =
@@ -265,7 +267,7 @@ static void read_counter_names(struct making *making, const yaml_node_t *node)
         add_counter(making, walk_node(making->walk, items[i]), NULL);
 }
 
-static void read_queries(struct making *making, const yaml_node_t *node)
+static void read_queries(struct making_entry *making, const yaml_node_t *node)
 {
     const yaml_node_pair_t *pairs = node->data.mapping.pairs.start;
     ptrdiff_t count = node->data.mapping.pairs.top - pairs;
@@ -281,7 +283,7 @@ static void read_queries(struct making *making, const yaml_node_t *node)
     }
 }
 
-static void read_counters(struct making *making)
+static void read_counters(struct making_entry *making)
 {
     const yaml_node_t *node = given(making, COUNTERS);
     struct reconcile *reconcile = making->reconcile;
@@ -301,7 +303,7 @@ static void read_counters(struct making *making)
 
 /* -- How often --------------------------------------------------------------------------------- */
 
-static void read_tier(struct making *making, const yaml_node_t *node, bool last)
+static void read_tier(struct making_entry *making, const yaml_node_t *node, bool last)
 {
     enum { BELOW, EVERY, COUNT };
     static const char *const names[] = {"below", "every"};
@@ -325,7 +327,7 @@ static void read_tier(struct making *making, const yaml_node_t *node, bool last)
 }
 
 /* Without `singleFlight` the sizes and times of S2-17 hold. */
-static void read_tiers(struct making *making)
+static void read_tiers(struct making_entry *making)
 {
     static const struct reconcile_tier standard[] = {
         {1000, 2 * SECOND}, {1000000, 8 * SECOND}, {INT64_MAX, 28 * SECOND}};
@@ -346,7 +348,7 @@ static void read_tiers(struct making *making)
         read_tier(making, walk_node(making->walk, items[i]), i + 1 == count);
 }
 
-static void read_size_by(struct making *making)
+static void read_size_by(struct making_entry *making)
 {
     const yaml_node_t *node = given(making, SIZE_BY);
     struct reconcile *reconcile = making->reconcile;
@@ -360,12 +362,12 @@ static void read_size_by(struct making *making)
                    WALK_SHOWN(name));
 }
 
-static void read_pace(struct making *making)
+static void read_pace(struct making_entry *making)
 {
     const struct walk *walk = making->walk;
     struct reconcile *reconcile = making->reconcile;
     const struct {
-        enum field field;
+        enum entry_field field;
         int64_t least, most;
         int64_t *value;
     } durations[] = {
@@ -389,9 +391,9 @@ static void read_pace(struct making *making)
 
 /* -- An entry ---------------------------------------------------------------------------------- */
 
-static bool has_all(const struct making *making, const yaml_node_t *entry)
+static bool has_all(const struct making_entry *making, const yaml_node_t *entry)
 {
-    for (enum field field = NAME; field <= COUNTERS; field++) {
+    for (enum entry_field field = NAME; field <= COUNTERS; field++) {
         if (given(making, field)) continue;
         walk_error(making->walk, entry, "an entry of reconcile needs %s", field_names[field]);
         return false;
@@ -402,9 +404,9 @@ static bool has_all(const struct making *making, const yaml_node_t *entry)
 static void read_entry(const struct walk *walk, const yaml_node_t *entry)
 {
     struct rules *rules = walk->load->config->rules;
-    struct making making = {.walk = walk,
-                            .arena = &rules->arena,
-                            .reconcile = &rules->reconciles[rules->reconciles_count]};
+    struct making_entry making = {.walk = walk,
+                                  .arena = &rules->arena,
+                                  .reconcile = &rules->reconciles[rules->reconciles_count]};
     *making.reconcile = (struct reconcile){.scan_every_ms = 2 * SECOND,
                                            .scan_limit = 20,
                                            .min_interval_ms = 20 * SECOND,

@@ -12,7 +12,7 @@
 #define SECOND_MS INT64_C(1000)
 #define NAME_RULE "1 to 255 of A-Z a-z 0-9 _ . ~ -"
 
-enum field {
+enum counter_field {
     NAME,
     MODE,
     DIMENSIONS,
@@ -37,26 +37,26 @@ static const char *const field_names[] = {
 _Static_assert(ARRAY_COUNT(field_names) == FIELD_COUNT, "a name for each field");
 
 /* One counter under way. */
-struct making {
+struct making_counter {
     const struct walk *walk;
     struct rules *rules;
     struct definition *definition;
     struct walk_field fields[FIELD_COUNT];
 };
 
-static const yaml_node_t *given(const struct making *making, enum field field)
+static const yaml_node_t *given(const struct making_counter *making, enum counter_field field)
 {
     return making->fields[field].value;
 }
 
 /* Allocates one more than asked for, so that a list is never NULL. */
-static void *allocate(const struct making *making, size_t count, size_t size)
+static void *allocate(const struct making_counter *making, size_t count, size_t size)
 {
     return arena_zalloc(&making->rules->arena, (count + 1) * size);
 }
 
 /* Keeps the end of a path that is too long, for it tells more than the beginning. */
-static void set_where(struct making *making)
+static void set_where(struct making_counter *making)
 {
     char where[WALK_WHERE_SIZE];
     walk_place(making->walk, &given(making, NAME)->start_mark, where);
@@ -64,7 +64,7 @@ static void set_where(struct making *making)
     snprintf(making->definition->where, room + 1, "%s", where + (size > room ? size - room : 0));
 }
 
-static void read_name(struct making *making, const yaml_node_t *entry)
+static void read_name(struct making_counter *making, const yaml_node_t *entry)
 {
     const struct walk *walk = making->walk;
     const yaml_node_t *node = given(making, NAME);
@@ -88,7 +88,7 @@ static void read_name(struct making *making, const yaml_node_t *entry)
     set_where(making);
 }
 
-static void read_mode(struct making *making)
+static void read_mode(struct making_counter *making)
 {
     const yaml_node_t *node = given(making, MODE);
     if (!node) return; /* the default: persistent */
@@ -101,7 +101,7 @@ static void read_mode(struct making *making)
     walk_error(making->walk, node, "mode must be persistent, windowed or series, not \"%.*s\"",
                WALK_SHOWN(text));
     /* Which keys belong to which mode cannot be said then. */
-    for (enum field field = WINDOW; field < FIELD_COUNT; field++)
+    for (enum counter_field field = WINDOW; field < FIELD_COUNT; field++)
         making->fields[field] = (struct walk_field){0};
 }
 
@@ -113,7 +113,7 @@ static bool same_keys(const struct dimension_set *a, const struct dimension_set 
     return true;
 }
 
-static void add_rollup(struct making *making, const yaml_node_t *node)
+static void add_rollup(struct making_counter *making, const yaml_node_t *node)
 {
     struct definition *definition = making->definition;
     struct dimension_set set;
@@ -127,7 +127,7 @@ static void add_rollup(struct making *making, const yaml_node_t *node)
     definition->sets[definition->sets_count++] = set;
 }
 
-static void read_sets(struct making *making)
+static void read_sets(struct making_counter *making)
 {
     struct definition *definition = making->definition;
     const yaml_node_t *dimensions = given(making, DIMENSIONS), *rollups = given(making, ROLLUPS);
@@ -144,7 +144,7 @@ static void read_sets(struct making *making)
         add_rollup(making, walk_node(making->walk, items[i]));
 }
 
-static void read_rules(struct making *making, const yaml_node_t *entry)
+static void read_rules(struct making_counter *making, const yaml_node_t *entry)
 {
     struct definition *definition = making->definition;
     const yaml_node_t *node = given(making, RULES);
@@ -162,7 +162,7 @@ static void read_rules(struct making *making, const yaml_node_t *entry)
 }
 
 /* Every event has an id that counts once; anything less is not on offer (S1-42). */
-static void read_idempotency(const struct making *making)
+static void read_idempotency(const struct making_counter *making)
 {
     static const char *const names[] = {"requireEventId", "scope"};
     const struct walk *walk = making->walk;
@@ -181,7 +181,7 @@ static void read_idempotency(const struct making *making)
         walk_error(walk, scope, "scope must be globalEventId, not \"%.*s\"", WALK_SHOWN(text));
 }
 
-static void read_transition(struct making *making)
+static void read_transition(struct making_counter *making)
 {
     static const char *const names[] = {"entity"};
     const yaml_node_t *node = given(making, TRANSITION);
@@ -202,7 +202,7 @@ static void read_transition(struct making *making)
     making->definition->entity_count = set.count;
 }
 
-static void read_group(struct making *making)
+static void read_group(struct making_counter *making)
 {
     const yaml_node_t *node = given(making, GROUP);
     if (!node) return;
@@ -214,7 +214,7 @@ static void read_group(struct making *making)
 }
 
 /* Complains about a key that only counters of another mode may have. */
-static void refuse(const struct making *making, enum field field, const char *mode)
+static void refuse(const struct making_counter *making, enum counter_field field, const char *mode)
 {
     if (given(making, field))
         walk_error(making->walk, making->fields[field].key, "%s is only for mode %s",
@@ -229,7 +229,7 @@ static int32_t trailing_seconds(int64_t window_ms)
     return seconds >= 60 ? 60 : seconds < 1 ? 1 : (int32_t)seconds;
 }
 
-static void read_window(struct making *making, const yaml_node_t *entry)
+static void read_window(struct making_counter *making, const yaml_node_t *entry)
 {
     struct definition *definition = making->definition;
     if (definition->mode != MODE_WINDOWED) {
@@ -248,7 +248,7 @@ static void read_window(struct making *making, const yaml_node_t *entry)
         definition->trailing_seconds = trailing_seconds(definition->window_ms);
 }
 
-static void add_granularity(struct making *making, const yaml_node_t *node)
+static void add_granularity(struct making_counter *making, const yaml_node_t *node)
 {
     struct definition *definition = making->definition;
     int64_t seconds = -1;
@@ -262,7 +262,7 @@ static void add_granularity(struct making *making, const yaml_node_t *node)
     definition->granularities[definition->granularities_count++] = (int32_t)seconds;
 }
 
-static void read_granularities(struct making *making, const yaml_node_t *entry)
+static void read_granularities(struct making_counter *making, const yaml_node_t *entry)
 {
     struct definition *definition = making->definition;
     const yaml_node_t *node = given(making, GRANULARITIES);
@@ -280,7 +280,7 @@ static void read_granularities(struct making *making, const yaml_node_t *entry)
         add_granularity(making, walk_node(making->walk, items[i]));
 }
 
-static void read_series(struct making *making, const yaml_node_t *entry)
+static void read_series(struct making_counter *making, const yaml_node_t *entry)
 {
     if (making->definition->mode != MODE_SERIES) {
         refuse(making, GRANULARITIES, "series");
@@ -296,7 +296,7 @@ static void read_series(struct making *making, const yaml_node_t *entry)
 static void read_counter(const struct walk *walk, const yaml_node_t *entry)
 {
     struct rules *rules = walk->load->config->rules;
-    struct making making = {
+    struct making_counter making = {
         .walk = walk, .rules = rules, .definition = &rules->definitions[rules->definitions_count]};
     *making.definition = (struct definition){.limit = LIMIT_NONE};
     unsigned before = walk->load->report->count;

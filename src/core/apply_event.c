@@ -170,7 +170,7 @@ void change_recall(struct apply *apply, struct bytes tenant, struct change *chan
 /* -- Changing cells ---------------------------------------------------------------------------- */
 
 /* One change on its way: what is the same for all of its cells. */
-struct step {
+struct cell_step {
     struct apply *apply;
     const struct op *op;
     struct change *change;
@@ -179,7 +179,7 @@ struct step {
 };
 
 /* The window that is open now, which may be a new one. */
-static struct cell window_open(const struct step *step, const struct cell *before)
+static struct cell window_open(const struct cell_step *step, const struct cell *before)
 {
     if (before->exists && !window_over(before, &step->moment)) return *before;
     struct cell window = cell_absent();
@@ -211,7 +211,7 @@ static bool has_floor(const struct definition *definition, const struct read_cel
     return definition->floor_at_zero;
 }
 
-static enum err step_value(struct step *step, const struct read_cell *place, struct cell *cell)
+static enum err step_value(struct cell_step *step, const struct read_cell *place, struct cell *cell)
 {
     const struct definition *definition = step->change->definition;
     int64_t removed;
@@ -223,7 +223,7 @@ static enum err step_value(struct step *step, const struct read_cell *place, str
     return e;
 }
 
-static enum err step_cell(struct step *step, uint32_t index)
+static enum err step_cell(struct cell_step *step, uint32_t index)
 {
     struct apply *apply = step->apply;
     const struct read_cell *place = &apply->reads.cells[index];
@@ -242,7 +242,7 @@ static enum err step_cell(struct step *step, uint32_t index)
 
 /* A decrement that was clamped marks its entity too: that there was nothing left to take away is a
  * sign of drift. */
-static enum err step_target(struct step *step, const struct target *target)
+static enum err step_target(struct cell_step *step, const struct target *target)
 {
     unsigned count = definition_cells(step->change->definition);
     step->amount = step->change->amount;
@@ -296,7 +296,7 @@ static void tell_former(const struct entity_state *entity)
 
 static enum err apply_change(struct apply *apply, const struct op *op, struct change *change)
 {
-    struct step step = {
+    struct cell_step step = {
         .apply = apply, .op = op, .change = change, .moment = event_moment(apply, op)};
     const struct target *targets;
     uint32_t count;

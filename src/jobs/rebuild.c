@@ -67,14 +67,14 @@ void rebuilder_release(struct rebuilder *rebuilder)
 
 /* -- Reading the store ------------------------------------------------------------------------- */
 
-struct unfinished {
+struct unfinished_rebuild {
     struct arena *arena;
     struct bytes value; /* the first job's that is not over */
 };
 
 static bool find_unfinished(void *context, struct bytes key, struct bytes value)
 {
-    struct unfinished *unfinished = context;
+    struct unfinished_rebuild *unfinished = context;
     struct job_record job;
     if (!job_met(key, value, &job) || job.kind != JOB_REBUILD || job_is_over(&job)) return true;
     unfinished->value = arena_copy(unfinished->arena, value);
@@ -85,7 +85,7 @@ static enum err read_unfinished(struct rebuilder *rebuilder, struct arena *arena
                                 struct bytes *value_out)
 {
     struct store *store = rebuilder->config.store;
-    struct unfinished unfinished = {.arena = arena};
+    struct unfinished_rebuild unfinished = {.arena = arena};
     enum err e = view_objects(&store->view, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
                               find_unfinished, &unfinished);
     *value_out = unfinished.value;

@@ -175,14 +175,14 @@ enum err rebuild_forget(struct rebuilds *rebuilds, struct bytes counter)
 
 /* -- Steps ------------------------------------------------------------------------------------- */
 
-struct unfinished {
+struct unfinished_jobs {
     struct arena *arena;
     struct job_record *jobs;
     unsigned count;
     unsigned capacity;
 };
 
-static void note_unfinished(struct unfinished *unfinished, const struct job_record *job)
+static void note_unfinished(struct unfinished_jobs *unfinished, const struct job_record *job)
 {
     if (unfinished->count == unfinished->capacity) {
         unsigned capacity = unfinished->capacity * 2 + 8;
@@ -211,7 +211,7 @@ static bool find_unfinished(void *context, struct bytes key, struct bytes value)
 /* Puts the records that a crash left missing: it may have come between those of two lanes. */
 static enum err join_lanes(struct rebuilds *rebuilds, struct arena *arena)
 {
-    struct unfinished unfinished = {.arena = arena};
+    struct unfinished_jobs unfinished = {.arena = arena};
     struct store *first = rebuilds->rebuilders[0].config.store;
     enum err e = view_objects(&first->view, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
                               find_unfinished, &unfinished);

@@ -131,7 +131,7 @@ enum err reconcile_now(struct reconciler *reconciler, struct bytes name, struct 
 
 /* Entities are known by the cells of each counter in turn, then by the marks of those without any.
  * A cursor is the turn, a byte, and the entity. */
-struct page {
+struct drift_page {
     struct asking *asking;
     struct arena arena;
     unsigned turn;
@@ -144,7 +144,7 @@ struct page {
     struct buf *uncounted;
 };
 
-static bool page_add(struct page *page, struct bytes entity_json)
+static bool page_add(struct drift_page *page, struct bytes entity_json)
 {
     page->found[page->count++] = arena_copy(&page->arena, entity_json);
     return page->count < page->most;
@@ -152,7 +152,7 @@ static bool page_add(struct page *page, struct bytes entity_json)
 
 static bool see_counter(void *context, struct bytes key, const struct counter *counter)
 {
-    struct page *page = context;
+    struct drift_page *page = context;
     struct bytes json = bytes_of(key.data + page->prefix_size, key.size - page->prefix_size);
     (void)counter;
     if (!mark_is_entity(json, page->asking->reconcile)) return true;
@@ -161,12 +161,12 @@ static bool see_counter(void *context, struct bytes key, const struct counter *c
 
 static bool see_mark(void *context, struct bytes key, struct bytes value)
 {
-    struct page *page = context;
+    struct drift_page *page = context;
     (void)value;
     return page_add(page, bytes_of(key.data + page->prefix_size, key.size - page->prefix_size));
 }
 
-static struct bytes page_prefix(struct page *page)
+static struct bytes page_prefix(struct drift_page *page)
 {
     const struct asking *asking = page->asking;
     const struct reconcile *reconcile = asking->reconcile;
@@ -177,7 +177,7 @@ static struct bytes page_prefix(struct page *page)
     return rule_key_prefix(&page->arena, asking->tenant, definition->name, definition->generation);
 }
 
-static enum err page_find(struct page *page)
+static enum err page_find(struct drift_page *page)
 {
     struct store *store = page->asking->lane->store;
     struct bytes prefix = page_prefix(page);
@@ -196,7 +196,7 @@ static enum err page_find(struct page *page)
 }
 
 /* Whether an earlier turn listed the entity. */
-static bool is_known(const struct page *page, const struct entity *entity)
+static bool is_known(const struct drift_page *page, const struct entity *entity)
 {
     struct store *store = page->asking->lane->store;
     for (unsigned i = 0; i < page->turn; i++) {
@@ -232,7 +232,7 @@ static void write_uncounted(struct buf *json, const struct entity *entity)
     buf_add(json, entity->query.entity_json);
 }
 
-static enum err drift_of(struct page *page, struct bytes entity_json)
+static enum err drift_of(struct drift_page *page, struct bytes entity_json)
 {
     struct entity entity;
     enum err e = ERR_OK;
@@ -255,7 +255,7 @@ static void write_cursor(struct buf *after, unsigned turn, struct bytes entity_j
     buf_add(after, entity_json);
 }
 
-static enum err fill_page(struct page *page, struct buf *after_out)
+static enum err fill_page(struct drift_page *page, struct buf *after_out)
 {
     const struct clock *clock = page->asking->reconciler->clock;
     unsigned turns = page->asking->reconcile->counters_count + 1;
@@ -282,7 +282,7 @@ enum err reconcile_drift(struct reconciler *reconciler, struct bytes name, struc
     struct asking asking;
     enum err e = asking_begin(&asking, reconciler, name, tenant);
     if (e != ERR_OK) return e;
-    struct page page = {
+    struct drift_page page = {
         .asking = &asking, .most = (unsigned)limit, .json = json_out, .uncounted = uncounted_out};
     arena_init(&page.arena, 16u << 10);
     page.found = arena_alloc(&page.arena, page.most * sizeof *page.found);

@@ -46,7 +46,7 @@ struct reconciler *reconciler_new(const struct reconciler_config *config)
     return reconciler;
 }
 
-static void work_free(struct work *work)
+static void work_free(struct pass_work *work)
 {
     entity_release(&work->entity);
     free(work);
@@ -55,7 +55,7 @@ static void work_free(struct work *work)
 void reconciler_free(struct reconciler *reconciler)
 {
     while (reconciler->first) {
-        struct work *work = reconciler->first;
+        struct pass_work *work = reconciler->first;
         reconciler->first = work->next;
         entry_give(work->entry);
         work_free(work);
@@ -114,14 +114,14 @@ static void list_log(struct name_list *list, const char *verb, struct bytes name
 
 /* -- Taking up --------------------------------------------------------------------------------- */
 
-static void work_push(struct reconciler *reconciler, struct work *work)
+static void work_push(struct reconciler *reconciler, struct pass_work *work)
 {
     *reconciler->last = work;
     reconciler->last = &work->next;
     pthread_cond_broadcast(&reconciler->changed); /* the ones that wait are not all workers */
 }
 
-static bool take_up(struct reconciler *reconciler, struct entry *entry, struct work *work)
+static bool take_up(struct reconciler *reconciler, struct entry *entry, struct pass_work *work)
 {
     int64_t flight_ns =
         reconcile_flight_ms(work->entity.reconcile, entity_size(&work->entity)) * MS;
@@ -170,8 +170,8 @@ static const struct reconcile *entry_in(const struct rules *rules, const struct 
 }
 
 /* Makes work of the row's entity; NULL: the entity is left for now, or for good. */
-static struct work *work_make(struct reconciler *reconciler, const struct entry *entry,
-                              const struct scan_row *row)
+static struct pass_work *work_make(struct reconciler *reconciler, const struct entry *entry,
+                                   const struct scan_row *row)
 {
     struct rules *rules = rulebook_hold(row->lane->rulebook);
     const struct reconcile *reconcile = entry_in(rules, entry);
@@ -179,7 +179,7 @@ static struct work *work_make(struct reconciler *reconciler, const struct entry 
         rules_release(rules);
         return NULL;
     }
-    struct work *work = must_calloc(1, sizeof *work);
+    struct pass_work *work = must_calloc(1, sizeof *work);
     struct entity *entity = &work->entity;
     if (entity_init(entity, &row->lane->caretaker, rules, reconcile, row->tenant, row->entity_json,
                     reconciler->parser))
@@ -196,7 +196,7 @@ static void take_up_all(struct reconciler *reconciler, struct entry *entry, cons
     list_init(&enqueued);
     list_init(&skipped);
     for (unsigned i = 0; i < scan->count; i++) {
-        struct work *work = work_make(reconciler, entry, &scan->rows[i]);
+        struct pass_work *work = work_make(reconciler, entry, &scan->rows[i]);
         if (!work) continue;
         const struct entity *entity = &work->entity;
         list_add(&found, entity);
@@ -338,10 +338,10 @@ void reconciler_scan(struct reconciler *reconciler)
 /* -- Working ----------------------------------------------------------------------------------- */
 
 /* The oldest work whose entry has room for another pass. The lock is held. */
-static struct work *work_take(struct reconciler *reconciler)
+static struct pass_work *work_take(struct reconciler *reconciler)
 {
-    for (struct work **at = &reconciler->first; *at; at = &(*at)->next) {
-        struct work *work = *at;
+    for (struct pass_work **at = &reconciler->first; *at; at = &(*at)->next) {
+        struct pass_work *work = *at;
         if (work->entry->running == ENTRY_RUNNING) continue;
         *at = work->next;
         if (reconciler->last == &work->next) reconciler->last = at;
@@ -352,7 +352,7 @@ static struct work *work_take(struct reconciler *reconciler)
 }
 
 /* Holds one entity back, because what the source said about it concerns no other. */
-static void hold_back(struct work *work)
+static void hold_back(struct pass_work *work)
 {
     uint32_t failures = work->entity.mark.failures;
     unsigned doublings = failures < RETRY_DOUBLINGS_MAX ? failures : RETRY_DOUBLINGS_MAX;
@@ -370,7 +370,8 @@ static bool is_passing(enum err e)
 
 /* The entity rests from when the pass began, which is before the time in its row: so the row alone
  * says when it is due, as long as the wall clock goes on like the monotonic one. */
-static void work_end(struct reconciler *reconciler, struct work *work, int64_t began_ns, enum err e)
+static void work_end(struct reconciler *reconciler, struct pass_work *work, int64_t began_ns,
+                     enum err e)
 {
     int64_t now = now_ns(reconciler);
     int64_t rest_ns = e == ERR_OK ? work->entity.reconcile->min_interval_ms * MS : 0;
@@ -385,7 +386,7 @@ static void work_end(struct reconciler *reconciler, struct work *work, int64_t b
     work_free(work);
 }
 
-static void work_do(struct reconciler *reconciler, struct work *work, bool down)
+static void work_do(struct reconciler *reconciler, struct pass_work *work, bool down)
 {
     int64_t began_ns = now_ns(reconciler);
     enum err e = down ? ERR_BUSY : pass_run(&work->entity, work->entry->truth);
@@ -395,7 +396,7 @@ static void work_do(struct reconciler *reconciler, struct work *work, bool down)
 
 /* True for work of an entry whose source went down meanwhile: it is dropped, and its marks are
  * kept. */
-static bool is_down(const struct reconciler *reconciler, const struct work *work)
+static bool is_down(const struct reconciler *reconciler, const struct pass_work *work)
 {
     return reconciler->stopped || now_ns(reconciler) < work->entry->down_until_ns;
 }
@@ -403,7 +404,7 @@ static bool is_down(const struct reconciler *reconciler, const struct work *work
 bool reconciler_pass(struct reconciler *reconciler)
 {
     pthread_mutex_lock(&reconciler->lock);
-    struct work *work = work_take(reconciler);
+    struct pass_work *work = work_take(reconciler);
     bool down = work && is_down(reconciler, work);
     pthread_mutex_unlock(&reconciler->lock);
     if (work) work_do(reconciler, work, down);
@@ -416,7 +417,7 @@ void reconciler_work(struct reconciler *reconciler)
 {
     pthread_mutex_lock(&reconciler->lock);
     while (!reconciler->stopped) {
-        struct work *work = work_take(reconciler);
+        struct pass_work *work = work_take(reconciler);
         if (!work) {
             pthread_cond_wait(&reconciler->changed, &reconciler->lock);
             continue;

@@ -25,10 +25,10 @@ struct entry {
 };
 
 /* An entity taken up and waiting for a worker. */
-struct work {
+struct pass_work {
     struct entity entity;
     struct entry *entry; /* held */
-    struct work *next;
+    struct pass_work *next;
 };
 
 struct reconciler {
@@ -39,8 +39,8 @@ struct reconciler {
     pthread_cond_t changed; /* work came, or the end */
     struct entry *entries;
     struct flights flights;
-    struct work *first;
-    struct work **last;
+    struct pass_work *first;
+    struct pass_work **last;
     int64_t useless_at_ns; /* when to look for rows that are of no more use */
     bool stopped;
 };

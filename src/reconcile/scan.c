@@ -12,7 +12,7 @@
 
 /* The best rows of one tenant so far, the best first. Rows come grouped by tenant, and all rows of
  * a tenant are in one lane. */
-struct share {
+struct scan_share {
     const struct lane *lane;
     struct bytes tenant;
     struct scan_row *rows;
@@ -22,7 +22,7 @@ struct share {
 };
 
 /* The walk through a lane's rows. */
-struct walk {
+struct scan_walk {
     struct scan *scan;
     const struct lane *lane;
     int64_t now_ms;
@@ -38,7 +38,7 @@ static bool is_within(int64_t time_ms, int64_t interval_ms, int64_t now_ms)
 
 #define RETRY_MS_MAX (10 * 60 * 1000) /* no back-off is longer */
 
-static bool is_due(const struct walk *walk, const struct mark *mark)
+static bool is_due(const struct scan_walk *walk, const struct mark *mark)
 {
     int64_t now_ms = walk->now_ms;
     bool held = mark->retry_ms != TIME_NONE && mark->retry_ms > now_ms &&
@@ -64,11 +64,11 @@ static void *grown(struct arena *arena, const void *items, unsigned count, unsig
     return more;
 }
 
-static struct share *share_of(struct walk *walk, struct bytes tenant)
+static struct scan_share *share_of(struct scan_walk *walk, struct bytes tenant)
 {
     struct scan *scan = walk->scan;
     if (scan->shares_count) {
-        struct share *last = &scan->shares[scan->shares_count - 1];
+        struct scan_share *last = &scan->shares[scan->shares_count - 1];
         if (last->lane == walk->lane && bytes_equal(last->tenant, tenant)) return last;
     }
     if (scan->shares_count == scan->shares_capacity) {
@@ -76,12 +76,12 @@ static struct share *share_of(struct walk *walk, struct bytes tenant)
         scan->shares = grown(scan->arena, scan->shares, scan->shares_count, scan->shares_capacity,
                              sizeof *scan->shares);
     }
-    struct share *share = &scan->shares[scan->shares_count++];
-    *share = (struct share){.lane = walk->lane, .tenant = arena_copy(scan->arena, tenant)};
+    struct scan_share *share = &scan->shares[scan->shares_count++];
+    *share = (struct scan_share){.lane = walk->lane, .tenant = arena_copy(scan->arena, tenant)};
     return share;
 }
 
-static void share_add(struct scan *scan, struct share *share, struct bytes entity_json,
+static void share_add(struct scan *scan, struct scan_share *share, struct bytes entity_json,
                       const struct mark *mark)
 {
     struct arena *arena = scan->arena;
@@ -111,7 +111,7 @@ static void see_unreadable(struct scan *scan, struct bytes key)
 
 static bool see_row(void *context, struct bytes key, struct bytes value)
 {
-    struct walk *walk = context;
+    struct scan_walk *walk = context;
     struct scan *scan = walk->scan;
     struct bytes name, tenant, entity_json;
     struct mark mark;
@@ -130,7 +130,8 @@ static bool see_row(void *context, struct bytes key, struct bytes value)
 
 static int compare_shares(const void *a, const void *b)
 {
-    return bytes_compare(((const struct share *)a)->tenant, ((const struct share *)b)->tenant);
+    return bytes_compare(((const struct scan_share *)a)->tenant,
+                         ((const struct scan_share *)b)->tenant);
 }
 
 /* The place of the first tenant after the one that was served last, in the order of their ids. */
@@ -148,7 +149,7 @@ static void take_turns(struct scan *scan, unsigned most)
     while (any && scan->count < most) {
         any = false;
         for (unsigned i = 0; i < scan->shares_count && scan->count < most; i++) {
-            struct share *share = &scan->shares[(first + i) % scan->shares_count];
+            struct scan_share *share = &scan->shares[(first + i) % scan->shares_count];
             if (share->taken == share->count) continue;
             scan->rows[scan->count++] = share->rows[share->taken++];
             any = true;
@@ -166,7 +167,7 @@ void scan_begin(struct scan *scan)
 
 enum err scan_lane(struct scan *scan, const struct lane *lane)
 {
-    struct walk walk = {.scan = scan, .lane = lane, .now_ms = clock_now_ms(lane->clock)};
+    struct scan_walk walk = {.scan = scan, .lane = lane, .now_ms = clock_now_ms(lane->clock)};
     struct bytes prefix = mark_prefix(scan->arena, scan->reconcile->name, BYTES_NONE);
     return view_objects(&lane->store->view, prefix, BYTES_NONE, see_row, &walk);
 }

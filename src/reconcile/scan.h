@@ -26,7 +26,7 @@ struct scan {
     const struct reconcile *reconcile;
     struct bytes after_tenant; /* the tenant whose turn it was last; size 0: none */
 
-    struct share *shares; /* what each tenant has, lane by lane */
+    struct scan_share *shares; /* what each tenant has, lane by lane */
     unsigned shares_count;
     unsigned shares_capacity;
 

@@ -38,7 +38,7 @@ static enum err adopt_stored(const struct lane *lane, const struct enactment *en
 }
 
 /* A change of rules in all lanes. */
-struct change {
+struct rules_change {
     const struct lanes *lanes;
     struct enactment *enactments; /* one for each lane, */
     unsigned planned;             /* how many of them were planned */
@@ -47,7 +47,7 @@ struct change {
 };
 
 /* With one lane the config's own rules are filled in, with several a copy for each. */
-static enum err plan_lane(struct change *change, struct rules *rules, struct bytes text)
+static enum err plan_lane(struct rules_change *change, struct rules *rules, struct bytes text)
 {
     const struct lane *lane = &change->lanes->items[change->planned];
     struct enactment *enactment = &change->enactments[change->planned++];
@@ -55,7 +55,7 @@ static enum err plan_lane(struct change *change, struct rules *rules, struct byt
     return enact_plan(enactment, lane->store, own, text, change->why_out);
 }
 
-static enum err enact_lane(const struct change *change, unsigned index)
+static enum err enact_lane(const struct rules_change *change, unsigned index)
 {
     const struct lane *lane = &change->lanes->items[index];
     struct enactment *enactment = &change->enactments[index];
@@ -67,7 +67,7 @@ static enum err enact_lane(const struct change *change, unsigned index)
 
 /* Every lane's plan is made before the first is carried out: what the stored counters do not allow
  * is refused while nothing has changed yet. */
-static enum err enact_locked(struct change *change, struct rules *rules, struct bytes text)
+static enum err enact_locked(struct rules_change *change, struct rules *rules, struct bytes text)
 {
     enum err e = ERR_OK;
     while (change->planned < change->lanes->count && e == ERR_OK)
@@ -85,7 +85,7 @@ static enum err reload_enact(struct reloader *reloader, const struct config *con
                              struct buf *why_out)
 {
     const struct lanes *lanes = reloader->config.lanes;
-    struct change change = {.lanes = lanes, .starting = starting, .why_out = why_out};
+    struct rules_change change = {.lanes = lanes, .starting = starting, .why_out = why_out};
     struct buf text;
     buf_init(&text, TEXT_MAX);
     config_write_rules(config, &text);

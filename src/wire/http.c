@@ -10,7 +10,7 @@
 #include <emmintrin.h>
 #endif
 
-enum field {
+enum header_field {
     FIELD_OTHER,
     FIELD_HOST,
     FIELD_ACCEPT,
@@ -199,7 +199,7 @@ static bool name_is(struct bytes name, const char *lower)
     return true;
 }
 
-static enum field field_of(struct bytes name)
+static enum header_field field_of(struct bytes name)
 {
     switch (name.size) {
     case 4:
@@ -279,7 +279,7 @@ static enum fault read_encoding(struct http_head *head, struct bytes value)
     return FAULT_NONE;
 }
 
-static enum fault read_value(struct http_head *head, const char *base, enum field field,
+static enum fault read_value(struct http_head *head, const char *base, enum header_field field,
                              struct bytes value)
 {
     switch (field) {
@@ -325,7 +325,7 @@ static enum fault read_field(struct http_head *head, const char *base, struct by
     size_t name_size = span_of(line, KIND_TOKEN);
     if (name_size == 0 || name_size == line.size || line.data[name_size] != ':') return FAULT_FIELD;
 
-    enum field field = field_of(bytes_of(line.data, name_size));
+    enum header_field field = field_of(bytes_of(line.data, name_size));
     uint32_t bit = 1u << field;
     if ((head->seen & bit) && !(bit & FIELDS_REPEATABLE)) return FAULT_REPEATED;
     head->seen |= bit;

@@ -49,7 +49,7 @@ struct tenants_plan {
 };
 
 /* A lane being walked. Its rows come in order, so the place on the page only moves on. */
-struct walk {
+struct tenants_walk {
     struct tenants_plan *plan;
     struct listed **place; /* where the lane's next tenant goes, */
     int64_t before;        /* and so many are listed before it */
@@ -65,7 +65,7 @@ static bool beyond_horizon(const struct tenants_plan *plan, struct bytes tenant)
     return plan->horizon.data && bytes_compare(tenant, plan->horizon) > 0;
 }
 
-static void find_place(struct walk *walk, struct bytes tenant)
+static void find_place(struct tenants_walk *walk, struct bytes tenant)
 {
     while (*walk->place && bytes_compare((*walk->place)->tenant, tenant) < 0) {
         walk->place = &(*walk->place)->next;
@@ -73,7 +73,7 @@ static void find_place(struct walk *walk, struct bytes tenant)
     }
 }
 
-static void list_tenant(struct walk *walk, struct bytes tenant, const struct usage_row *row)
+static void list_tenant(struct tenants_walk *walk, struct bytes tenant, const struct usage_row *row)
 {
     struct arena *arena = walk->plan->arena;
     struct listed *listed = arena_alloc(arena, sizeof *listed);
@@ -86,7 +86,7 @@ static void list_tenant(struct walk *walk, struct bytes tenant, const struct usa
 
 static bool visit_row(void *context, struct bytes key, struct bytes value)
 {
-    struct walk *walk = context;
+    struct tenants_walk *walk = context;
     struct tenants_plan *plan = walk->plan;
     struct usage_row row;
     struct bytes tenant = bytes_of(key.data + plan->prefix.size, key.size - plan->prefix.size);
@@ -106,7 +106,7 @@ static bool visit_row(void *context, struct bytes key, struct bytes value)
 }
 
 /* After a walk: cuts what has no place on the page or lies beyond its horizon. */
-static void end_page(struct tenants_plan *plan, const struct walk *walk)
+static void end_page(struct tenants_plan *plan, const struct tenants_walk *walk)
 {
     struct listed **end = &plan->first;
     const struct listed *last = NULL;
@@ -122,7 +122,7 @@ static void end_page(struct tenants_plan *plan, const struct walk *walk)
 
 static enum err walk_lane(struct tenants_plan *plan, struct store *store)
 {
-    struct walk walk = {.plan = plan, .place = &plan->first};
+    struct tenants_walk walk = {.plan = plan, .place = &plan->first};
     enum err e = view_objects(&store->view, plan->prefix, plan->after, visit_row, &walk);
     end_page(plan, &walk);
     return e == ERR_OK && walk.corrupt ? ERR_CORRUPT : e;

@@ -36,7 +36,7 @@ struct auth_change {
     struct policy policy;
 };
 
-struct cache_entry {
+struct token_entry {
     char *token; /* NULL: empty */
     size_t size;
     uint64_t hash;
@@ -47,7 +47,7 @@ struct cache_entry {
 };
 
 struct auth_cache {
-    struct cache_entry entries[CACHE_SLOTS];
+    struct token_entry entries[CACHE_SLOTS];
 };
 
 static void policy_release(struct policy *policy)
@@ -172,7 +172,7 @@ void auth_cache_free(struct auth_cache *cache)
     free(cache);
 }
 
-static bool cache_find(const struct cache_entry *entry, struct bytes token, uint64_t hash,
+static bool cache_find(const struct token_entry *entry, struct bytes token, uint64_t hash,
                        uint64_t generation, int64_t now_ms)
 {
     return entry->token && entry->hash == hash && entry->size == token.size &&
@@ -181,7 +181,7 @@ static bool cache_find(const struct cache_entry *entry, struct bytes token, uint
            bytes_equal_secret(bytes_of(entry->token, entry->size), token);
 }
 
-static void cache_store(struct cache_entry *entry, struct bytes token, uint64_t hash,
+static void cache_store(struct token_entry *entry, struct bytes token, uint64_t hash,
                         uint64_t generation, int64_t now_ms, const struct identity *identity)
 {
     entry->token = must_realloc(entry->token, token.size);
@@ -249,7 +249,7 @@ enum bearer_flaw auth_check(struct auth *auth, struct auth_cache *cache, struct 
     if (authorization.size == 0) return BEARER_MISSING;
     if (!bearer_token(authorization, &token)) return BEARER_MALFORMED;
     uint64_t hash = hash_keyed(&hash_own, token);
-    struct cache_entry *entry = &cache->entries[hash % CACHE_SLOTS];
+    struct token_entry *entry = &cache->entries[hash % CACHE_SLOTS];
     if (cache_find(entry, token, hash, atomic_load(&auth->generation), now_ms)) {
         *identity_out = entry->identity;
         return BEARER_GOOD;

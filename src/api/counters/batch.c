@@ -27,7 +27,7 @@ static const struct bytes op_names[OP_FIELDS] = {CHANGE_FIELD_NAMES, BYTES("op")
                                                  BYTES("idempotencyKey")};
 
 /* Where ops are collected. */
-struct reading {
+struct ops_reading {
     struct call *call;
     struct batch_plan *plan;
     uint32_t capacity;
@@ -113,7 +113,7 @@ void batch_plan_refuse(struct batch_plan *plan, uint32_t index, struct arena *ar
 }
 
 /* False: more ops than one request may carry. */
-static bool add_op(struct reading *reading, const struct json_value *object)
+static bool add_op(struct ops_reading *reading, const struct json_value *object)
 {
     struct call *call = reading->call;
     struct bundle *bundle = &call->bundle;
@@ -136,7 +136,7 @@ static bool add_op(struct reading *reading, const struct json_value *object)
     return true;
 }
 
-static bool read_lines(struct reading *reading)
+static bool read_lines(struct ops_reading *reading)
 {
     struct bytes rest = reading->call->exchange->request.body;
     struct json_parser *parser = call_loop(reading->call)->parser;
@@ -151,7 +151,7 @@ static bool read_lines(struct reading *reading)
     return true;
 }
 
-static bool read_array(struct reading *reading, const struct json_value *array)
+static bool read_array(struct ops_reading *reading, const struct json_value *array)
 {
     struct json_iter iter;
     for (json_each(array, &iter); json_next(&iter);)
@@ -213,7 +213,8 @@ static bool is_ndjson(struct bytes content_type)
     return bytes_equal_nocase(type, BYTES("application/x-ndjson"));
 }
 
-static enum request_verdict read_json(struct reading *reading, bool *fits_out, bool *refused_out)
+static enum request_verdict read_json(struct ops_reading *reading, bool *fits_out,
+                                      bool *refused_out)
 {
     static const struct bytes names[] = {BYTES("ops"), BYTES("atomic")};
     static const struct field atomic_field = {BYTES("atomic"), FIELD_BOOL, .required = false};
@@ -286,10 +287,11 @@ enum request_verdict batch_post(struct call *call)
 
     struct batch_plan *plan = batch_plan_new(arena);
     call->plan = plan;
-    struct reading reading = {.call = call,
-                              .plan = plan,
-                              .capacity = 16 + (uint32_t)(body.size / 96),
-                              .count_max = (uint32_t)call->api->config.config->limits_request_ops};
+    struct ops_reading reading = {.call = call,
+                                  .plan = plan,
+                                  .capacity = 16 + (uint32_t)(body.size / 96),
+                                  .count_max =
+                                      (uint32_t)call->api->config.config->limits_request_ops};
     bundle->ops = arena_alloc(arena, reading.capacity * sizeof *bundle->ops);
     bool fits;
     bool refused = false;

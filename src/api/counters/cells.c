@@ -34,7 +34,7 @@ static const struct field cells_fields[FIELDS] = {
 };
 
 /* Rows looked through at once: a part of the work. */
-struct chunk {
+struct row_chunk {
     struct arena arena;
     struct bytes keys[CHUNK_ROWS];
     unsigned count;
@@ -63,7 +63,7 @@ struct cells_plan {
     bool descending;
     struct top_row after; /* json.data NULL: from the start */
     /* What is kept between parts; made with the first one. */
-    struct chunk *chunk;
+    struct row_chunk *chunk;
     struct page page;
     struct top top;
     unsigned scanned;
@@ -84,7 +84,7 @@ static bool is_kept(const struct cells_plan *plan, struct bytes json)
 static bool note_row(void *context, struct bytes key, const struct counter *counter)
 {
     const struct cells_plan *plan = context;
-    struct chunk *chunk = plan->chunk;
+    struct row_chunk *chunk = plan->chunk;
     (void)counter;
     struct bytes json = key_json(plan, key);
     bool wanted = is_kept(plan, json) && dims_match(json, &plan->filter);
@@ -97,7 +97,7 @@ static bool note_row(void *context, struct bytes key, const struct counter *coun
 /* The next rows after `after`, which may be a key of the chunk itself. */
 static enum err read_chunk(struct store *store, struct cells_plan *plan, struct bytes after)
 {
-    struct chunk *chunk = plan->chunk;
+    struct row_chunk *chunk = plan->chunk;
     char *copy = must_calloc(1, after.size + 1);
     if (after.size) memcpy(copy, after.data, after.size);
     arena_reset(&chunk->arena);

@@ -20,7 +20,7 @@
 enum body_form { BODY_JSON, BODY_LINES, BODY_CLOUD, BODY_CLOUD_BATCH, BODY_CLOUD_DATA };
 
 /* Where events are collected. */
-struct reading {
+struct events_reading {
     struct call *call;
     struct event_reader reader;
     struct batch_plan *plan;
@@ -75,7 +75,7 @@ struct fingerprint event_print(const struct call *call, struct bytes id)
     return fingerprint_of(&call->lane->store->secret, bytes_of(text, size + id.size));
 }
 
-static enum err project_event(struct reading *reading, struct sent_event *sent,
+static enum err project_event(struct events_reading *reading, struct sent_event *sent,
                               const struct json_value *payload, struct op *op, struct reason *why)
 {
     struct call *call = reading->call;
@@ -97,8 +97,8 @@ static enum err project_event(struct reading *reading, struct sent_event *sent,
                       "The event changes more counters than one commit holds.");
 }
 
-static enum err read_event(struct reading *reading, const struct json_value *object, struct op *op,
-                           struct reason *why)
+static enum err read_event(struct events_reading *reading, const struct json_value *object,
+                           struct op *op, struct reason *why)
 {
     struct call *call = reading->call;
     struct sent_event *sent = arena_zalloc(&call->exchange->arena, sizeof *sent);
@@ -115,7 +115,7 @@ static enum err read_event(struct reading *reading, const struct json_value *obj
     return project_event(reading, sent, &payload, op, why);
 }
 
-static struct op *next_op(struct reading *reading)
+static struct op *next_op(struct events_reading *reading)
 {
     struct call *call = reading->call;
     struct bundle *bundle = &call->bundle;
@@ -133,7 +133,7 @@ static struct op *next_op(struct reading *reading)
 }
 
 /* `object` NULL: a line that is no JSON. False: more than one request may carry. */
-static bool add_event(struct reading *reading, const struct json_value *object)
+static bool add_event(struct events_reading *reading, const struct json_value *object)
 {
     struct call *call = reading->call;
     struct reason why;
@@ -157,7 +157,7 @@ static bool is_blank(struct bytes line)
     return true;
 }
 
-static bool add_lines(struct reading *reading)
+static bool add_lines(struct events_reading *reading)
 {
     struct bytes rest = reading->call->exchange->request.body;
     struct json_parser *parser = call_loop(reading->call)->parser;
@@ -171,7 +171,7 @@ static bool add_lines(struct reading *reading)
     return true;
 }
 
-static bool add_array(struct reading *reading, const struct json_value *array)
+static bool add_array(struct events_reading *reading, const struct json_value *array)
 {
     struct json_iter iter;
     for (json_each(array, &iter); json_next(&iter);)
@@ -179,7 +179,7 @@ static bool add_array(struct reading *reading, const struct json_value *array)
     return true;
 }
 
-static enum request_verdict send_many(struct reading *reading, bool fits)
+static enum request_verdict send_many(struct events_reading *reading, bool fits)
 {
     struct call *call = reading->call;
     if (reading->too_large)
@@ -193,7 +193,8 @@ static enum request_verdict send_many(struct reading *reading, bool fits)
     return REQUEST_ANSWERED;
 }
 
-static enum request_verdict send_one(struct reading *reading, const struct json_value *object)
+static enum request_verdict send_one(struct events_reading *reading,
+                                     const struct json_value *object)
 {
     struct call *call = reading->call;
     struct reason why;
@@ -208,7 +209,7 @@ static enum request_verdict send_one(struct reading *reading, const struct json_
     return call_change(call, events_finish_one);
 }
 
-static enum request_verdict send_json(struct reading *reading, enum body_form form)
+static enum request_verdict send_json(struct events_reading *reading, enum body_form form)
 {
     struct call *call = reading->call;
     struct json_value body;
@@ -241,7 +242,7 @@ static bool is_json_type(struct bytes content_type)
 
 /* One CloudEvent in binary mode. Data that is no JSON is refused, as `data_base64` is: a rule could
  * see nothing in it, and nobody could read it back. */
-static enum request_verdict send_data(struct reading *reading)
+static enum request_verdict send_data(struct events_reading *reading)
 {
     struct call *call = reading->call;
     const struct request *request = &call->exchange->request;
@@ -261,16 +262,16 @@ static enum request_verdict send_data(struct reading *reading)
     return verdict;
 }
 
-static void begin(struct reading *reading, struct call *call, enum body_form form)
+static void begin(struct events_reading *reading, struct call *call, enum body_form form)
 {
     const struct api_config *config = &call->api->config;
     struct arena *arena = &call->exchange->arena;
     bool cloud = form != BODY_JSON && form != BODY_LINES;
-    *reading = (struct reading){.call = call,
-                                .plan = batch_plan_new(arena),
-                                .rules = call_rules(call),
-                                .count_max = (uint32_t)config->config->limits_request_ops,
-                                .bytes_max = call_bytes_max(call)};
+    *reading = (struct events_reading){.call = call,
+                                       .plan = batch_plan_new(arena),
+                                       .rules = call_rules(call),
+                                       .count_max = (uint32_t)config->config->limits_request_ops,
+                                       .bytes_max = call_bytes_max(call)};
     call->plan = reading->plan;
     call->bundle.urgency = URGENCY_BATCHED;
     call->bundle.weighty = true;
@@ -283,7 +284,7 @@ static void begin(struct reading *reading, struct call *call, enum body_form for
 enum request_verdict events_post(struct call *call)
 {
     enum request_verdict verdict;
-    struct reading reading;
+    struct events_reading reading;
     enum body_form form = body_form(&call->exchange->request);
     if (!batch_options(call, &verdict)) return verdict;
     begin(&reading, call, form);

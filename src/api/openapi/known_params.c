@@ -3,14 +3,14 @@
 #include "api/route.h"
 #include "api/unknown.h"
 
-enum line_kind { LINE_CALL, LINE_QUERY, LINE_DIMENSIONS, LINE_BODY };
+enum param_line_kind { LINE_CALL, LINE_QUERY, LINE_DIMENSIONS, LINE_BODY };
 
-struct line {
-    enum line_kind kind;
+struct param_line {
+    enum param_line_kind kind;
     const char *name;
 };
 
-static const struct line lines[] = {
+static const struct param_line lines[] = {
 #define TAG(...)
 #define CALL(route, ...) {LINE_CALL, #route},
 #define PATH(...)

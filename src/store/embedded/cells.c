@@ -269,7 +269,7 @@ static int bucket_compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-struct newer {
+struct newer_cell_list {
     uint64_t series;
     int64_t from;
     int64_t to;
@@ -278,7 +278,7 @@ struct newer {
     size_t capacity;
 };
 
-static void newer_add_list(struct newer *newer, const struct cache_list *list)
+static void newer_add_list(struct newer_cell_list *newer, const struct cache_list *list)
 {
     for (struct cache_entry *entry = list->first; entry; entry = entry->next) {
         const struct slot *slot = SLOT_OF(entry);
@@ -295,7 +295,7 @@ static void newer_add_list(struct newer *newer, const struct cache_list *list)
 size_t cells_newer(struct cells *cells, uint64_t series, int64_t from, int64_t to,
                    struct bucket_cell **cells_out)
 {
-    struct newer newer = {.series = series, .from = from, .to = to};
+    struct newer_cell_list newer = {.series = series, .from = from, .to = to};
     struct cache_shard *shard = cache_lock(&cells->cache, slot_hash(series, 0));
     newer_add_list(&newer, &shard->dirty);
     newer_add_list(&newer, &shard->written);

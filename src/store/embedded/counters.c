@@ -253,7 +253,7 @@ static int keyed_compare(const void *a, const void *b)
                          ((const struct keyed_counter *)b)->key);
 }
 
-struct newer {
+struct newer_counter_list {
     struct arena *arena;
     struct keyed_counter *counters;
     size_t count;
@@ -262,7 +262,7 @@ struct newer {
 
 static void newer_add(void *context, const struct order_node *node)
 {
-    struct newer *newer = context;
+    struct newer_counter_list *newer = context;
     const struct named *named = CONTAINER_OF(node, struct named, place);
     if (newer->count == newer->capacity) {
         size_t size = newer->capacity ? newer->capacity * 2 : 16;
@@ -279,7 +279,7 @@ size_t counters_newer(struct counters *counters, const struct cache_wanted *want
                       struct arena *arena, struct keyed_counter **counters_out,
                       struct bytes *upto_out)
 {
-    struct newer newer = {.arena = arena};
+    struct newer_counter_list newer = {.arena = arena};
     cache_newer(&counters->cache, wanted, newer_add, &newer, arena, upto_out);
     if (newer.count) qsort(newer.counters, newer.count, sizeof *newer.counters, keyed_compare);
     while (upto_out->data && bytes_compare(newer.counters[newer.count - 1].key, *upto_out) > 0)

@@ -211,7 +211,7 @@ static int keyed_compare(const void *a, const void *b)
                          ((const struct keyed_object *)b)->key);
 }
 
-struct newer {
+struct newer_object_list {
     struct arena *arena;
     struct keyed_object *objects;
     size_t count;
@@ -220,7 +220,7 @@ struct newer {
 
 static void newer_add(void *context, const struct order_node *node)
 {
-    struct newer *newer = context;
+    struct newer_object_list *newer = context;
     const struct thing *thing = CONTAINER_OF(node, struct thing, place);
     if (newer->count == newer->capacity) {
         size_t size = newer->capacity ? newer->capacity * 2 : 16;
@@ -236,7 +236,7 @@ static void newer_add(void *context, const struct order_node *node)
 size_t objects_newer(struct objects *objects, const struct cache_wanted *wanted,
                      struct arena *arena, struct keyed_object **objects_out, struct bytes *upto_out)
 {
-    struct newer newer = {.arena = arena};
+    struct newer_object_list newer = {.arena = arena};
     cache_newer(&objects->cache, wanted, newer_add, &newer, arena, upto_out);
     if (newer.count) qsort(newer.objects, newer.count, sizeof *newer.objects, keyed_compare);
     while (upto_out->data && bytes_compare(newer.objects[newer.count - 1].key, *upto_out) > 0)

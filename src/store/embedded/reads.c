@@ -241,7 +241,7 @@ enum err embedded_range(struct view *view, const struct cell_ref *ref, int64_t f
 
 /* -- Sums -------------------------------------------------------------------------------------- */
 
-struct walk {
+struct range_walk {
     struct range_sum *sum;
     size_t cells;
     size_t cells_max;
@@ -249,7 +249,7 @@ struct walk {
 
 static bool walk_cell(void *context, int64_t bucket, const struct cell *cell)
 {
-    struct walk *walk = context;
+    struct range_walk *walk = context;
     (void)bucket;
     walk->sum->added += cell->added;
     walk->sum->subbed += cell->subbed;
@@ -282,7 +282,7 @@ static enum err sum_series(struct embedded *embedded, const struct series *serie
                            int64_t to, uint32_t cells_max, struct range_sum *sum)
 {
     struct bucket_cell *cells;
-    struct walk walk = {.sum = sum, .cells_max = cells_max};
+    struct range_walk walk = {.sum = sum, .cells_max = cells_max};
     bool summed = false;
     enum err e = ERR_OK;
     bool long_range = has_nodes_inside(series, from, to);

@@ -46,7 +46,7 @@ struct summed {
 
 /* The nodes that a noted cell changes: the new values are added, then the stored ones are taken
  * away. */
-struct change {
+struct sums_change {
     struct summed *summed;
     int64_t bucket;
     int64_t added;
@@ -63,7 +63,7 @@ struct node {
 struct sums {
     struct table set;
     struct summed *building; /* in the set as well */
-    struct change changes[SUMS_CHUNK];
+    struct sums_change changes[SUMS_CHUNK];
     size_t changes_count;
 
     pthread_mutex_t lock; /* guards what was asked for */
@@ -168,16 +168,16 @@ void sums_note(struct sums *sums, uint64_t series, int64_t bucket, const struct 
     if (!summed || !is_built(summed, bucket)) return;
     must(sums->changes_count < SUMS_CHUNK);
     sums->changes[sums->changes_count++] =
-        (struct change){.summed = summed,
-                        .bucket = bucket,
-                        .added = cell->exists ? cell->added : 0,
-                        .subbed = cell->exists ? cell->subbed : 0};
+        (struct sums_change){.summed = summed,
+                             .bucket = bucket,
+                             .added = cell->exists ? cell->added : 0,
+                             .subbed = cell->exists ? cell->subbed : 0};
 }
 
 static void old_cell_found(void *context, size_t index, struct bytes value)
 {
     struct sums *sums = context;
-    struct change *change = &sums->changes[index];
+    struct sums_change *change = &sums->changes[index];
     struct cell old;
     if (cell_record_decode(value, &old) != ERR_OK) {
         change->summed->broken = true;
@@ -227,7 +227,7 @@ static size_t changed_nodes(const struct sums *sums, struct node *nodes)
 {
     size_t count = 0;
     for (size_t i = 0; i < sums->changes_count; i++) {
-        const struct change *change = &sums->changes[i];
+        const struct sums_change *change = &sums->changes[i];
         if (change->added == 0 && change->subbed == 0) continue;
         int64_t index = sums_index(change->bucket, change->summed->duration);
         for (uint8_t level = 1; level <= SUMS_LEVELS; level++) {

@@ -23,7 +23,7 @@ struct range {
     uint64_t last;
 };
 
-struct listing {
+struct archive_listing {
     struct range *ranges;
     size_t count;
     size_t capacity;
@@ -66,7 +66,7 @@ void archive_list_add(struct archive *archive, const struct archive_summary *sum
 
 static void listing_visit(void *context, const char *name)
 {
-    struct listing *listing = context;
+    struct archive_listing *listing = context;
     struct range range;
     if (strcmp(name, ARCHIVE_TEMPORARY) == 0) listing->temporary = true;
     if (!archive_name_parse(name, &range.first, &range.last)) return;
@@ -84,7 +84,7 @@ static int range_compare(const void *a, const void *b)
     return (left->last > right->last) - (left->last < right->last);
 }
 
-static enum err listing_check(const struct listing *listing, struct reason *why)
+static enum err listing_check(const struct archive_listing *listing, struct reason *why)
 {
     for (size_t i = 1; i < listing->count; i++) {
         const struct range *previous = &listing->ranges[i - 1], *range = &listing->ranges[i];
@@ -107,7 +107,8 @@ static enum err listing_check(const struct listing *listing, struct reason *why)
 
 /* A rename or removal that a killed process saw may be undone by a power cut; once the directory is
  * synced, what is listed now stays. */
-static enum err listing_read(struct archive *archive, struct listing *listing, struct reason *why)
+static enum err listing_read(struct archive *archive, struct archive_listing *listing,
+                             struct reason *why)
 {
     struct io *io = archive->io;
     int result = io->ops->list(io, archive->dir, listing_visit, listing);
@@ -184,7 +185,7 @@ static enum err file_find(struct archive *archive, struct range range, struct re
 
 static enum err files_find(struct archive *archive, struct reason *why)
 {
-    struct listing listing = {0};
+    struct archive_listing listing = {0};
     enum err e = listing_read(archive, &listing, why);
     for (size_t i = 0; i < listing.count && e == ERR_OK; i++)
         e = file_find(archive, listing.ranges[i], why);

@@ -15,7 +15,7 @@
 
 #define EVERYBODY_CHUNK (1u << 20)
 
-struct reading {
+struct archive_reading {
     struct archive *archive;
     const struct event_query *query;
     store_event_fn *visit;
@@ -29,7 +29,7 @@ struct reading {
 };
 
 /* True only once there is something to show for it, else a reader would never get on. */
-static bool is_spent(const struct reading *reading)
+static bool is_spent(const struct archive_reading *reading)
 {
     return reading->spent >= reading->query->budget && reading->after > reading->query->after;
 }
@@ -40,7 +40,7 @@ static bool frame_concerns(const struct archive_frame *frame, const struct event
     return (frame->events && query->events) || (frame->duplicates && query->duplicates);
 }
 
-static bool event_concerns(const struct stored_event *event, const struct reading *reading)
+static bool event_concerns(const struct stored_event *event, const struct archive_reading *reading)
 {
     const struct event_query *query = reading->query;
     if (event->sequence <= reading->after || event->sequence > query->upto) return false;
@@ -48,7 +48,7 @@ static bool event_concerns(const struct stored_event *event, const struct readin
     return event->duplicate ? query->duplicates : query->events;
 }
 
-static void event_visit(struct reading *reading, const struct stored_event *event)
+static void event_visit(struct archive_reading *reading, const struct stored_event *event)
 {
     reading->after = event->sequence;
     if (!reading->visit(reading->context, event)) reading->stopped = true;
@@ -60,7 +60,7 @@ static enum err frame_damaged(const struct archive_file *file)
 }
 
 /* Fills `raw_out`, which has room for frame->raw_size bytes. */
-static enum err frame_read(struct reading *reading, const struct archive_file *file,
+static enum err frame_read(struct archive_reading *reading, const struct archive_file *file,
                            const struct archive_frame *frame, char *raw_out)
 {
     struct io *io = reading->archive->io;
@@ -104,7 +104,7 @@ static uint32_t frame_find(const struct archive_file *file, const struct archive
     return low;
 }
 
-static enum err frame_visit(struct reading *reading, const struct archive_file *file,
+static enum err frame_visit(struct archive_reading *reading, const struct archive_file *file,
                             const struct archive_frame *frame)
 {
     buf_reset(&reading->raw);
@@ -124,7 +124,7 @@ static enum err frame_visit(struct reading *reading, const struct archive_file *
     return ERR_OK;
 }
 
-static enum err tenant_visit(struct reading *reading, const struct archive_file *file)
+static enum err tenant_visit(struct archive_reading *reading, const struct archive_file *file)
 {
     const struct event_query *query = reading->query;
     struct archive_key from = {query->tenant, reading->after};
@@ -176,7 +176,7 @@ static bool everybody_sort(struct everybody *all)
     return true;
 }
 
-static enum err frame_collect(struct reading *reading, const struct archive_file *file,
+static enum err frame_collect(struct archive_reading *reading, const struct archive_file *file,
                               const struct archive_frame *frame, struct everybody *all)
 {
     char *raw = arena_alloc(&all->raw, frame->raw_size);
@@ -192,7 +192,7 @@ static enum err frame_collect(struct reading *reading, const struct archive_file
     return ERR_OK;
 }
 
-static enum err everybody_visit(struct reading *reading, const struct archive_file *file)
+static enum err everybody_visit(struct archive_reading *reading, const struct archive_file *file)
 {
     struct everybody all = {0};
     arena_init(&all.raw, EVERYBODY_CHUNK);
@@ -211,7 +211,7 @@ static enum err everybody_visit(struct reading *reading, const struct archive_fi
 
 /* ---- */
 
-static enum err file_visit(struct reading *reading, struct archive_file *file)
+static enum err file_visit(struct archive_reading *reading, struct archive_file *file)
 {
     if (is_spent(reading)) {
         reading->stopped = true;
@@ -232,12 +232,12 @@ static enum err file_visit(struct reading *reading, struct archive_file *file)
 enum err archive_read(struct archive *archive, const struct event_query *query,
                       store_event_fn *visit, void *context, uint64_t *next_out)
 {
-    struct reading reading = {.archive = archive,
-                              .query = query,
-                              .visit = visit,
-                              .context = context,
-                              .after = query->after,
-                              .unpacker = archive_unpacker_new()};
+    struct archive_reading reading = {.archive = archive,
+                                      .query = query,
+                                      .visit = visit,
+                                      .context = context,
+                                      .after = query->after,
+                                      .unpacker = archive_unpacker_new()};
     buf_init(&reading.stored, ARCHIVE_STORED_MAX);
     buf_init(&reading.raw, ARCHIVE_FRAME_MAX);
     enum err e = ERR_OK;

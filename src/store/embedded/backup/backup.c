@@ -165,7 +165,7 @@ enum err backup_parts_sync(const char *dir, unsigned lanes)
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-struct making {
+struct making_backup {
     const struct backup_request *request;
     struct effort *effort;
     char dir[TREE_PATH_MAX];         /* .making-NAME */
@@ -180,7 +180,8 @@ struct making {
 /* Whether the earlier backup's file still holds what its manifest says. ERR_NOT_FOUND: it does not,
  * or cannot be read. A file that is linked unread passes one backup's damage on to all that
  * follow. */
-static enum err check_earlier(struct making *making, const char *path, const struct tree_file *file)
+static enum err check_earlier(struct making_backup *making, const char *path,
+                              const struct tree_file *file)
 {
     struct checksum now;
     enum err e = tree_checksum(path, &now, making->effort);
@@ -194,7 +195,7 @@ static enum err check_earlier(struct making *making, const char *path, const str
 }
 
 /* Links the earlier backup's file if it is the same. ERR_NOT_FOUND: it has to be copied. */
-static enum err link_earlier(struct making *making, const char *from, const char *to,
+static enum err link_earlier(struct making_backup *making, const char *from, const char *to,
                              struct tree_file *file)
 {
     const struct tree_file *before =
@@ -211,7 +212,7 @@ static enum err link_earlier(struct making *making, const char *from, const char
     return e == ERR_OK ? ERR_NOT_FOUND : e;
 }
 
-static enum err take_file(struct making *making, const char *from, struct tree_file *file)
+static enum err take_file(struct making_backup *making, const char *from, struct tree_file *file)
 {
     char to[TREE_PATH_MAX];
     enum err e = tree_path(to, making->dir, file->path);
@@ -223,13 +224,13 @@ static enum err take_file(struct making *making, const char *from, struct tree_f
 }
 
 /* A directory that files are copied from, and what their names begin with in the backup. */
-struct source {
+struct backup_source {
     const char *dir;
     char prefix[LANES_PREFIX_SIZE];
     struct tree_list files;
 };
 
-static enum err take_source(struct making *making, const struct source *source)
+static enum err take_source(struct making_backup *making, const struct backup_source *source)
 {
     char from[TREE_PATH_MAX];
     char path[TREE_PATH_MAX];
@@ -249,7 +250,7 @@ static enum err take_source(struct making *making, const struct source *source)
 }
 
 /* Lists what the lanes have in common. */
-static enum err list_root(struct source *source, const char *data)
+static enum err list_root(struct backup_source *source, const char *data)
 {
     char path[TREE_PATH_MAX];
     struct stat file;
@@ -262,7 +263,7 @@ static enum err list_root(struct source *source, const char *data)
 
 /* Lists one source for each lane and, where there are several, a last one for what they have in
  * common. */
-static enum err list_sources(const struct backup_request *request, struct source *sources)
+static enum err list_sources(const struct backup_request *request, struct backup_source *sources)
 {
     enum err e = ERR_OK;
     for (unsigned i = 0; i < request->lanes_count && e == ERR_OK; i++) {
@@ -275,7 +276,7 @@ static enum err list_sources(const struct backup_request *request, struct source
     return e;
 }
 
-static uint64_t bytes_of_sources(const struct source *sources, unsigned count)
+static uint64_t bytes_of_sources(const struct backup_source *sources, unsigned count)
 {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < count; i++)
@@ -284,10 +285,10 @@ static uint64_t bytes_of_sources(const struct source *sources, unsigned count)
     return bytes;
 }
 
-static enum err take_files(struct making *making)
+static enum err take_files(struct making_backup *making)
 {
     unsigned count = making->request->lanes_count + 1;
-    struct source *sources = must_calloc(count, sizeof *sources);
+    struct backup_source *sources = must_calloc(count, sizeof *sources);
     enum err e = list_sources(making->request, sources);
     if (e == ERR_OK) atomic_store(&making->effort->total, bytes_of_sources(sources, count));
     for (unsigned i = 0; i < count && e == ERR_OK; i++)
@@ -299,7 +300,7 @@ static enum err take_files(struct making *making)
     return e;
 }
 
-static enum err finish(struct making *making)
+static enum err finish(struct making_backup *making)
 {
     char path[TREE_PATH_MAX];
     const struct backup_request *request = making->request;
@@ -316,7 +317,7 @@ static enum err finish(struct making *making)
     return e;
 }
 
-static enum err make(struct making *making)
+static enum err make(struct making_backup *making)
 {
     const struct backup_request *request = making->request;
     int need =
@@ -335,7 +336,7 @@ static enum err make(struct making *making)
     return e;
 }
 
-static enum err name_earlier(struct making *making, const struct findings *findings)
+static enum err name_earlier(struct making_backup *making, const struct findings *findings)
 {
     if (findings->count == 0) return ERR_OK;
     const struct found *newest = &findings->items[findings->count - 1];
@@ -358,7 +359,7 @@ enum err backup_make(const struct backup_request *request, struct effort *effort
                      struct reason *why_out)
 {
     struct findings findings;
-    struct making making = {.request = request, .effort = effort};
+    struct making_backup making = {.request = request, .effort = effort};
     must(backup_name_valid(bytes_str(request->name)));
     reason_clear(why_out);
     begin_manifest(&making.manifest, request);

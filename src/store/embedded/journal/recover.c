@@ -38,21 +38,22 @@ static int numbers_compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-struct listing {
+struct journal_listing {
     struct numbers kinds[SEGMENT_MAKING + 1];
 };
 
 static void listing_visit(void *context, const char *name)
 {
-    struct listing *listing = context;
+    struct journal_listing *listing = context;
     enum segment_kind kind;
     uint64_t number;
     if (segment_name_parse(name, &kind, &number)) numbers_add(&listing->kinds[kind], number);
 }
 
-static enum err listing_init(struct listing *listing, struct journal *journal, struct reason *why)
+static enum err listing_init(struct journal_listing *listing, struct journal *journal,
+                             struct reason *why)
 {
-    *listing = (struct listing){0};
+    *listing = (struct journal_listing){0};
     int result = journal->io->ops->list(journal->io, journal->config.dir, listing_visit, listing);
     if (result < 0) {
         reason_say(why, "%s: cannot be listed: %s", journal->config.dir, strerror(-result));
@@ -63,7 +64,7 @@ static enum err listing_init(struct listing *listing, struct journal *journal, s
     return ERR_OK;
 }
 
-static void listing_release(struct listing *listing)
+static void listing_release(struct journal_listing *listing)
 {
     for (size_t kind = 0; kind < ARRAY_COUNT(listing->kinds); kind++)
         free(listing->kinds[kind].items);
@@ -124,7 +125,7 @@ static enum err load_segments(struct journal *journal, const struct numbers *liv
 }
 
 /* One way through the chain, for recovery and for scans. */
-struct walk {
+struct chain_walk {
     struct journal *journal;
     uint64_t after;       /* blocks with a sequence above this are visited */
     uint64_t durable;     /* must be there; a scan ends here */
@@ -136,7 +137,7 @@ struct walk {
     struct reason *why;
 };
 
-static bool walk_arrived(const struct walk *walk, const struct segment_reader *reader,
+static bool walk_arrived(const struct chain_walk *walk, const struct segment_reader *reader,
                          const struct chain_end *until)
 {
     if (until && reader->end.sequence >= until->sequence) return true;
@@ -145,7 +146,8 @@ static bool walk_arrived(const struct walk *walk, const struct segment_reader *r
 
 /* There is no good block at the reader's offset and no later segment: decides whether there may be
  * none. Law (4). */
-static enum err walk_judge_tail(struct walk *walk, struct segment_reader *reader, const char *name)
+static enum err walk_judge_tail(struct chain_walk *walk, struct segment_reader *reader,
+                                const char *name)
 {
     uint64_t claim;
     enum err e = segment_reader_claim(reader, &claim);
@@ -173,7 +175,7 @@ static enum err walk_judge_tail(struct walk *walk, struct segment_reader *reader
 }
 
 /* The block at the reader's offset is bad, or the disk does not say. */
-static enum err walk_judge(struct walk *walk, struct segment_reader *reader,
+static enum err walk_judge(struct chain_walk *walk, struct segment_reader *reader,
                            const struct chain_end *until, enum err e, const char *name)
 {
     if (e == ERR_CORRUPT && !until && walk->recovering)
@@ -192,7 +194,7 @@ static enum err walk_judge(struct walk *walk, struct segment_reader *reader,
 
 /* Walks the blocks of one segment, up to the one that the next segment names (NULL: there is no
  * next). */
-static enum err walk_blocks(struct walk *walk, struct segment_reader *reader,
+static enum err walk_blocks(struct chain_walk *walk, struct segment_reader *reader,
                             const struct chain_end *until, const char *name)
 {
     while (!walk_arrived(walk, reader, until)) {
@@ -232,7 +234,7 @@ static void skip_to_place(struct segment_reader *reader, const struct segment *s
     }
 }
 
-static enum err walk_segment(struct walk *walk, const struct segment *segment,
+static enum err walk_segment(struct chain_walk *walk, const struct segment *segment,
                              const struct chain_end *until)
 {
     char name[SEGMENT_NAME_SIZE];
@@ -257,7 +259,7 @@ static bool is_empty(const struct segment *segments, size_t count, size_t index)
 
 /* Walks from the segment that holds the block after `walk->after`. ERR_NOT_FOUND: it is not
  * there. */
-static enum err walk_chain(struct walk *walk, const struct segment *segments, size_t count)
+static enum err walk_chain(struct chain_walk *walk, const struct segment *segments, size_t count)
 {
     size_t start = count;
     while (start > 0 && segments[start - 1].previous.sequence > walk->after)
@@ -273,7 +275,7 @@ static enum err walk_chain(struct walk *walk, const struct segment *segments, si
 }
 
 /* The journal has to begin no later than the state ends. */
-static enum err check_begin(const struct journal *journal, const struct walk *walk)
+static enum err check_begin(const struct journal *journal, const struct chain_walk *walk)
 {
     uint64_t applied = walk->after;
     if (journal->segments_count == 0 && applied > 0) {
@@ -292,7 +294,7 @@ static enum err check_begin(const struct journal *journal, const struct walk *wa
     return ERR_OK;
 }
 
-static enum err replay_segments(struct journal *journal, struct walk *walk)
+static enum err replay_segments(struct journal *journal, struct chain_walk *walk)
 {
     enum err e = check_begin(journal, walk);
     if (e == ERR_OK && journal->segments_count > 0) {
@@ -319,7 +321,7 @@ static uint64_t spare_size(struct journal *journal, const char *path)
 
 /* The directory is synced first. Before the kill a file may have become a spare by a rename that is
  * not durable yet; written with a new header it could get its old journal-* name back. */
-static enum err adopt_spares(struct journal *journal, const struct listing *listing,
+static enum err adopt_spares(struct journal *journal, const struct journal_listing *listing,
                              struct reason *why)
 {
     const struct numbers *spares = &listing->kinds[SEGMENT_SPARE];
@@ -348,8 +350,8 @@ static enum err adopt_spares(struct journal *journal, const struct listing *list
 enum err journal_recover(struct journal *journal, uint64_t applied, journal_replay_fn *replay,
                          void *context, struct reason *why)
 {
-    struct listing listing;
-    struct walk walk = {
+    struct journal_listing listing;
+    struct chain_walk walk = {
         .journal = journal,
         .after = applied,
         .durable = applied,
@@ -373,7 +375,7 @@ enum err journal_scan(struct journal *journal, uint64_t from_sequence, journal_r
 {
     /* What is durable is asked first, then the list: so the list reaches at least that far. */
     struct reason why;
-    struct walk walk = {
+    struct chain_walk walk = {
         .journal = journal,
         .after = from_sequence > 0 ? from_sequence - 1 : 0,
         .durable = journal_durable_sequence(journal),

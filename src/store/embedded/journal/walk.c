@@ -12,12 +12,12 @@
 #define PATH_SIZE 4096
 
 /* The live segments, in order. */
-struct listed {
+struct listed_segments {
     uint64_t number;
     struct segment_header header;
 };
 
-struct walk {
+struct files_walk {
     const char *dir;
     uint64_t installation;
     uint64_t after;
@@ -25,14 +25,14 @@ struct walk {
     void *context;
     struct journal_extent *extent;
     struct reason *why;
-    struct listed *items;
+    struct listed_segments *items;
     size_t count;
     size_t capacity;
 };
 
 static void list_name(void *context, const char *name)
 {
-    struct walk *walk = context;
+    struct files_walk *walk = context;
     enum segment_kind kind;
     uint64_t number;
     if (!segment_name_parse(name, &kind, &number) || kind != SEGMENT_LIVE) return;
@@ -40,24 +40,24 @@ static void list_name(void *context, const char *name)
         walk->capacity = walk->capacity * 2 + 16;
         walk->items = must_realloc(walk->items, walk->capacity * sizeof *walk->items);
     }
-    walk->items[walk->count++] = (struct listed){.number = number};
+    walk->items[walk->count++] = (struct listed_segments){.number = number};
 }
 
 static int compare_listed(const void *a, const void *b)
 {
-    uint64_t left = ((const struct listed *)a)->number;
-    uint64_t right = ((const struct listed *)b)->number;
+    uint64_t left = ((const struct listed_segments *)a)->number;
+    uint64_t right = ((const struct listed_segments *)b)->number;
     return (left > right) - (left < right);
 }
 
-static void segment_path(const struct walk *walk, uint64_t number, char path[PATH_SIZE])
+static void segment_path(const struct files_walk *walk, uint64_t number, char path[PATH_SIZE])
 {
     char name[SEGMENT_NAME_SIZE];
     segment_name(name, SEGMENT_LIVE, number);
     snprintf(path, PATH_SIZE, "%s/%s", walk->dir, name);
 }
 
-static enum err open_listed(struct walk *walk, size_t index, struct segment_reader *reader)
+static enum err open_listed(struct files_walk *walk, size_t index, struct segment_reader *reader)
 {
     char path[PATH_SIZE];
     const char *reason;
@@ -72,7 +72,7 @@ static enum err open_listed(struct walk *walk, size_t index, struct segment_read
     return e;
 }
 
-static enum err read_headers(struct walk *walk)
+static enum err read_headers(struct files_walk *walk)
 {
     enum err e = ERR_OK;
     for (size_t i = 0; i < walk->count && e == ERR_OK; i++) {
@@ -86,7 +86,7 @@ static enum err read_headers(struct walk *walk)
     return e;
 }
 
-static enum err damaged(struct walk *walk, size_t index, uint64_t offset, const char *how)
+static enum err damaged(struct files_walk *walk, size_t index, uint64_t offset, const char *how)
 {
     char path[PATH_SIZE];
     segment_path(walk, walk->items[index].number, path);
@@ -96,7 +96,7 @@ static enum err damaged(struct walk *walk, size_t index, uint64_t offset, const 
 
 /* There is no good block where the reader is: finds out whether one is missing that had been
  * durable. */
-static enum err judge_end(struct walk *walk, size_t index, struct segment_reader *reader,
+static enum err judge_end(struct files_walk *walk, size_t index, struct segment_reader *reader,
                           const struct chain_end *until)
 {
     uint64_t claim = 0;
@@ -112,7 +112,7 @@ static enum err judge_end(struct walk *walk, size_t index, struct segment_reader
     return e;
 }
 
-static enum err visit_block(struct walk *walk, const struct journal_block *block)
+static enum err visit_block(struct files_walk *walk, const struct journal_block *block)
 {
     walk->extent->blocks++;
     walk->extent->last = block->first_sequence + block->count - 1;
@@ -121,7 +121,7 @@ static enum err visit_block(struct walk *walk, const struct journal_block *block
     return walk->visit(walk->context, block);
 }
 
-static enum err walk_segment(struct walk *walk, size_t index)
+static enum err walk_segment(struct files_walk *walk, size_t index)
 {
     const struct chain_end *until =
         index + 1 < walk->count ? &walk->items[index + 1].header.previous : NULL;
@@ -143,7 +143,7 @@ static enum err walk_segment(struct walk *walk, size_t index)
     return e;
 }
 
-static enum err walk_all(struct walk *walk)
+static enum err walk_all(struct files_walk *walk)
 {
     int result = io_system.ops->list(&io_system, walk->dir, list_name, walk);
     if (result < 0 && result != -ENOENT) {
@@ -167,13 +167,13 @@ enum err journal_walk(const char *dir, uint64_t installation, uint64_t after,
 {
     *extent_out = (struct journal_extent){0};
     reason_clear(why_out);
-    struct walk walk = {.dir = dir,
-                        .installation = installation,
-                        .after = after,
-                        .visit = visit,
-                        .context = context,
-                        .extent = extent_out,
-                        .why = why_out};
+    struct files_walk walk = {.dir = dir,
+                              .installation = installation,
+                              .after = after,
+                              .visit = visit,
+                              .context = context,
+                              .extent = extent_out,
+                              .why = why_out};
     enum err e = walk_all(&walk);
     free(walk.items);
     return e;
