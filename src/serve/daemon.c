@@ -70,6 +70,13 @@ static void *errand_main(void *context)
     return NULL;
 }
 
+static void *reload_main(void *context)
+{
+    struct server *server = context;
+    reloader_run(server->reloader);
+    return NULL;
+}
+
 static void wait_for_stop(struct server *server, const sigset_t *signals)
 {
     for (;;) {
@@ -159,12 +166,14 @@ static void serve(struct server *server, const sigset_t *signals)
     unsigned count = (unsigned)server->config->threads;
     pthread_t errand;
     pthread_t rebuild;
+    pthread_t reload;
     struct tenders tenders;
     struct reconciling reconciling;
     start_tending(server, &tenders);
     thread_start(&rebuild, "rebuild", rebuild_main, server);
     start_reconciling(server, &reconciling);
     thread_start(&errand, "errand", errand_main, server);
+    thread_start(&reload, "reload", reload_main, server);
     struct loop_thread *loops = start_loops(server, count);
     api_set_ready(server->api, true);
     announce(server);
@@ -177,6 +186,8 @@ static void serve(struct server *server, const sigset_t *signals)
     pthread_join(errand, NULL);
     rebuilds_stop(server->rebuilds);
     pthread_join(rebuild, NULL);
+    reloader_stop(server->reloader);
+    pthread_join(reload, NULL);
     stop_tending(server, &tenders);
 }
 

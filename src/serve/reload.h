@@ -2,8 +2,13 @@
  * again.
  *
  * A config that does not load, or rules that the stored counters of some lane do not allow, change
- * nothing and say why. Rules come into force lane by lane, in each between two of its batches; a
- * reload that is stopped by a lane that cannot write is to be repeated. */
+ * nothing and say why. Rules come into force lane by lane, in each between two of its batches. A
+ * lane that cannot be written then is owed them: it gets them as soon as it can.
+ *
+ *     reload_start(reloader, config, &why)   at the start, once the lanes have been started
+ *     reloader_run(reloader)                 a thread of its own: gives lanes what they are owed
+ *     reload_now(reloader, &why)             any thread, any number of times
+ *     reloader_stop(reloader)                ends reloader_run, while commits still go on */
 #ifndef TALLY_SERVE_RELOAD_H
 #define TALLY_SERVE_RELOAD_H
 
@@ -28,10 +33,17 @@ void reloader_free(struct reloader *reloader);
 MUST_USE enum err reload_start(struct reloader *reloader, const struct config *config,
                                struct buf *why_out);
 
-/* Reads the config again: rules, then keys. `context` is the reloader. Any thread. */
+/* Reads the config again: rules, then keys. `context` is the reloader. ERR_OK: every lane has the
+ * rules. ERR_STORAGE: some lanes are owed them, or none could be written and nothing has changed;
+ * `why_out` says which. Other errors: nothing has changed. */
 enum err reload_now(void *context, struct buf *why_out);
 /* The same for an operator, over HTTP or by a signal: the outcome is logged. */
 enum err reload_logged(void *context, struct buf *why_out);
 void reload_on_signal(struct reloader *reloader);
+
+void reloader_run(struct reloader *reloader);
+void reloader_stop(struct reloader *reloader);
+/* One try of what the thread does. True: some lane is still owed rules. */
+bool reload_owed(struct reloader *reloader);
 
 #endif

@@ -16,7 +16,7 @@ static void run_reload(struct call *call)
         reply->status = 200;
         buf_add(&reply->body, BYTES("{\"reloaded\":true}"));
     } else {
-        bool told = e == ERR_INVALID && why.size > 1 && !why.failed;
+        bool told = (e == ERR_INVALID || e == ERR_STORAGE) && why.size > 1 && !why.failed;
         exchange_error(call->exchange, e == ERR_INVALID ? ERR_CONFIG : e, told ? why.data : NULL);
     }
     buf_release(&why);

@@ -28,16 +28,16 @@ static int64_t lead_ms(const struct timekeeper_state *state)
  * one lane is said of all. */
 static void read_state(const struct lanes *lanes, struct timekeeper_state *worst_out)
 {
-    bool suspect = false, settling = false;
-    for (unsigned i = 0; i < lanes->count; i++) {
+    timekeeper_state(lanes->items[0].keeper, worst_out);
+    for (unsigned i = 1; i < lanes->count; i++) {
         struct timekeeper_state state;
         timekeeper_state(lanes->items[i].keeper, &state);
-        suspect |= state.suspect;
-        settling |= state.settling;
-        if (i == 0 || lead_ms(&state) > lead_ms(worst_out)) *worst_out = state;
+        state.suspect |= worst_out->suspect;
+        state.settling |= worst_out->settling;
+        if (lead_ms(&state) > lead_ms(worst_out)) *worst_out = state;
+        worst_out->suspect = state.suspect;
+        worst_out->settling = state.settling;
     }
-    worst_out->suspect = suspect;
-    worst_out->settling = settling;
 }
 
 static void answer_state(struct call *call)
