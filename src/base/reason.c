@@ -29,12 +29,3 @@ void reason_add(struct reason *why, const char *format, ...)
     add(why, strlen(why->text), format, args);
     va_end(args);
 }
-
-enum err reason_err(struct reason *why, enum err e, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    add(why, 0, format, args);
-    va_end(args);
-    return e;
-}
