@@ -184,7 +184,10 @@ static void judge(struct timeline *timeline, const struct clock_reading *reading
         believe(timeline);
         return;
     }
-    if (timeline_wants_back(timeline)) return;
+    if (timeline_wants_back(timeline)) {
+        timeline->started_boot_ms = timeline->boot_ms; /* should it return, it settles anew */
+        return;
+    }
     timeline->suspect = true;
     if (!is_vouched_for(timeline, reading, gap_ms)) return;
     believe_anew(timeline);

@@ -20,6 +20,7 @@
  *     goes on with what that one knew: what was written then has the age that it has.
  * (5) Until it has settled, a believed clock that steps back was wrong at the start: time is to be
  *     set back (timeline_wants_back), but not before what is sure. A clock that says so is suspect.
+ *     One that steps back and returns before time was set back settles anew.
  * (6) Otherwise time never runs back: after a lead it stands still until the lead is gone. Only
  *     timeline_set_back takes it back.
  * (7) What is sure passes with boot time and never jumps but by (3), or at the end of (4); then it

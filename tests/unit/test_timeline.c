@@ -406,6 +406,22 @@ static void a_step_back_before_it_has_settled_is_believed_at_once(void **state)
     assert_int_equal(moment_age(&moment, NOW), 2 * SECOND); /* still no more than is sure */
 }
 
+/* The record that sets time back may be long in coming: the store cannot be written, say. */
+static void a_clock_that_stepped_back_and_returned_settles_anew(void **state)
+{
+    struct clocks clocks = clocks_at(NOW, NOW + HOUR);
+    after(&clocks, 5 * MINUTE, -HOUR);
+    after(&clocks, 6 * MINUTE, 0);
+    assert_true(timeline_wants_back(&clocks.timeline));
+    struct moment moment = after(&clocks, SECOND, HOUR); /* wrong again, as it was */
+    assert_false(timeline_wants_back(&clocks.timeline));
+    assert_int_equal(moment_sure(&moment), NOW + 11 * MINUTE + SECOND);
+    moment = after(&clocks, 9 * MINUTE, 0);
+    assert_int_equal(moment_sure(&moment), NOW + 20 * MINUTE + SECOND);
+    moment = after(&clocks, MINUTE, 0);
+    assert_int_equal(moment.held_ms, 0);
+}
+
 static void a_step_back_before_what_is_sure_is_suspect(void **state)
 {
     struct clocks clocks = clocks_at(NOW, NOW + 31 * DAY);
@@ -517,6 +533,7 @@ int main(void)
         cmocka_unit_test(a_window_opened_since_the_start_ends_in_time),
         cmocka_unit_test(in_a_new_store_short_windows_end_and_absolute_times_wait),
         cmocka_unit_test(a_step_back_before_it_has_settled_is_believed_at_once),
+        cmocka_unit_test(a_clock_that_stepped_back_and_returned_settles_anew),
         cmocka_unit_test(a_step_back_before_what_is_sure_is_suspect),
         cmocka_unit_test(a_step_back_after_it_has_settled_is_not_wanted),
         cmocka_unit_test(a_start_with_a_wall_clock_before_the_last_batch_is_suspect),
