@@ -121,6 +121,22 @@ static int64_t keeper_mono(void *context)
     return clock_mono_ns(((struct timekeeper *)context)->base);
 }
 
+/* What the last life left: its record, brought up to the last batch.
+ *
+ * Batches since the note may be dated by a leap whose own note did not become durable. Of the time
+ * between the two all is sure but the steps that were followed, no more than the tolerance. */
+static struct moment last_moment(const struct timekeeper *keeper, int64_t tolerance_ms)
+{
+    struct moment last = keeper->recorded.moment;
+    int64_t last_ms = keeper->store->writer.position.time_ms;
+    int64_t passed_ms = last_ms - last.now_ms;
+    moment_leap(&last, passed_ms);
+    if (last.held_ms && last.held_ms != HELD_ALL && passed_ms > 0)
+        last.held_ms += passed_ms < tolerance_ms ? passed_ms : tolerance_ms;
+    last.now_ms = last_ms;
+    return last;
+}
+
 enum err timekeeper_new(struct timekeeper **keeper_out, const struct clock *clock,
                         const struct timeline_settings *settings, struct store *store)
 {
@@ -135,11 +151,7 @@ enum err timekeeper_new(struct timekeeper **keeper_out, const struct clock *cloc
     keeper->clock = (struct clock){
         .wall_ms = keeper_wall, .mono_ns = keeper_mono, .moment = keeper_moment, .context = keeper};
     pthread_mutex_init(&keeper->lock, NULL);
-    struct moment last = keeper->recorded.moment;
-    /* Batches since the note may be dated by a leap whose own note did not become durable in the
-     * last life. */
-    moment_leap(&last, store->writer.position.time_ms - last.now_ms);
-    last.now_ms = store->writer.position.time_ms;
+    const struct moment last = last_moment(keeper, settings->tolerance_ms);
     const struct clock_reading reading = look_at_clocks(keeper);
     timeline_start(&keeper->timeline, settings, &reading, &last);
     if (keeper->timeline.suspect) say_trust(true, &keeper->timeline);

@@ -258,6 +258,22 @@ static void a_lead_of_most_of_the_tolerance_is_not_sure_after_a_crash_either(voi
     assert_true(moment_sure(&moment) <= HEART_START_MS);
 }
 
+/* The step is followed and dates a batch, and the life ends before it is recorded. */
+static void a_step_of_what_is_not_sure_is_not_sure_after_a_crash_either(void **state)
+{
+    start("embedded", 10 * MINUTE);
+    heart_wait_ms(heart, 10 * MINUTE);
+    add("other", TIME_NONE);
+    crash(DAY);
+    run_round();
+    heart->time->wall_ms += 4 * MINUTE; /* followed: the tolerance is five */
+    heart_wait_ms(heart, SECOND);
+    add("other", TIME_NONE);
+    crash(0);
+    struct moment moment = clock_moment(heart->clock);
+    assert_true(moment_sure(&moment) <= HEART_START_MS + 10 * MINUTE + SECOND);
+}
+
 static void a_lead_that_grows_is_recorded_again(void **state)
 {
     start("embedded", 0);
@@ -367,6 +383,7 @@ int main(void)
         KEEPER(after_a_lead_only_a_reset_takes_time_back),
         KEEPER(a_leap_that_was_not_noted_before_a_crash_ages_nothing),
         KEEPER(a_lead_of_most_of_the_tolerance_is_not_sure_after_a_crash_either),
+        KEEPER(a_step_of_what_is_not_sure_is_not_sure_after_a_crash_either),
         KEEPER(a_lead_that_grows_is_recorded_again),
         KEEPER(a_reset_that_does_not_become_durable_is_made_again),
         KEEPER(what_is_used_before_a_reset_is_made_again_does_not_age_by_it),
