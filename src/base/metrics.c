@@ -20,6 +20,8 @@ enum metric_kind {
     KIND_COUNTER,
     KIND_TOTAL,
     KIND_GAUGE,
+    KIND_HIGHEST,
+    KIND_LOWEST,
     KIND_SECONDS,
     KIND_SIZES,
 };
@@ -61,12 +63,25 @@ struct route_figures {
 
 struct shard {
     _Alignas(64) _Atomic uint64_t counters[METRIC_COUNT];
-    struct metric_histogram histograms[METRIC_COUNT];
     struct route_figures *routes;
+};
+
+/* What a lane has of the figures with that label. It has no shards, for one thread at a time adds
+ * to a lane's histograms, once a batch. */
+struct lane_gauges {
+    _Atomic uint64_t values[METRIC_COUNT]; /* doubles, by their bits */
+};
+struct lane_histograms {
+    struct metric_histogram of[METRIC_COUNT];
 };
 
 static struct shard shards[SHARD_COUNT];
 static _Atomic uint64_t gauges[METRIC_COUNT]; /* doubles, by their bits */
+static struct lane_gauges one_lane_gauges;
+static struct lane_histograms one_lane_histograms;
+static struct lane_gauges *lane_gauges = &one_lane_gauges;             /* one for each lane */
+static struct lane_histograms *lane_histograms = &one_lane_histograms; /* and each shown one */
+static unsigned lanes_count = 1;
 static const char *const *route_names;
 static _Atomic unsigned routes_count;
 static int64_t started_ns;
@@ -99,6 +114,16 @@ static bool is_histogram(enum metric metric)
     return facts[metric].kind == KIND_SECONDS || facts[metric].kind == KIND_SIZES;
 }
 
+static bool is_of_lane(enum metric metric)
+{
+    return strcmp(facts[metric].labels, "lane") == 0;
+}
+
+static unsigned lanes_shown(void)
+{
+    return lanes_count <= METRICS_LANES_MAX ? lanes_count : 1;
+}
+
 static const struct scale *scale_of(enum metric metric)
 {
     return facts[metric].kind == KIND_SECONDS ? &scale_seconds : &scale_sizes;
@@ -125,19 +150,42 @@ void metric_add(enum metric metric, uint64_t amount)
     bump(&shard_mine()->counters[metric], amount);
 }
 
-void metric_set(enum metric metric, double value)
+static void gauge_set(_Atomic uint64_t *gauge, double value)
 {
-    must(metric < METRIC_COUNT);
-    must(facts[metric].kind == KIND_GAUGE || facts[metric].kind == KIND_TOTAL);
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    atomic_store_explicit(&gauges[metric], bits, memory_order_relaxed);
+    atomic_store_explicit(gauge, bits, memory_order_relaxed);
 }
 
-void metric_observe(enum metric metric, double value)
+void metric_set(enum metric metric, double value)
 {
-    must(metric < METRIC_COUNT && is_histogram(metric));
-    histogram_add(&shard_mine()->histograms[metric], scale_of(metric), value);
+    must(metric < METRIC_COUNT && !is_of_lane(metric));
+    must(facts[metric].kind != KIND_COUNTER);
+    gauge_set(&gauges[metric], value);
+}
+
+/* A lane beyond those that there are, in a test that told nobody, counts as the first. */
+void metric_set_lane(enum metric metric, unsigned lane, double value)
+{
+    must(metric < METRIC_COUNT && is_of_lane(metric) && !is_histogram(metric));
+    gauge_set(&lane_gauges[lane < lanes_count ? lane : 0].values[metric], value);
+}
+
+void metric_observe_lane(enum metric metric, unsigned lane, double value)
+{
+    must(metric < METRIC_COUNT && is_of_lane(metric) && is_histogram(metric));
+    struct lane_histograms *shown = &lane_histograms[lane < lanes_shown() ? lane : 0];
+    histogram_add(&shown->of[metric], scale_of(metric), value);
+}
+
+void metrics_lanes(unsigned count)
+{
+    must(count > 0);
+    if (lane_gauges != &one_lane_gauges) free(lane_gauges);
+    if (lane_histograms != &one_lane_histograms) free(lane_histograms);
+    lanes_count = count;
+    lane_gauges = must_calloc(count, sizeof *lane_gauges);
+    lane_histograms = must_calloc(lanes_shown(), sizeof *lane_histograms);
 }
 
 static uint64_t counter_total(enum metric metric)
@@ -148,16 +196,32 @@ static uint64_t counter_total(enum metric metric)
     return total;
 }
 
-static double gauge_value(enum metric metric)
+static double gauge_get(const _Atomic uint64_t *gauge)
 {
-    uint64_t bits = peek(&gauges[metric]);
+    uint64_t bits = peek(gauge);
     double value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-/* A plain copy of a histogram, summed over shards. `count` comes from the buckets, so that it
- * always equals +Inf, also while others add. */
+/* What stands for all lanes. */
+static double gauge_of_lanes(enum metric metric)
+{
+    double all = gauge_get(&lane_gauges[0].values[metric]);
+    for (unsigned lane = 1; lane < lanes_count; lane++) {
+        double value = gauge_get(&lane_gauges[lane].values[metric]);
+        if (facts[metric].kind == KIND_HIGHEST)
+            all = fmax(all, value);
+        else if (facts[metric].kind == KIND_LOWEST)
+            all = fmin(all, value);
+        else
+            all += value;
+    }
+    return all;
+}
+
+/* A plain copy of a histogram, perhaps of several added up. `count` comes from the buckets, so that
+ * it always equals +Inf, also while others add. */
 struct histogram_sum {
     uint64_t buckets[BUCKET_COUNT + 1];
     uint64_t count;
@@ -174,27 +238,27 @@ static void histogram_gather(struct histogram_sum *sum, const struct metric_hist
     sum->ticks += peek(&histogram->sum);
 }
 
-static struct histogram_sum histogram_total(enum metric metric)
+static struct histogram_sum histogram_of_lanes(enum metric metric)
 {
     struct histogram_sum sum = {0};
-    for (unsigned i = 0; i < SHARD_COUNT; i++)
-        histogram_gather(&sum, &shards[i].histograms[metric]);
+    for (unsigned lane = 0; lane < lanes_shown(); lane++)
+        histogram_gather(&sum, &lane_histograms[lane].of[metric]);
     return sum;
 }
 
 double metric_value(enum metric metric)
 {
     must(metric < METRIC_COUNT);
-    if (is_histogram(metric)) return (double)histogram_total(metric).count;
+    if (is_histogram(metric)) return (double)histogram_of_lanes(metric).count;
     if (facts[metric].kind == KIND_COUNTER) return (double)counter_total(metric);
-    return gauge_value(metric);
+    return is_of_lane(metric) ? gauge_of_lanes(metric) : gauge_get(&gauges[metric]);
 }
 
 void metric_buckets(enum metric metric, uint64_t counts_out[METRIC_BUCKETS])
 {
     _Static_assert(METRIC_BUCKETS == BUCKET_COUNT + 1, "the finite ones and +Inf");
     must(metric < METRIC_COUNT && is_histogram(metric));
-    struct histogram_sum sum = histogram_total(metric);
+    struct histogram_sum sum = histogram_of_lanes(metric);
     memcpy(counts_out, sum.buckets, sizeof sum.buckets);
 }
 
@@ -271,6 +335,8 @@ static const char *type_of(enum metric_kind kind)
     case KIND_TOTAL:
         return "counter";
     case KIND_GAUGE:
+    case KIND_HIGHEST:
+    case KIND_LOWEST:
         return "gauge";
     case KIND_SECONDS:
     case KIND_SIZES:
@@ -279,14 +345,49 @@ static const char *type_of(enum metric_kind kind)
     unreachable_state(kind);
 }
 
+static void write_lane(struct buf *buf, enum metric metric, unsigned lane)
+{
+    const struct metric_fact *fact = &facts[metric];
+    if (is_histogram(metric)) {
+        char label[32];
+        struct histogram_sum sum = {0};
+        snprintf(label, sizeof label, "lane=\"%u\",", lane);
+        histogram_gather(&sum, &lane_histograms[lane].of[metric]);
+        write_histogram(buf, fact->name, label, scale_of(metric), &sum);
+        return;
+    }
+    buf_addf(buf, "%s{lane=\"%u\"} ", fact->name, lane);
+    write_number(buf, gauge_get(&lane_gauges[lane].values[metric]));
+    buf_add_char(buf, '\n');
+}
+
+static void write_all_lanes(struct buf *buf, enum metric metric)
+{
+    const struct metric_fact *fact = &facts[metric];
+    if (is_histogram(metric)) {
+        struct histogram_sum sum = histogram_of_lanes(metric);
+        write_histogram(buf, fact->name, "", scale_of(metric), &sum);
+        return;
+    }
+    buf_addf(buf, "%s ", fact->name);
+    write_number(buf, gauge_of_lanes(metric));
+    buf_add_char(buf, '\n');
+}
+
+static void write_of_lanes(struct buf *buf, enum metric metric)
+{
+    if (lanes_shown() == 1) write_all_lanes(buf, metric);
+    for (unsigned lane = 0; lane < lanes_shown() && lanes_shown() > 1; lane++)
+        write_lane(buf, metric, lane);
+}
+
 static void write_metric(struct buf *buf, enum metric metric)
 {
     const struct metric_fact *fact = &facts[metric];
     bool goes_on = metric > 0 && strcmp(facts[metric - 1].name, fact->name) == 0;
     if (!goes_on) write_head(buf, fact->name, type_of(fact->kind), fact->help);
-    if (is_histogram(metric)) {
-        struct histogram_sum sum = histogram_total(metric);
-        write_histogram(buf, fact->name, "", scale_of(metric), &sum);
+    if (is_of_lane(metric)) {
+        write_of_lanes(buf, metric);
         return;
     }
     buf_add(buf, bytes_str(fact->name));
@@ -295,7 +396,7 @@ static void write_metric(struct buf *buf, enum metric metric)
     if (fact->kind == KIND_COUNTER)
         buf_add_u64(buf, counter_total(metric));
     else
-        write_number(buf, gauge_value(metric));
+        write_number(buf, gauge_get(&gauges[metric]));
     buf_add_char(buf, '\n');
 }
 

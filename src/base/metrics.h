@@ -4,9 +4,11 @@
  * threads share; summing happens at the scrape. Any thread may call anything. Values start at zero
  * with the process and are not persistent, as Prometheus expects.
  *
+ *     metrics_lanes(count);                          once, before the first commit
  *     metrics_routes(names, count);                  once, before the first request
  *     metric_add(METRIC_QUEUE_REFUSED, 1);           hot path
- *     metric_set(METRIC_QUEUE_DEPTH, depth);         right before a scrape, or when it changes
+ *     metric_set(METRIC_CONNECTIONS, count);         right before a scrape, or when it changes
+ *     metric_set_lane(METRIC_QUEUE_DEPTH, 3, depth); the same of lane 3
  *     metrics_write(&reply.body);                    GET /metrics */
 #ifndef TALLY_BASE_METRICS_H
 #define TALLY_BASE_METRICS_H
@@ -15,6 +17,7 @@
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 #define METRICS_ROUTES_MAX 128
+#define METRICS_LANES_MAX 16 /* more lanes than that are shown as one */
 
 enum metric {
 #define METRIC(id, kind, name, labels, help) METRIC_##id,
@@ -23,10 +26,17 @@ enum metric {
     METRIC_COUNT
 };
 
-void metric_add(enum metric metric, uint64_t amount);  /* COUNTER */
-void metric_set(enum metric metric, double value);     /* GAUGE or TOTAL */
-void metric_observe(enum metric metric, double value); /* SECONDS or SIZES */
-double metric_value(enum metric metric);               /* a histogram's is its count */
+void metric_add(enum metric metric, uint64_t amount); /* COUNTER */
+void metric_set(enum metric metric, double value);    /* every other kind but the histograms */
+double metric_value(enum metric metric);              /* a histogram's is its count */
+
+/* Figures with the label "lane"; the others have no lane. All histograms are a lane's. */
+void metric_set_lane(enum metric metric, unsigned lane, double value);
+void metric_observe_lane(enum metric metric, unsigned lane, double value);
+
+/* How many lanes there are, whose figures begin with nothing; until then there is one. Called
+ * before other threads are started. */
+void metrics_lanes(unsigned count);
 
 /* A histogram's counts, bucket by bucket: up to unit * 2^k, the last one beyond. The unit is 10 us
  * of SECONDS and 1 of SIZES. */

@@ -246,7 +246,8 @@ static void commit_durable(void *context, void *batch_pointer, enum err e)
     if (e == ERR_OK) batch_enter(batch, BATCH_DURABLE);
     if (e == ERR_OK) crash_point("commit.before_answer");
     int64_t now_ns = clock_mono_ns(commit->config.clock);
-    metric_observe(METRIC_COMMIT_SECONDS, (double)(now_ns - batch->started_ns) * 1e-9);
+    metric_observe_lane(METRIC_COMMIT_SECONDS, commit->config.lane,
+                        (double)(now_ns - batch->started_ns) * 1e-9);
     __atomic_store_n(&commit->lag_ns, batch_lag_ns(batch, now_ns), __ATOMIC_RELAXED);
     __atomic_store_n(&commit->answered_ns, now_ns, __ATOMIC_RELAXED);
     settle_rules(commit, batch, e);
@@ -428,7 +429,7 @@ static bool turn(struct commit *commit)
         return true;
     }
     batch_decide(commit, batch);
-    metric_observe(METRIC_BATCH_SIZE, (double)batch->apply.ops_count);
+    metric_observe_lane(METRIC_BATCH_SIZE, commit->config.lane, (double)batch->apply.ops_count);
     batch_submit(commit, batch);
     return true;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "commit/pace.h"
+#include "base/metrics.h"
 #include "store/memory.h"
 
 #define CACHE_LEAST (1u << 20) /* one lane's */
@@ -147,6 +148,7 @@ enum err server_open_lanes(struct server *server, struct reason *why_out)
     enum err e = ERR_OK;
     server->lanes.count = (unsigned)server->config->store_lanes;
     server->room.shared = server->lanes.count > 1;
+    metrics_lanes(server->lanes.count);
     server->lanes.items = must_calloc(server->lanes.count, sizeof *server->lanes.items);
     if (server->config->store_kind == CONFIG_STORE_EMBEDDED) e = take_dir(server, why_out);
     for (unsigned i = 0; i < server->lanes.count && e == ERR_OK; i++) {

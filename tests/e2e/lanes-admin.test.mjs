@@ -2,13 +2,14 @@
 // is asked for.
 
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { after, describe, test } from 'node:test';
 
 import { cliFor } from './support/cli.mjs';
 import { Places } from './support/errands.mjs';
 import { expectError } from './support/expect.mjs';
 import { expectLived, laneServer, lanePath, live, TENANTS } from './support/lanes.mjs';
-import { eventually } from './support/pace.mjs';
+import { eventually, within } from './support/pace.mjs';
 import { Server } from './support/server.mjs';
 import { WallClock } from './support/shift.mjs';
 import { tokenFor } from './support/tokens.mjs';
@@ -85,6 +86,57 @@ describe('GET /api/admin/lanes and tally lanes', () => {
             for (const one of all) assert.deepEqual([one.directory, one.writable], [directory(other), true]);
             await other.stop();
         }
+    });
+});
+
+describe('figures of lanes', () => {
+    const metrics = async (s) => (await s.call('GET', '/metrics')).text;
+    const promtool = async (text) => {
+        const child = spawn('promtool', ['check', 'metrics'], { stdio: ['pipe', 'pipe', 'pipe'] });
+        let said = '';
+        for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (said += data));
+        child.stdin.end(text);
+        return [said, await within(15000, 'promtool', new Promise((resolve) => child.on('close', resolve)))];
+    };
+    const byLane = (text, name) => [...text.matchAll(new RegExp(`^${name}\\{lane="(\\d+)"\\} (\\S+)$`, 'gm'))].map(([, number, value]) => [Number(number), value]);
+
+    test('SPEC 10: each lane has a series, with a bounded label; names are those of one lane', async () => {
+        const s = laneServer(places, 4, { settings: { 'checkpoint.every': '1h' } });
+        const one = laneServer(places, 1);
+        await Promise.all([s.start(), one.start()]);
+        await live(s, 1);
+        const { lanes } = (await adminOf(s).call('GET', '/api/admin/lanes')).body;
+        const text = await metrics(s);
+        assert.deepEqual(byLane(text, 'tally_durable_sequence'), lanes.map(({ lane, sequence }) => [lane, sequence]));
+        assert.deepEqual(byLane(text, 'tally_registry_ids'), lanes.map(({ lane, ids }) => [lane, ids]));
+        for (const [, count] of byLane(text, 'tally_commit_seconds_count')) assert.ok(Number(count) > 0);
+        assert.deepEqual(await promtool(text), ['', 0]);
+        const names = (all) => [...all.matchAll(/^# TYPE (.*)$/gm)].map((match) => match[1]);
+        const alone = await metrics(one);
+        assert.deepEqual(names(text), names(alone));
+        assert.ok(!alone.includes('lane='), 'a dashboard for one lane sees what it always saw');
+        await Promise.all([s.stop(), one.stop()]);
+    });
+
+    test('SPEC 10: more than 16 lanes are one series', async () => {
+        const s = laneServer(places, 17, { settings: { 'store.kind': 'memory' } });
+        await s.start();
+        await live(s, 1);
+        const text = await metrics(s);
+        assert.ok(!text.includes('lane='));
+        assert.match(text, new RegExp(`^tally_registry_ids ${6 * TENANTS.length}$`, 'm'));
+        assert.deepEqual(await promtool(text), ['', 0]);
+        await s.stop();
+    });
+
+    test('tally top shows the whole server', async () => {
+        const s = laneServer(places, 4);
+        await s.start();
+        await live(s, 1);
+        const run = await cliFor(s, adminOf(s).token)('top', '--once');
+        assert.equal(run.code, 0, run.stderr);
+        assert.match(run.stdout, new RegExp(`ids +${6 * TENANTS.length}\\b`));
+        await s.stop();
     });
 });
 

@@ -127,7 +127,7 @@ static void *add_many(void *context)
     (void)context;
     for (unsigned i = 0; i < ROUNDS; i++) {
         metric_add(METRIC_QUEUE_REFUSED, 2);
-        metric_observe(METRIC_BATCH_SIZE, 3);
+        metric_observe_lane(METRIC_BATCH_SIZE, 0, 3);
         metrics_http(ROUTE_SYNC, 429, 0.5);
     }
     return NULL;
@@ -160,7 +160,7 @@ static void buckets_hold_values_up_to_and_with_their_bound(void **state)
     static const double values[] = {0, 1e-5, 1.1e-5, 2e-5, 0.01, 83, 84, 1e6, -1, NAN};
     char *before = scrape();
     for (unsigned i = 0; i < ARRAY_COUNT(values); i++)
-        metric_observe(METRIC_COMMIT_SECONDS, values[i]);
+        metric_observe_lane(METRIC_COMMIT_SECONDS, 0, values[i]);
     char *after = scrape();
 #define GREW(series) (value_of(after, series) - value_of(before, series))
     assert_true(GREW("tally_commit_seconds_bucket{le=\"1e-05\"}") == 4); /* 0, 1e-5, -1, NaN */
@@ -179,8 +179,8 @@ static void sizes_are_counted_in_powers_of_two(void **state)
 {
     (void)state;
     char *before = scrape();
-    metric_observe(METRIC_BATCH_SIZE, 1);
-    metric_observe(METRIC_BATCH_SIZE, 5000);
+    metric_observe_lane(METRIC_BATCH_SIZE, 0, 1);
+    metric_observe_lane(METRIC_BATCH_SIZE, 0, 5000);
     char *after = scrape();
 #define GREW(series) (value_of(after, series) - value_of(before, series))
     assert_true(GREW("tally_batch_size_bucket{le=\"1\"}") == 1);
@@ -195,15 +195,60 @@ static void sizes_are_counted_in_powers_of_two(void **state)
 static void gauges_show_what_was_set_last(void **state)
 {
     (void)state;
-    metric_set(METRIC_QUEUE_DEPTH, 17);
-    metric_set(METRIC_QUEUE_DEPTH, 42);
-    metric_set(METRIC_PROJECTION_LAG, 0.25);
-    metric_set(METRIC_SYNCS, 12345678901.0);
+    metric_set_lane(METRIC_QUEUE_DEPTH, 0, 17);
+    metric_set_lane(METRIC_QUEUE_DEPTH, 0, 42);
+    metric_set_lane(METRIC_PROJECTION_LAG, 0, 0.25);
+    metric_set_lane(METRIC_SYNCS, 0, 12345678901.0);
     char *text = scrape();
     assert_non_null(strstr(text, "\ntally_queue_depth 42\n"));
     assert_non_null(strstr(text, "\nprojection_lag_seconds 0.25\n"));
     assert_non_null(strstr(text, "\ntally_syncs_total 12345678901\n"));
     free(text);
+}
+
+/* SPEC 10: bounded labels. */
+static void each_lane_has_its_own_figures_where_there_are_a_few(void **state)
+{
+    (void)state;
+    metrics_lanes(3);
+    for (unsigned lane = 0; lane < 3; lane++) {
+        metric_set_lane(METRIC_QUEUE_DEPTH, lane, 10 + lane);
+        metric_set_lane(METRIC_PROJECTION_LAG, lane, lane == 1 ? 7.5 : 0.5);
+        metric_set_lane(METRIC_DISK_FREE_BYTES, lane, lane == 2 ? 100 : 200);
+        metric_observe_lane(METRIC_BATCH_SIZE, lane, 1 << lane);
+    }
+    char *text = scrape();
+    assert_non_null(strstr(text, "\ntally_queue_depth{lane=\"2\"} 12\n"));
+    assert_non_null(strstr(text, "\ntally_batch_size_bucket{lane=\"1\",le=\"2\"} 1\n"));
+    assert_non_null(strstr(text, "\ntally_batch_size_sum{lane=\"2\"} 4\n"));
+    assert_null(strstr(text, "\ntally_queue_depth "));
+    assert_null(strstr(text, "\ntally_batch_size_sum "));
+    free(text);
+    assert_true(metric_value(METRIC_QUEUE_DEPTH) == 33);
+    assert_true(metric_value(METRIC_PROJECTION_LAG) == 7.5);
+    assert_true(metric_value(METRIC_DISK_FREE_BYTES) == 100);
+    assert_true(metric_value(METRIC_BATCH_SIZE) == 3);
+    the_text_is_in_prometheus_form(state);
+}
+
+static void more_lanes_than_can_be_told_apart_are_one_series(void **state)
+{
+    (void)state;
+    metrics_lanes(METRICS_LANES_MAX + 1);
+    for (unsigned lane = 0; lane <= METRICS_LANES_MAX; lane++) {
+        metric_set_lane(METRIC_QUEUE_DEPTH, lane, 2);
+        metric_set_lane(METRIC_CLOCK_SUSPECT, lane, lane == METRICS_LANES_MAX);
+        metric_set_lane(METRIC_DISK_FREE_BYTES, lane, lane ? 50 + lane : 60);
+        metric_observe_lane(METRIC_BATCH_SIZE, lane, 1);
+    }
+    char *text = scrape();
+    assert_null(strstr(text, "lane="));
+    assert_true(value_of(text, "tally_queue_depth") == 2 * (METRICS_LANES_MAX + 1));
+    assert_true(value_of(text, "tally_clock_suspect") == 1);
+    assert_true(value_of(text, "tally_disk_free_bytes") == 51);
+    assert_true(value_of(text, "tally_batch_size_count") == METRICS_LANES_MAX + 1);
+    free(text);
+    metrics_lanes(1);
 }
 
 static void routes_never_asked_for_are_left_out_and_odd_statuses_are_other(void **state)
@@ -322,6 +367,8 @@ int main(void)
         cmocka_unit_test(buckets_hold_values_up_to_and_with_their_bound),
         cmocka_unit_test(sizes_are_counted_in_powers_of_two),
         cmocka_unit_test(gauges_show_what_was_set_last),
+        cmocka_unit_test(each_lane_has_its_own_figures_where_there_are_a_few),
+        cmocka_unit_test(more_lanes_than_can_be_told_apart_are_one_series),
         cmocka_unit_test(routes_never_asked_for_are_left_out_and_odd_statuses_are_other),
         cmocka_unit_test(a_log_line_is_one_json_object),
         cmocka_unit_test(lines_below_the_level_are_left_out),

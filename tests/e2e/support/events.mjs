@@ -104,12 +104,12 @@ async function all(read, member, t, query) {
 export const allEvents = (t, query = {}) => all(events, 'events', t, query);
 export const allDuplicates = (t, query = {}) => all(duplicates, 'duplicates', t, query);
 
-/** One figure of /metrics. */
+/** One figure of /metrics, of all lanes together. */
 export async function metric(server, name) {
     const { text } = await server.call('GET', '/metrics');
-    const line = text.split('\n').find((one) => one.startsWith(`${name} `));
-    assert.ok(line, `no metric ${name}`);
-    return Number(line.slice(name.length + 1));
+    const found = [...text.matchAll(new RegExp(`^${name.replace(/[{}]/g, '\\$&')}(?:\\{lane="\\d+"\\})? (\\S+)$`, 'gm'))];
+    assert.ok(found.length > 0, `no metric ${name}`);
+    return found.reduce((sum, [, value]) => sum + Number(value), 0);
 }
 
 /** The window of `length` ms that a log leaves behind, by the rule itself: an event opens it, and so does the first at or after its end. */
