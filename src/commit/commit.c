@@ -448,7 +448,7 @@ bool commit_turn(struct commit *commit)
 void commit_help(struct commit *commit)
 {
     struct queue *queue = commit->config.queue;
-    bool small = queue_is_small(queue, commit->config.small_ops);
+    bool small = !commit->config.store->remote && queue_is_small(queue, commit->config.small_ops);
     if (small && pthread_mutex_trylock(&commit->turning) == 0) {
         if (pace_may_help(count_in_flight(commit), commit->linger.sync_ns)) {
             turn(commit);

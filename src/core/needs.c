@@ -92,7 +92,7 @@ static uint32_t need_cell(struct needs *needs, const struct place *place)
     return reads->cells_count - 1;
 }
 
-static uint32_t need_key(struct needs *needs, struct fingerprint print)
+static uint32_t need_key(struct needs *needs, struct bytes tenant, struct fingerprint print)
 {
     struct read_set *reads = &needs->apply->reads;
     uint32_t at = (uint32_t)print.low & needs->keys.mask;
@@ -101,7 +101,7 @@ static uint32_t need_key(struct needs *needs, struct fingerprint print)
         if (fingerprint_equal(reads->keys[found].print, print)) return found;
     }
     needs->keys.slots[at] = ++reads->keys_count;
-    reads->keys[reads->keys_count - 1] = (struct read_key){.print = print};
+    reads->keys[reads->keys_count - 1] = (struct read_key){.print = print, .tenant = tenant};
     return reads->keys_count - 1;
 }
 
@@ -239,7 +239,7 @@ static void identify_event(struct needs *needs, struct event *event)
 
 static void identify_op(struct needs *needs, struct op *op)
 {
-    if (has_key(op)) op->key_index = need_key(needs, op->key);
+    if (has_key(op)) op->key_index = need_key(needs, op->tenant, op->key);
     if (op->kind == OP_OBJECT)
         op->object->index = need_object(needs, op->object->key, op->object->print);
     if (op->mark) need_mark(needs, &op->mark->place);
@@ -261,7 +261,7 @@ void apply_identify(struct apply *apply)
                           .objects = index_new(arena, counts.objects)};
     for (uint32_t s = 0; s < apply->slices_count; s++) {
         struct bundle *bundle = apply->slices[s].bundle;
-        if (bundle->keyed) bundle->key_index = need_key(&needs, bundle->key);
+        if (bundle->keyed) bundle->key_index = need_key(&needs, bundle->tenant, bundle->key);
     }
     each_op(&needs, identify_op);
 }

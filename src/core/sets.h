@@ -52,6 +52,7 @@ struct read_tenant {
 
 struct read_key {
     struct fingerprint print;
+    struct bytes tenant; /* whose it is; size 0: of an import, nobody knows */
     struct key_record value;
     bool met; /* apply's own: an event of this batch has that id */
     bool changed;

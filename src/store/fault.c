@@ -260,6 +260,7 @@ struct store *fault_new(struct store *inner, fault_break_fn *break_sync, void *c
     fault->store.writer.position = inner->writer.position;
     fault->store.secret = inner->secret;
     fault->store.installation = inner->installation;
+    fault->store.remote = inner->remote;
     fault->inner = inner;
     fault->break_sync = break_sync;
     fault->context = context;

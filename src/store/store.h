@@ -98,6 +98,7 @@ struct store {
     struct hash_secret secret; /* fingerprints are made with it */
     uint64_t installation;     /* the one that gave out its sequences; 0: they are lost at exit */
     const char *directory;     /* where it lies; lives as long as the store. NULL: in none */
+    bool remote; /* calls wait for another machine: none on a thread that serves connections */
 };
 
 /* For the opening of a store: sets the tables of its calls, and the way back from its two faces. */
