@@ -8,6 +8,8 @@
 #include "core/name.h"
 #include "store/embedded/internal.h"
 #include "store/memory.h"
+#include "store/postgres/internal.h"
+#include "support/cluster.h"
 
 #define CHECKPOINT_MS 1000
 #define MEMORY_ROOM (512u << 20) /* bytes that have to be free there */
@@ -50,6 +52,11 @@ static bool is_embedded(const struct heart *heart)
     return strstr(heart->config.store, "embedded") != NULL;
 }
 
+static bool is_postgres(const struct heart *heart)
+{
+    return strstr(heart->config.store, "postgres") != NULL;
+}
+
 static void config_fill(struct heart_config *config)
 {
     if (!config->cache_bytes) config->cache_bytes = 8u << 20;
@@ -68,13 +75,43 @@ static void config_fill(struct heart_config *config)
     if (!limits->key_keep_ms) limits->key_keep_ms = 3600 * 1000;
 }
 
+static void break_postgres(struct store *inner)
+{
+    const struct lane_store *lane = LANE_STORE_OF(inner);
+    if (lane->link) cluster_kill_backend(link_backend(lane->link));
+}
+
 static void break_sync(void *context, struct store *inner)
 {
     struct heart *heart = context;
     if (is_embedded(heart))
         io_sim_fail_sync(heart->sim, 1, heart->config.break_keeps ? IO_SIM_KEPT : IO_SIM_LOST);
+    else if (is_postgres(heart))
+        break_postgres(inner);
     else
         memory_break_sync(inner, heart->config.break_keeps);
+}
+
+void heart_break_sync(struct heart *heart)
+{
+    break_sync(heart, heart->inner);
+}
+
+static enum err open_postgres(struct heart *heart)
+{
+    const struct postgres_config config = {
+        .dsn = cluster_dsn(),
+        .schema = heart->schema,
+        .lanes = 1,
+        .connections = 2,
+        .read_connections = 2,
+        .ids_shared = heart->config.limits.ids_shared,
+        .key_keep_ms = heart->config.limits.key_keep_ms,
+        .clock = &heart->time->clock,
+    };
+    enum err e = postgres_open(&heart->database, &config, &heart->why);
+    if (e == ERR_OK) e = postgres_lane(heart->database, 0, &heart->inner, &heart->why);
+    return e;
 }
 
 static enum err open_embedded(struct heart *heart)
@@ -130,7 +167,9 @@ static void start(struct heart *heart)
 enum err heart_open(struct heart *heart)
 {
     must(!heart->store);
-    enum err e = is_embedded(heart) ? open_embedded(heart) : memory_open(&heart->inner);
+    enum err e = is_embedded(heart)   ? open_embedded(heart)
+                 : is_postgres(heart) ? open_postgres(heart)
+                                      : memory_open(&heart->inner);
     if (e == ERR_OK) start(heart);
     return e;
 }
@@ -143,6 +182,8 @@ static void stop(struct heart *heart)
     queue_free(heart->queue);
     store_close(heart->store);
     heart->store = heart->inner = NULL;
+    if (heart->database) postgres_close(heart->database);
+    heart->database = NULL;
 }
 
 void heart_close(struct heart *heart)
@@ -169,6 +210,7 @@ static void dir_init(struct scratch_dir *dir, bool in_memory)
 
 struct heart *heart_new(struct heart_config config)
 {
+    static unsigned made;
     struct heart *heart = must_calloc(1, sizeof *heart);
     config_fill(&config);
     heart->config = config;
@@ -177,10 +219,12 @@ struct heart *heart_new(struct heart_config config)
     heart_time.mono_ns = 0;
     asks_init(&heart->asks, NULL);
     dir_init(&heart->dir, config.simulated_disk);
+    snprintf(heart->schema, sizeof heart->schema, "t%u", ++made);
     heart->rulebook = rulebook_new();
     if (config.simulated_disk) disk_init(&heart->disk);
     heart->sim = heart->disk.sim;
     enum err e = heart_open(heart);
+    if (e != ERR_OK) fprintf(stderr, "%s\n", heart->why.text);
     must(e == ERR_OK);
     return heart;
 }
@@ -232,13 +276,16 @@ static bool under_way(const struct heart *heart)
 /* What is under way is written and not synced, so the power cut keeps any part of it. */
 void heart_crash(struct heart *heart, uint64_t seed)
 {
-    if (heart->sim) io_sim_fail_sync(heart->sim, 1, IO_SIM_CACHED);
-    if (!is_embedded(heart) && under_way(heart)) memory_break_sync(heart->inner, false);
+    if (is_embedded(heart)) {
+        if (heart->sim) io_sim_fail_sync(heart->sim, 1, IO_SIM_CACHED);
+    } else if (under_way(heart)) {
+        heart_break_sync(heart);
+    }
     while (commit_sync_now(heart->commit))
         ;
     forget_unanswered(heart);
-    if (!is_embedded(heart)) return;
-    embedded_of(heart->inner)->state_failed = true; /* so that closing flushes nothing */
+    if (strstr(heart->config.store, "memory")) return;
+    if (is_embedded(heart)) embedded_of(heart->inner)->state_failed = true; /* flush nothing */
     stop(heart);
     if (heart->sim) io_sim_crash(heart->sim, seed);
     enum err e = heart_open(heart);

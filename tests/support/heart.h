@@ -13,6 +13,7 @@
 
 #include "commit/lanes.h"
 #include "store/fault.h"
+#include "store/postgres/postgres.h"
 #include "support/asks.h"
 #include "support/disk.h"
 #include "support/scratch_dir.h"
@@ -20,7 +21,7 @@
 #define HEART_START_MS 1700000000000 /* the wall clock at first */
 
 struct heart_config {
-    const char *store;   /* "memory", "embedded"; "fault memory", "fault embedded" wrapped */
+    const char *store; /* "memory", "embedded", "postgres"; wrapped if "fault " stands before it */
     bool simulated_disk; /* under an embedded store's journal */
     bool break_keeps;    /* a sync that is made to fail has happened all the same */
     size_t cache_bytes;  /* 0 here and below: as large as no test notices */
@@ -66,6 +67,8 @@ struct heart {
     struct scratch_dir dir;
     struct disk disk;
     struct io_sim *sim; /* of the disk; NULL: a real one */
+    struct database *database;
+    char schema[24];    /* in the program's cluster: this heart's own */
     struct sent *sents; /* newest first */
     unsigned wakes;     /* calls of commit_config.answered */
     struct reason why;  /* the sentence of the last opening that failed */
@@ -78,6 +81,9 @@ void heart_free(struct heart *heart);
 void heart_reopen(struct heart *heart);
 void heart_close(struct heart *heart); /* everything is answered */
 enum err heart_open(struct heart *heart);
+
+/* Makes the next sync fail. A database ends the connection on which something is under way. */
+void heart_break_sync(struct heart *heart);
 
 /* What kill -9 does, and with a simulated disk a power cut: nothing is flushed, what is queued or
  * not synced is gone (on the real disk nothing may be under way). */

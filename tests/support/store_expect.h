@@ -75,10 +75,7 @@ static inline struct op done_ok(struct heart *heart, struct op op)
 
 static inline void break_next_sync(struct heart *heart)
 {
-    if (is_memory(heart))
-        memory_break_sync(heart->inner, false);
-    else
-        io_sim_fail_sync(heart->sim, 1, IO_SIM_LOST);
+    heart_break_sync(heart);
 }
 
 /* ---- what readers find, as text ---- */
@@ -161,7 +158,8 @@ static inline const char *due(struct heart *heart, int64_t now_ms, unsigned most
     {                                                                \
 #name " (" store ")", name, setup, teardown, (void *)(store) \
     }
-#define LAW(name) \
-    ON("memory", name), ON("embedded", name), ON("fault memory", name), ON("fault embedded", name)
+#define LAW(name)                                                                             \
+    ON("memory", name), ON("embedded", name), ON("postgres", name), ON("fault memory", name), \
+        ON("fault embedded", name)
 
 #endif

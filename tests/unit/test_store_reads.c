@@ -226,7 +226,8 @@ static void a_read_from_memory_is_right_or_busy(void **state)
         heart_crash(heart, 1);
         heart_checkpoint(heart);
     }
-    assert_int_equal(heart_net(heart, "views"), 5); /* read once, it is in memory */
+    assert_int_equal(heart_net(heart, "views"), 5); /* read once, it is in memory, */
+    if (heart->store->remote) return;               /* unless others may have changed it since */
     assert_int_equal(view_get(&heart->store->view, &views, 0, READ_MEMORY, &cell), ERR_OK);
     assert_int_equal(cell.added, 5);
 }

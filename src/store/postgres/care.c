@@ -1,0 +1,224 @@
+/* care.c -- the store's own caretaking, and what is asked of a store beside its two faces.
+ *
+ * Whatever removes rows that a commit could touch takes the lane's lock first, like a commit: two
+ * that take rows in different orders could else wait for each other. */
+#include "store/postgres/internal.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+
+#define LOOK_NS 1000000000 /* between two rounds of caretaking while nothing presses */
+#define COMMITS_NS 60000000000
+#define CHUNK_ROWS 1000
+#define DUE_ROWS 5000
+#define HOUR_MS 3600000
+
+/* -- One statement in a transaction of its own ------------------------------------------------- */
+
+/* The result is the caller's to clear. ERR_STORAGE: nothing was done, or nobody knows. */
+static enum err care_ask(struct lane_store *lane, enum sql_name name, struct sql_values *values,
+                         bool locks, PGresult **result_out)
+{
+    struct pool *pool = lane->database->writers;
+    struct sql_values own;
+    struct link *link;
+    *result_out = NULL;
+    enum err e = pool_take(pool, LINK_WAIT_MS, &link);
+    if (e != ERR_OK) return e;
+    values_init(&own);
+    values_begin(&own, lane);
+    link_send(link, SQL_BEGIN, NULL, LINK_DROP);
+    link_send(link, SQL_SETTINGS, NULL, LINK_DROP);
+    if (locks) link_send(link, SQL_LOCK, &own, LINK_DROP);
+    link_send(link, name, values, LINK_KEEP);
+    link_send(link, SQL_COMMIT, NULL, LINK_DROP);
+    link_go(link, LOAD_WAIT_MS);
+    *result_out = link_take(link);
+    e = link_end(link);
+    if (e != ERR_OK) {
+        lane_failed(lane, "caretaking", link);
+        PQclear(*result_out);
+        *result_out = NULL;
+        link_send(link, SQL_ROLLBACK, NULL, LINK_DROP);
+        link_go(link, LOCK_WAIT_MS);
+        (void)!link_end(link);
+    }
+    values_release(&own);
+    pool_give(pool, link);
+    return e;
+}
+
+/* As care_ask, of a statement that says how many rows it removed. */
+static enum err care_count(struct lane_store *lane, enum sql_name name, struct sql_values *values,
+                           bool locks, int64_t *count_out)
+{
+    PGresult *result;
+    *count_out = 0;
+    enum err e = care_ask(lane, name, values, locks, &result);
+    if (e == ERR_OK && (PQntuples(result) != 1 || !result_i64(result, 0, 0, count_out)))
+        e = ERR_STORAGE;
+    PQclear(result);
+    return e;
+}
+
+/* -- Steps; true: there is more of it ---------------------------------------------------------- */
+
+static bool fill_graves(struct lane_store *lane, struct sql_values *values)
+{
+    int64_t count;
+    PGresult *result;
+    values_begin(values, lane);
+    values_i64(values, CHUNK_ROWS);
+    if (care_count(lane, SQL_FILL_GRAVE, values, false, &count) != ERR_OK) return false;
+    if (count == CHUNK_ROWS) return true;
+    values_begin(values, lane);
+    (void)!care_ask(lane, SQL_CLOSE_GRAVES, values, true, &result);
+    PQclear(result);
+    return false;
+}
+
+static bool drop_keys(struct lane_store *lane, struct sql_values *values)
+{
+    int64_t count;
+    int64_t time_ms = atomic_load(&lane->time_ms);
+    if (time_ms == INT64_MIN) return false;
+    values_begin(values, lane);
+    values_i64(values, time_ms - lane->database->config.key_keep_ms);
+    values_i64(values, CHUNK_ROWS);
+    enum err e = care_count(lane, SQL_DROP_KEYS, values, true, &count);
+    return e == ERR_OK && count == CHUNK_ROWS;
+}
+
+/* Those that nobody can ask for any more: an outcome is asked for within seconds. */
+static void drop_commits(struct lane_store *lane, struct sql_values *values, int64_t now_ns)
+{
+    struct care_state *care = &lane->care;
+    PGresult *result;
+    if (care->commits_ns && now_ns - care->commits_ns < COMMITS_NS) return;
+    if (care->commits_before > 0) {
+        values_begin(values, lane);
+        values_i64(values, (int64_t)care->commits_before);
+        (void)!care_ask(lane, SQL_DROP_COMMITS, values, false, &result);
+        PQclear(result);
+    }
+    care->commits_before = atomic_load(&lane->durable_sequence);
+    care->commits_ns = now_ns;
+}
+
+static void count_events(struct lane_store *lane, struct sql_values *values)
+{
+    PGresult *result;
+    int64_t oldest_ms;
+    values_begin(values, lane);
+    values_i64(values, atomic_load(&lane->horizon_ms));
+    if (care_ask(lane, SQL_OLDEST_EVENT, values, false, &result) == ERR_OK &&
+        PQntuples(result) == 1 && result_time(result, 0, 0, &oldest_ms)) {
+        atomic_store(&lane->oldest_ms, oldest_ms == INT64_MIN ? 0 : oldest_ms);
+        lane->care.counted = true;
+    }
+    PQclear(result);
+}
+
+static bool forget_some(struct lane_store *lane, struct sql_values *values)
+{
+    int64_t count;
+    int64_t horizon_ms = atomic_load(&lane->horizon_ms);
+    if (lane->care.forgotten_ms >= horizon_ms) return false;
+    values_begin(values, lane);
+    values_i64(values, horizon_ms);
+    values_i64(values, CHUNK_ROWS);
+    if (care_count(lane, SQL_FORGET, values, false, &count) != ERR_OK) return false;
+    if (count == CHUNK_ROWS) return true;
+    lane->care.forgotten_ms = horizon_ms;
+    return false;
+}
+
+static bool postgres_tend(struct store *store)
+{
+    struct lane_store *lane = LANE_STORE_OF(store);
+    struct care_state *care = &lane->care;
+    int64_t now_ns = clock_mono_ns(lane->database->config.clock);
+    pool_probe(lane->database->writers);
+    pool_probe(lane->database->readers);
+    if (pool_is_down(lane->database->writers)) return false;
+    if (care->looked_ns && now_ns - care->looked_ns < LOOK_NS) return false;
+    struct sql_values values;
+    values_init(&values);
+    if (!care->counted) count_events(lane, &values);
+    drop_commits(lane, &values, now_ns);
+    bool more = forget_some(lane, &values);
+    more |= fill_graves(lane, &values);
+    more |= drop_keys(lane, &values);
+    values_release(&values);
+    care->looked_ns = more ? 0 : now_ns + (now_ns == 0);
+    return more;
+}
+
+/* -- What else is asked ------------------------------------------------------------------------ */
+
+/* At once for readers of this node; the rows go while the store is tended. */
+static void postgres_forget(struct store *store, int64_t before_ms)
+{
+    struct lane_store *lane = LANE_STORE_OF(store);
+    if (before_ms <= atomic_load(&lane->horizon_ms)) return;
+    atomic_store(&lane->horizon_ms, before_ms);
+    lane->care.counted = false;
+    lane->care.looked_ns = 0;
+}
+
+static enum err postgres_due(struct store *store, int64_t now_ms, store_due_fn *visit,
+                             void *context)
+{
+    struct inquiry inquiry;
+    PGresult *result;
+    int64_t hour = now_ms / HOUR_MS;
+    inquiry_begin(&inquiry, &store->view);
+    values_i32(&inquiry.values, hour > INT32_MAX ? INT32_MAX : (int32_t)hour);
+    values_i64(&inquiry.values, now_ms);
+    values_i64(&inquiry.values, DUE_ROWS);
+    enum err e = inquiry_ask(&inquiry, SQL_DUE, &result);
+    for (int row = 0; row < PQntuples(result) && e == ERR_OK; row++) {
+        int32_t duration;
+        int64_t bucket;
+        if (!result_i32(result, row, 1, &duration) || !result_i64(result, row, 2, &bucket))
+            e = inquiry_corrupt(&inquiry, "a due cell");
+        else if (!visit(context, result_bytes(result, row, 0), duration, bucket))
+            break;
+    }
+    PQclear(result);
+    inquiry_end(&inquiry);
+    return e;
+}
+
+static void postgres_stats(struct store *store, struct store_stats *stats_out)
+{
+    struct lane_store *lane = LANE_STORE_OF(store);
+    uint64_t sequence = atomic_load(&lane->durable_sequence);
+    *stats_out = (struct store_stats){.writable = !atomic_load(&lane->down) &&
+                                                  !pool_is_down(lane->database->writers),
+                                      .durable_sequence = sequence,
+                                      .applied_sequence = sequence,
+                                      .archived_sequence = sequence,
+                                      .oldest_event_ms = atomic_load(&lane->oldest_ms),
+                                      .syncs = atomic_load(&lane->syncs),
+                                      .storage_errors = atomic_load(&lane->errors)};
+}
+
+static void postgres_close_lane(struct store *store)
+{
+    struct lane_store *lane = LANE_STORE_OF(store);
+    lane_let_go(lane);
+    values_release(&lane->values);
+    pthread_mutex_destroy(&lane->turn);
+    free(lane);
+}
+
+const struct store_ops postgres_store_ops = {
+    .name = "postgres",
+    .forget = postgres_forget,
+    .due = postgres_due,
+    .tend = postgres_tend,
+    .stats = postgres_stats,
+    .close = postgres_close_lane,
+};

@@ -1,0 +1,136 @@
+/* internal.h -- what the files of the PostgreSQL store share.
+ *
+ * Whoever has the turn of a lane owns its `link`, `values`, `failed` and the writer's position; a
+ * sync takes the turn for as long as it lasts. Readers have links and parameters of their own. */
+#ifndef TALLY_STORE_POSTGRES_INTERNAL_H
+#define TALLY_STORE_POSTGRES_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/table.h"
+#include "store/postgres/pool.h"
+#include "store/postgres/postgres.h"
+
+#define SCHEMA_VERSION 1u
+
+#define LOCK_WAIT_MS 5000    /* for the lane; the database gives up after 2 s itself */
+#define LOAD_WAIT_MS 35000   /* here and below it does after 30 s */
+#define COMMIT_WAIT_MS 35000 /* may be a wait for a standby */
+#define READ_WAIT_MS 35000
+#define LINK_WAIT_MS 2000 /* for a link to become free */
+
+#define PARTITIONS_KNOWN 8u
+
+struct database {
+    struct postgres_config config;
+    char *dsn;
+    struct sql sql;
+    struct pool *writers;
+    struct pool *readers;
+    struct hash_secret secret;
+    uint64_t installation;
+    pthread_mutex_t partitions_lock;
+    int64_t partitions[PARTITIONS_KNOWN]; /* some that are there, the last one met first */
+    unsigned partitions_count;
+};
+
+struct stamp {
+    uint64_t high;
+    uint64_t low;
+};
+
+struct lane_store {
+    struct store store;
+    struct database *database;
+    unsigned lane;
+
+    pthread_mutex_t turn;
+    struct link *link;            /* with an open transaction; NULL: there is none */
+    bool failed;                  /* that transaction cannot be committed */
+    struct sql_values values;     /* what the turn's statements carry */
+    struct stamp stamp;           /* the newest commit that this node knows, */
+    struct store_position stored; /* and what that left behind */
+    struct write_set *submitted_first;
+    struct write_set *submitted_last;
+
+    atomic_bool down; /* the last turn or sync could not reach the database */
+    _Atomic uint64_t durable_sequence;
+    _Atomic int64_t time_ms; /* the newest batch that this node knows */
+    _Atomic uint64_t errors;
+    _Atomic uint64_t syncs;
+    _Atomic int64_t oldest_ms;  /* arrival of the oldest event; 0: none */
+    _Atomic int64_t horizon_ms; /* events before this are gone, or are to be */
+
+    struct care_state { /* the tend thread's own */
+        int64_t looked_ns;
+        int64_t forgotten_ms;    /* up to `horizon_ms` once all of it is gone */
+        bool counted;            /* `oldest_ms` is what the database says */
+        uint64_t commits_before; /* the newest one when the last ones were dropped */
+        int64_t commits_ns;      /* and when that was */
+    } care;
+};
+
+#define LANE_STORE_OF(pointer) CONTAINER_OF(pointer, struct lane_store, store)
+
+/* A view is the store's own, or one moment: a transaction that begins with its first read. */
+struct moment_view {
+    struct view view;
+    struct link *link;
+    bool failed;
+};
+
+/* writer.c */
+extern const struct writer_ops postgres_writer_ops;
+/* Adds to `values` the lane, as every statement's first parameter. */
+void values_begin(struct sql_values *values, const struct lane_store *lane);
+/* Counts an error and says it in the log, not more than a few times a second. */
+void lane_failed(struct lane_store *lane, const char *doing, const struct link *link);
+/* Waits for the transaction that is open, if there is one, to be given up. */
+void lane_let_go(struct lane_store *lane);
+
+/* load.c */
+MUST_USE enum err lane_load(struct lane_store *lane, struct read_set *reads, struct arena *arena);
+/* A counter of `count` rows of a result from `row` on: id, duration and cells from `column` on. */
+MUST_USE const struct counter *rows_counter(const PGresult *result, int row, int count, int column,
+                                            struct arena *arena);
+
+/* write.c: sends what a batch changed. */
+void lane_write(struct lane_store *lane, const struct write_set *writes);
+
+/* partitions.c: sees to it that events that arrive then have a partition to go to. */
+MUST_USE enum err partition_ensure(struct database *database, int64_t arrived_ms);
+
+/* reads.c, lists.c, history.c */
+extern const struct view_ops postgres_view_ops;
+MUST_USE enum err postgres_list(struct view *view, struct bytes prefix, struct bytes after,
+                                store_counter_fn *visit, void *context);
+MUST_USE enum err postgres_objects(struct view *view, struct bytes prefix, struct bytes after,
+                                   store_object_fn *visit, void *context);
+MUST_USE enum err postgres_events(struct view *view, const struct event_query *query,
+                                  store_event_fn *visit, void *context, uint64_t *next_out);
+
+/* A reader's way to the database: one statement after the other, each a round of its own. */
+struct inquiry {
+    struct lane_store *lane;
+    struct moment_view *moment; /* NULL: none */
+    struct link *link;          /* NULL: there was none to be had */
+    struct sql_values values;
+};
+void inquiry_begin(struct inquiry *inquiry, struct view *view);
+/* ERR_STORAGE. The parameters are those of the inquiry, whose first one is the lane. The caller
+ * clears the result. */
+MUST_USE enum err inquiry_ask(struct inquiry *inquiry, enum sql_name name, PGresult **result_out);
+void inquiry_end(struct inquiry *inquiry);
+/* What a result holds is not what this store wrote. */
+enum err inquiry_corrupt(const struct inquiry *inquiry, const char *what);
+
+/* care.c */
+extern const struct store_ops postgres_store_ops;
+
+/* schema.c: makes the schema where there is none, looks whether it can be used, and reads what is
+ * fixed since it was made. */
+MUST_USE enum err schema_open(struct database *database, struct link *link, bool may_upgrade,
+                              struct reason *why_out);
+
+#endif

@@ -1,0 +1,104 @@
+/* postgres.c -- opens and closes the store, and its lanes. */
+#include "store/postgres/postgres.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/postgres/internal.h"
+
+static struct database *postgres_new(const struct postgres_config *config)
+{
+    struct database *database = must_calloc(1, sizeof *database);
+    must(config->schema[0] && !strpbrk(config->schema, "\"'%"));
+    database->config = *config;
+    database->dsn = strdup(config->dsn);
+    must(database->dsn != NULL);
+    sql_init(&database->sql, config->schema);
+    pthread_mutex_init(&database->partitions_lock, NULL);
+    const struct link_config link = {
+        .dsn = database->dsn, .sql = &database->sql, .prepares = !config->deals_out};
+    database->writers = pool_new(&link, config->connections);
+    database->readers = pool_new(&link, config->read_connections);
+    return database;
+}
+
+void postgres_close(struct database *database)
+{
+    pool_free(database->writers);
+    pool_free(database->readers);
+    pthread_mutex_destroy(&database->partitions_lock);
+    sql_release(&database->sql);
+    free(database->dsn);
+    free(database);
+}
+
+/* On a link of its own, because a pool that fails to open one says so in the log only. */
+static enum err look(struct database *database, bool may_upgrade, struct reason *why_out)
+{
+    const struct link_config config = {.dsn = database->dsn, .sql = &database->sql};
+    struct link *link;
+    struct reason why;
+    enum err e = link_open(&link, &config, &why);
+    if (e != ERR_OK) return reason_err(why_out, e, "cannot reach the database: %s", why.text);
+    e = schema_open(database, link, may_upgrade, why_out);
+    link_close(link);
+    return e;
+}
+
+enum err postgres_open(struct database **database_out, const struct postgres_config *config,
+                       struct reason *why_out)
+{
+    struct database *database = postgres_new(config);
+    enum err e = look(database, false, why_out);
+    if (e == ERR_OK)
+        *database_out = database;
+    else
+        postgres_close(database);
+    return e;
+}
+
+enum err postgres_migrate(const struct postgres_config *config, struct reason *why_out)
+{
+    struct database *database = postgres_new(config);
+    enum err e = look(database, true, why_out);
+    if (e == ERR_OK)
+        reason_say(why_out, "the schema %s is of version %u, with %u lanes.", config->schema,
+                   SCHEMA_VERSION, config->lanes);
+    postgres_close(database);
+    return e;
+}
+
+/* The first turn reads where the lane is, and is given up again. */
+static enum err read_position(struct lane_store *lane)
+{
+    struct writer *writer = &lane->store.writer;
+    struct read_set none = {0};
+    enum err e = writer_begin(writer);
+    if (e == ERR_OK) writer_abandon(writer, &none);
+    return e;
+}
+
+enum err postgres_lane(struct database *database, unsigned index, struct store **store_out,
+                       struct reason *why_out)
+{
+    struct lane_store *lane = must_calloc(1, sizeof *lane);
+    must(index < database->config.lanes);
+    store_init(&lane->store, &postgres_store_ops, &postgres_writer_ops, &postgres_view_ops);
+    lane->store.secret = database->secret;
+    lane->store.installation = database->installation;
+    lane->store.remote = true;
+    lane->database = database;
+    lane->lane = index;
+    lane->horizon_ms = INT64_MIN;
+    lane->care.forgotten_ms = INT64_MIN;
+    values_init(&lane->values);
+    pthread_mutex_init(&lane->turn, NULL);
+    enum err e = read_position(lane);
+    if (e == ERR_OK) {
+        *store_out = &lane->store;
+        return ERR_OK;
+    }
+    reason_say(why_out, "cannot lock lane %u of the database; the log says why.", index);
+    store_close(&lane->store);
+    return e;
+}

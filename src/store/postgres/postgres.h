@@ -1,0 +1,55 @@
+/* postgres.h -- the store in a PostgreSQL database: rows that many nodes share.
+ *
+ *     postgres_open(&database, &config, &why)           the schema is made where there is none
+ *     postgres_lane(database, 3, &store, &why)          one store for each lane
+ *     ...
+ *     store_close(store)                                each of them
+ *     postgres_close(database)
+ *
+ * One commit of a lane is one transaction: it locks the lane's row, reads what the batch needs,
+ * writes what was decided as arrays, appends a row to `commits` with a random stamp and commits.
+ *
+ * (1) The lane's row is the only lock that anybody waits for, so there is no deadlock.
+ * (2) A node's memory of a lane is true only while the newest commit has the sequence and the stamp
+ *     that the node knows; otherwise somebody else committed, and it begins from what is stored.
+ * (3) What became of a COMMIT whose answer did not come is found out by locking the lane, which
+ *     waits for the transaction to end, and looking for its stamp.
+ * (4) Several batches may be submitted before a sync: they are one transaction. The next turn waits
+ *     for a sync that is under way, because a lane has one transaction at a time.
+ *
+ * docs/postgres.md says how it is run, docs/decisions.md why it is made like this. */
+#ifndef TALLY_STORE_POSTGRES_POSTGRES_H
+#define TALLY_STORE_POSTGRES_POSTGRES_H
+
+#include "base/clock.h"
+#include "store/store.h"
+
+struct database;
+
+struct postgres_config {
+    const char *dsn;
+    const char *schema; /* 1 to 48 of a-z 0-9 _, beginning with a letter */
+    unsigned lanes;
+    unsigned connections;      /* for commits */
+    unsigned read_connections; /* for readers */
+    bool deals_out;            /* a pooler deals connections out for one transaction each */
+    bool unsafe;               /* fsync or synchronous_commit may be off */
+    bool ids_shared;           /* ids are unique over the installation */
+    int64_t key_keep_ms;       /* how long idempotency keys are remembered */
+    const struct clock *clock;
+};
+
+/* Makes the schema, or brings it up to date. ERR_STORAGE, ERR_INVALID: `why_out` says why not;
+ * nothing is half made. On success it says what was done. */
+MUST_USE enum err postgres_migrate(const struct postgres_config *config, struct reason *why_out);
+
+/* ERR_STORAGE: the database cannot be used; ERR_INVALID: not like this. `why_out` says why. */
+MUST_USE enum err postgres_open(struct database **database_out,
+                                const struct postgres_config *config, struct reason *why_out);
+/* Every store was closed. */
+void postgres_close(struct database *database);
+
+MUST_USE enum err postgres_lane(struct database *database, unsigned lane, struct store **store_out,
+                                struct reason *why_out);
+
+#endif

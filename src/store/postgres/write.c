@@ -1,0 +1,241 @@
+/* write.c -- what a batch changed, as a few statements of arrays.
+ *
+ * Nothing is waited for: what a statement comes to is heard with the round that it is part of. A
+ * statement that would be larger than ROWS_BYTES is cut in two. */
+#include "store/postgres/internal.h"
+
+#include "core/counter.h"
+#include "core/event.h"
+#include "core/name.h"
+
+#define ROWS_BYTES (1u << 20)
+#define HOUR_MS 3600000
+
+/* One kind of rows on its way out. */
+struct rows {
+    struct lane_store *lane;
+    enum sql_name name;
+    const char *types;
+};
+
+static void rows_begin(struct rows *rows, struct lane_store *lane, enum sql_name name,
+                       const char *types)
+{
+    *rows = (struct rows){lane, name, types};
+    values_begin(&lane->values, lane);
+    values_columns(&lane->values, types);
+}
+
+static void rows_end(struct rows *rows)
+{
+    struct sql_values *values = &rows->lane->values;
+    if (values->rows > 0) link_send(rows->lane->link, rows->name, values, LINK_DROP);
+}
+
+/* Between two rows. */
+static void rows_cut(struct rows *rows)
+{
+    if (values_size(&rows->lane->values) < ROWS_BYTES) return;
+    rows_end(rows);
+    rows_begin(rows, rows->lane, rows->name, rows->types);
+}
+
+/* -- Counters ---------------------------------------------------------------------------------- */
+
+static void write_dead(struct lane_store *lane, const struct write_set *writes, enum sql_name name)
+{
+    struct rows rows;
+    rows_begin(&rows, lane, name, "l");
+    for (uint32_t i = 0; i < writes->dead_count; i++)
+        row_i64(&lane->values, (int64_t)writes->dead[i]);
+    rows_end(&rows);
+}
+
+static void write_series(struct lane_store *lane, const struct write_set *writes)
+{
+    const struct read_set *reads = writes->reads;
+    struct sql_values *values = &lane->values;
+    struct rows rows;
+    rows_begin(&rows, lane, SQL_PUT_SERIES, "lilutb");
+    for (uint32_t i = 0; i < reads->counters_count; i++) {
+        const struct read_counter *read = &reads->counters[i];
+        if (!read->changed || !read->value) continue;
+        for (uint32_t s = 0; s < read->value->count; s++) {
+            const struct series *series = &read->value->series[s];
+            row_i64(values, (int64_t)series->id);
+            row_i32(values, series->duration);
+            row_i64(values, series->cells);
+            row_print(values, read->print);
+            row_text(values, reads->tenants[read->tenant_index].tenant);
+            row_bytes(values, read->key);
+            rows_cut(&rows);
+        }
+    }
+    rows_end(&rows);
+}
+
+/* The hour in which a cell expires is what the index has: an expiry that slides by seconds then
+ * leaves the index alone, and the update stays on its page. */
+static void row_due(struct sql_values *values, int64_t expires_ms)
+{
+    int64_t hour = expires_ms / HOUR_MS;
+    if (expires_ms == TIME_NONE)
+        row_null(values);
+    else
+        row_i32(values, hour > INT32_MAX   ? INT32_MAX
+                        : hour < INT32_MIN ? INT32_MIN
+                                           : (int32_t)hour);
+}
+
+static void write_cells(struct lane_store *lane, const struct write_set *writes)
+{
+    const struct read_set *reads = writes->reads;
+    struct sql_values *values = &lane->values;
+    struct rows rows;
+    rows_begin(&rows, lane, SQL_PUT_CELLS, "lllllill");
+    for (uint32_t i = 0; i < reads->cells_count; i++) {
+        const struct read_cell *read = &reads->cells[i];
+        if (!read->changed || !read->value.exists) continue;
+        row_i64(values, (int64_t)read->series);
+        row_i64(values, read->bucket);
+        row_i64(values, read->value.added);
+        row_i64(values, read->value.subbed);
+        row_time(values, read->value.expires_ms);
+        row_due(values, read->value.expires_ms);
+        row_time(values, read->value.start_ms);
+        row_i64(values, read->value.updated_ms);
+        rows_cut(&rows);
+    }
+    rows_end(&rows);
+}
+
+static void drop_cells(struct lane_store *lane, const struct write_set *writes)
+{
+    const struct read_set *reads = writes->reads;
+    struct rows rows;
+    rows_begin(&rows, lane, SQL_DROP_CELLS, "ll");
+    for (uint32_t i = 0; i < reads->cells_count; i++) {
+        const struct read_cell *read = &reads->cells[i];
+        if (!read->changed || read->value.exists) continue;
+        row_i64(&lane->values, (int64_t)read->series);
+        row_i64(&lane->values, read->bucket);
+    }
+    rows_end(&rows);
+}
+
+static void write_tenants(struct lane_store *lane, const struct write_set *writes)
+{
+    const struct read_set *reads = writes->reads;
+    struct rows rows;
+    rows_begin(&rows, lane, SQL_PUT_TENANTS, "tl");
+    for (uint32_t i = 0; i < reads->tenants_count; i++) {
+        if (!reads->tenants[i].changed) continue;
+        row_text(&lane->values, reads->tenants[i].tenant);
+        row_i64(&lane->values, reads->tenants[i].cells);
+        rows_cut(&rows);
+    }
+    rows_end(&rows);
+}
+
+/* -- Keys and objects -------------------------------------------------------------------------- */
+
+static void write_keys(struct lane_store *lane, const struct write_set *writes)
+{
+    const struct read_set *reads = writes->reads;
+    struct sql_values *values = &lane->values;
+    struct rows rows;
+    rows_begin(&rows, lane, SQL_PUT_KEYS, "utlllfb");
+    for (uint32_t i = 0; i < reads->keys_count; i++) {
+        const struct read_key *read = &reads->keys[i];
+        if (!read->changed) continue;
+        row_print(values, read->print);
+        row_text(values, read->tenant);
+        row_i64(values, (int64_t)read->value.sequence);
+        row_i64(values, read->value.first_seen_ms);
+        row_i64(values, (int64_t)read->value.digest);
+        row_bool(values, read->value.event);
+        row_bytes(values, read->value.outcome);
+        rows_cut(&rows);
+    }
+    rows_end(&rows);
+}
+
+static void write_objects(struct lane_store *lane, const struct write_set *writes)
+{
+    const struct read_set *reads = writes->reads;
+    struct sql_values *values = &lane->values;
+    struct rows rows;
+    rows_begin(&rows, lane, SQL_PUT_OBJECTS, "ubb");
+    for (uint32_t i = 0; i < reads->objects_count; i++) {
+        const struct read_object *read = &reads->objects[i];
+        if (!read->changed || read->value.size == 0) continue;
+        row_print(values, read->print);
+        row_bytes(values, read->key);
+        row_bytes(values, read->value);
+        rows_cut(&rows);
+    }
+    rows_end(&rows);
+    rows_begin(&rows, lane, SQL_DROP_OBJECTS, "u");
+    for (uint32_t i = 0; i < reads->objects_count; i++) {
+        const struct read_object *read = &reads->objects[i];
+        if (read->changed && read->value.size == 0) row_print(values, read->print);
+    }
+    rows_end(&rows);
+}
+
+/* -- Events ------------------------------------------------------------------------------------ */
+
+static void row_event(struct sql_values *values, const struct op *op, int64_t arrived_ms)
+{
+    const struct stored_event event = event_to_store(op->event);
+    row_i64(values, (int64_t)op->sequence);
+    row_i64(values, arrived_ms);
+    row_text(values, op->tenant);
+    row_bytes(values, event.id);
+    row_bytes(values, event.type);
+    row_i64(values, event.occurred_ms);
+    row_bytes(values, event.dimensions_json);
+    row_bytes(values, event.payload);
+    row_bool(values, event.duplicate);
+    row_i64(values, event.duplicate ? (int64_t)event.first_sequence : 0);
+    row_i64(values, event.duplicate ? event.first_seen_ms : 0);
+}
+
+static bool has_events(const struct write_set *writes)
+{
+    for (uint32_t i = 0; i < writes->count; i++)
+        if (writes->causes[i]->kind == OP_EVENT) return true;
+    return false;
+}
+
+static void write_events(struct lane_store *lane, const struct write_set *writes)
+{
+    struct rows rows;
+    int64_t none = 0;
+    if (!has_events(writes)) return;
+    if (partition_ensure(lane->database, writes->time_ms) != ERR_OK) {
+        lane->failed = true;
+        return;
+    }
+    rows_begin(&rows, lane, SQL_PUT_EVENTS, "lltbblbbfll");
+    for (uint32_t i = 0; i < writes->count; i++) {
+        if (writes->causes[i]->kind != OP_EVENT) continue;
+        row_event(&lane->values, writes->causes[i], writes->time_ms);
+        rows_cut(&rows);
+    }
+    rows_end(&rows);
+    atomic_compare_exchange_strong(&lane->oldest_ms, &none, writes->time_ms);
+}
+
+void lane_write(struct lane_store *lane, const struct write_set *writes)
+{
+    write_dead(lane, writes, SQL_DROP_SERIES);
+    write_dead(lane, writes, SQL_DIG_GRAVES);
+    write_series(lane, writes);
+    write_cells(lane, writes);
+    drop_cells(lane, writes);
+    write_tenants(lane, writes);
+    write_keys(lane, writes);
+    write_objects(lane, writes);
+    write_events(lane, writes);
+}

@@ -1,0 +1,312 @@
+/* writer.c -- the turn of a lane, and what makes its batches durable.
+ *
+ *   begin    -> transaction open: the lane is locked, the newest commit is known
+ *   load     -> its rows are read
+ *   submit   -> its changes are on their way; nobody waits for them
+ *   sync     -> one row more in `commits`, COMMIT
+ *
+ * The transaction stays open from the first turn's begin to the sync; turns between the two are
+ * parts of it, so each of them sees what the ones before it wrote. A statement that fails spoils
+ * all of it: `failed` is set, further turns are refused, and the sync reports every batch. */
+#include "store/postgres/internal.h"
+
+#include <openssl/rand.h>
+
+#include "base/log.h"
+#include "core/counter.h"
+
+void values_begin(struct sql_values *values, const struct lane_store *lane)
+{
+    values_reset(values);
+    values_i32(values, (int32_t)lane->lane);
+}
+
+void lane_failed(struct lane_store *lane, const char *doing, const struct link *link)
+{
+    static struct log_limit limit = {.lines_max = 5};
+    uint64_t left_out;
+    atomic_fetch_add(&lane->errors, 1);
+    if (!log_limit_pass(&limit, clock_wall_ms(lane->database->config.clock), &left_out)) return;
+    log_line(LOG_ERROR, "the database failed", LOG_KV("doing", doing), LOG_KV("lane", lane->lane),
+             LOG_KV("why", link ? link_why(link) : "no connection to it can be had"),
+             LOG_KV("sqlstate", link ? link_state(link) : ""), LOG_KV("leftOut", left_out));
+}
+
+/* -- The transaction --------------------------------------------------------------------------- */
+
+static bool read_newest(const PGresult *result, struct store_position *position_out,
+                        struct stamp *stamp_out)
+{
+    int64_t sequence, next_series;
+    struct fingerprint stamp;
+    if (PQntuples(result) != 1) return false;
+    if (!result_i64(result, 0, 0, &sequence) || !result_i64(result, 0, 1, &position_out->time_ms))
+        return false;
+    if (!result_i64(result, 0, 2, &next_series) || !result_print(result, 0, 3, &stamp))
+        return false;
+    position_out->last_sequence = (uint64_t)sequence;
+    position_out->next_series = (uint64_t)next_series;
+    *stamp_out = (struct stamp){stamp.high, stamp.low};
+    return true;
+}
+
+/* Locks the lane and reads its newest commit. ERR_STORAGE: the transaction is to be given up. */
+static enum err lock_lane(struct lane_store *lane, struct link *link,
+                          struct store_position *position_out, struct stamp *stamp_out)
+{
+    link_send(link, SQL_BEGIN, NULL, LINK_DROP);
+    link_send(link, SQL_SETTINGS, NULL, LINK_DROP);
+    values_begin(&lane->values, lane);
+    link_send(link, SQL_LOCK, &lane->values, LINK_KEEP);
+    link_send(link, SQL_NEWEST, &lane->values, LINK_KEEP);
+    link_go(link, LOCK_WAIT_MS);
+    PGresult *locked = link_take(link);
+    PGresult *newest = link_take(link);
+    enum err e = link_end(link);
+    if (e == ERR_OK && (PQntuples(locked) != 1 || !read_newest(newest, position_out, stamp_out)))
+        e = ERR_STORAGE;
+    PQclear(locked);
+    PQclear(newest);
+    return e;
+}
+
+/* Ends what is open without effect, and gives the link back. */
+static void roll_back(struct lane_store *lane, struct link *link)
+{
+    link_send(link, SQL_ROLLBACK, NULL, LINK_DROP);
+    link_go(link, LOCK_WAIT_MS);
+    (void)!link_end(link); /* a broken one is closed, and the database ends what it had open */
+    pool_give(lane->database->writers, link);
+}
+
+/* `over`: a COMMIT has ended it. */
+static void end_transaction(struct lane_store *lane, bool over)
+{
+    if (over)
+        pool_give(lane->database->writers, lane->link);
+    else
+        roll_back(lane, lane->link);
+    lane->link = NULL;
+    lane->failed = false;
+}
+
+static void take_position(struct lane_store *lane, const struct store_position *position)
+{
+    lane->stored = *position;
+    atomic_store(&lane->durable_sequence, position->last_sequence);
+    atomic_store(&lane->time_ms, position->time_ms);
+    lane->store.writer.position = *position;
+}
+
+/* A connection that idled may have been closed from the other side meanwhile: that is tried again
+ * once, on a new one. */
+static enum err open_transaction(struct lane_store *lane)
+{
+    struct pool *pool = lane->database->writers;
+    struct store_position position;
+    struct link *link;
+    for (unsigned tries = 0; tries < 2; tries++) {
+        if (pool_take(pool, LINK_WAIT_MS, &link) != ERR_OK) {
+            lane_failed(lane, "begin", NULL);
+            return ERR_STORAGE;
+        }
+        bool fresh = link_is_fresh(link);
+        if (lock_lane(lane, link, &position, &lane->stamp) == ERR_OK) {
+            lane->link = link;
+            take_position(lane, &position);
+            return ERR_OK;
+        }
+        bool stale = link_is_broken(link) && !fresh;
+        if (!stale) lane_failed(lane, "begin", link);
+        roll_back(lane, link);
+        if (!stale) return ERR_STORAGE;
+        pool_renew(pool);
+    }
+    return ERR_STORAGE;
+}
+
+void lane_let_go(struct lane_store *lane)
+{
+    if (lane->link) end_transaction(lane, false);
+}
+
+static enum err postgres_begin(struct writer *writer)
+{
+    struct lane_store *lane = LANE_STORE_OF(writer->store);
+    enum err e = ERR_STORAGE;
+    pthread_mutex_lock(&lane->turn);
+    if (lane->link)
+        e = lane->failed ? ERR_STORAGE : ERR_OK;
+    else
+        e = open_transaction(lane);
+    atomic_store(&lane->down, e != ERR_OK);
+    if (e != ERR_OK) pthread_mutex_unlock(&lane->turn);
+    return e;
+}
+
+static enum err postgres_load(struct writer *writer, struct read_set *reads, struct arena *arena)
+{
+    struct lane_store *lane = LANE_STORE_OF(writer->store);
+    enum err e = lane->failed ? ERR_STORAGE : lane_load(lane, reads, arena);
+    if (e == ERR_STORAGE) {
+        if (!lane->failed) lane_failed(lane, "load", lane->link);
+        lane->failed = true;
+    }
+    return e;
+}
+
+static void postgres_abandon(struct writer *writer, struct read_set *reads)
+{
+    struct lane_store *lane = LANE_STORE_OF(writer->store);
+    (void)reads;
+    if (!lane->submitted_first) end_transaction(lane, false);
+    pthread_mutex_unlock(&lane->turn);
+}
+
+static void postgres_submit(struct writer *writer, struct write_set *writes)
+{
+    struct lane_store *lane = LANE_STORE_OF(writer->store);
+    if (writes->count > 0) {
+        must(writes->first_sequence == writer->position.last_sequence + 1);
+        if (!lane->failed) lane_write(lane, writes);
+        writer->position = (struct store_position){writes->first_sequence + writes->count - 1,
+                                                   writes->next_series, writes->time_ms};
+    }
+    writes->next = NULL;
+    *(lane->submitted_last ? &lane->submitted_last->next : &lane->submitted_first) = writes;
+    lane->submitted_last = writes;
+    pthread_mutex_unlock(&lane->turn);
+}
+
+/* -- Making durable ---------------------------------------------------------------------------- */
+
+enum fate { FATE_DONE, FATE_UNDONE, FATE_UNKNOWN, FATE_TO_BE_FOUND };
+
+static void add_stamp(struct sql_values *values, struct stamp stamp)
+{
+    values_print(values, (struct fingerprint){.high = stamp.high, .low = stamp.low});
+}
+
+static struct stamp new_stamp(void)
+{
+    struct stamp stamp;
+    must(RAND_bytes((unsigned char *)&stamp, sizeof stamp) == 1);
+    return stamp;
+}
+
+/* Law (3): whoever has the lane's lock after it knows that the transaction has ended. */
+static enum fate find_out(struct lane_store *lane, const struct store_position *position,
+                          struct stamp stamp)
+{
+    struct pool *pool = lane->database->writers;
+    struct store_position newest;
+    struct stamp newest_stamp;
+    struct link *link;
+    enum fate fate = FATE_UNKNOWN;
+    pool_renew(pool);
+    if (pool_take(pool, LINK_WAIT_MS, &link) != ERR_OK) return FATE_UNKNOWN;
+    if (lock_lane(lane, link, &newest, &newest_stamp) == ERR_OK) {
+        values_begin(&lane->values, lane);
+        values_i64(&lane->values, (int64_t)position->last_sequence);
+        add_stamp(&lane->values, stamp);
+        link_send(link, SQL_STAMPED, &lane->values, LINK_KEEP);
+        link_go(link, LOCK_WAIT_MS);
+        PGresult *stamped = link_take(link);
+        if (link_end(link) == ERR_OK) fate = PQntuples(stamped) == 1 ? FATE_DONE : FATE_UNDONE;
+        PQclear(stamped);
+    }
+    roll_back(lane, link);
+    return fate;
+}
+
+/* A warning is said of a wait for a standby that was given up: the batch is here and perhaps
+ * nowhere else, so it is not called durable. */
+static enum fate commit_link(struct lane_store *lane, struct stamp stamp, bool anything)
+{
+    struct link *link = lane->link;
+    const struct store_position *position = &lane->store.writer.position;
+    if (anything) {
+        values_begin(&lane->values, lane);
+        values_i64(&lane->values, (int64_t)position->last_sequence);
+        values_i64(&lane->values, position->time_ms);
+        values_i64(&lane->values, (int64_t)position->next_series);
+        add_stamp(&lane->values, stamp);
+        link_send(link, SQL_APPEND, &lane->values, LINK_DROP);
+    }
+    link_send(link, SQL_COMMIT, NULL, LINK_KEEP);
+    link_go(link, COMMIT_WAIT_MS);
+    PGresult *result = link_take(link);
+    bool committed = result && strcmp(PQcmdStatus(result), "COMMIT") == 0;
+    PQclear(result);
+    enum err e = link_end(link);
+    if (committed) return link_has_warned(link) ? FATE_UNKNOWN : FATE_DONE;
+    if (e == ERR_OK || !link_is_broken(link)) {
+        lane_failed(lane, "commit", link);
+        return FATE_UNDONE;
+    }
+    return anything ? FATE_TO_BE_FOUND : FATE_UNDONE;
+}
+
+static bool changes_anything(const struct write_set *list)
+{
+    for (; list; list = list->next)
+        if (list->count > 0) return true;
+    return false;
+}
+
+/* ERR_OK: all of it is durable. Otherwise it is not, or nobody knows. Either way this node is done
+ * with the transaction. */
+static enum err commit_transaction(struct lane_store *lane, const struct write_set *list)
+{
+    const struct store_position decided = lane->store.writer.position;
+    struct stamp stamp = new_stamp();
+    bool anything = changes_anything(list);
+    enum fate fate = FATE_UNDONE;
+    if (!lane->failed) fate = commit_link(lane, stamp, anything);
+    if (fate == FATE_UNKNOWN || fate == FATE_TO_BE_FOUND) lane_failed(lane, "commit", lane->link);
+    end_transaction(lane, fate == FATE_DONE);
+    if (fate == FATE_TO_BE_FOUND) fate = find_out(lane, &decided, stamp);
+    if (fate == FATE_DONE && anything) {
+        lane->stamp = stamp;
+        take_position(lane, &decided);
+    }
+    lane->store.writer.position = lane->stored;
+    return fate == FATE_DONE ? ERR_OK : ERR_STORAGE;
+}
+
+static struct write_set *take_submitted(struct lane_store *lane)
+{
+    struct write_set *list = lane->submitted_first;
+    lane->submitted_first = lane->submitted_last = NULL;
+    return list;
+}
+
+static uint32_t postgres_sync(struct writer *writer)
+{
+    struct lane_store *lane = LANE_STORE_OF(writer->store);
+    pthread_mutex_lock(&lane->turn);
+    struct write_set *list = take_submitted(lane);
+    enum err e = list ? commit_transaction(lane, list) : ERR_OK;
+    if (list) {
+        atomic_fetch_add(&lane->syncs, 1);
+        atomic_store(&lane->down, e != ERR_OK);
+    }
+    if (e == ERR_OK) pthread_mutex_unlock(&lane->turn);
+    uint32_t count = 0;
+    for (struct write_set *writes = list, *next; writes; writes = next) {
+        next = writes->next;
+        writer->durable(writer->durable_context, writes->batch, e);
+        count++;
+    }
+    /* A failure is told before the next turn, which must not go by what failed. */
+    if (e != ERR_OK) pthread_mutex_unlock(&lane->turn);
+    return count;
+}
+
+const struct writer_ops postgres_writer_ops = {
+    .begin = postgres_begin,
+    .load = postgres_load,
+    .submit = postgres_submit,
+    .abandon = postgres_abandon,
+    .sync = postgres_sync,
+};
