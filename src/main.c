@@ -33,6 +33,7 @@ const struct cli_command cli_commands[] = {
     {"export", cli_export, "everything a running server holds, as lines of JSON"},
     {"import", cli_import, "take an export into a running server"},
     {"verify", cli_verify, "read everything again and say whether it is whole"},
+    {"migrate", cli_migrate, "make or upgrade the tables of a store in PostgreSQL"},
     {"clock", cli_clock, "what time a server goes by; say that its clock is right"},
     {"bench", cli_bench, "load a running server and say how fast it is"},
     {"completion", cli_completion, "a script that completes commands in your shell"},

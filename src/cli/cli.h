@@ -51,6 +51,7 @@ int cli_ingest(int argc, char **argv);
 int cli_top(int argc, char **argv);
 int cli_clock(int argc, char **argv);
 int cli_lanes(int argc, char **argv);
+int cli_migrate(int argc, char **argv);
 int cli_rebuild(int argc, char **argv);
 int cli_reconcile(int argc, char **argv);
 int cli_backup(int argc, char **argv);

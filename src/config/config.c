@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
+#include "config/dsn.h"
 #include "config/origins.h"
 #include "config/parts.h"
 #include "config/reconcile.h"
@@ -23,6 +24,8 @@
 #define FILE_BYTES_MAX (1u << 20)
 #define REPORT_BYTES_MAX (256u << 10)
 #define SEGMENT_ALIGN 4096
+#define POSTGRES_LANES 16
+#define POSTGRES_BATCH_BYTES (4u << 20) /* events; what they change is as much again */
 
 /* What one operation may take in a journal block at most: names, key and after-images, and the
  * counter's list of granularities. It is generous, because a batch that does not fit cannot be
@@ -216,6 +219,7 @@ static int64_t segment_ops(const struct config *config)
 
 size_t config_batch_weight(const struct config *config)
 {
+    if (config->store_kind == CONFIG_STORE_POSTGRES) return POSTGRES_BATCH_BYTES;
     return (size_t)config->journal_segment_bytes / 2 - SEGMENT_ALIGN;
 }
 
@@ -227,6 +231,8 @@ static void derive(struct config_load *load)
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         config->threads = cores < 2 ? 1 : least(cores - 1, 256); /* commits have the other one */
     }
+    if (config->store_lanes == 0)
+        config->store_lanes = config->store_kind == CONFIG_STORE_POSTGRES ? POSTGRES_LANES : 1;
     if (config->limits_tenant_queue_ops == 0)
         config->limits_tenant_queue_ops = share(config->limits_queue_ops);
     if (config->limits_tenant_connections == 0)
@@ -309,6 +315,7 @@ static void check_relations(struct config_load *load)
     check_order(load, SETTING_ID_limits_tenant_connections, SETTING_ID_limits_connections);
     check_segment(load);
     check_lanes(load);
+    if (config->store_kind == CONFIG_STORE_POSTGRES) config_check_postgres(load);
     check_counters(load);
     size_t secret_size = strlen(config->auth_jwt_secret);
     if (secret_size > 0 && secret_size < CONFIG_SECRET_SIZE_MIN)

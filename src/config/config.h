@@ -23,7 +23,18 @@
 #define CONFIG_SECRET_SIZE_MIN 32
 #define CONFIG_ERRORS_MAX 20 /* errors listed; further ones are not looked for */
 
-enum config_store { CONFIG_STORE_EMBEDDED, CONFIG_STORE_MEMORY, CONFIG_STORE_COUNT };
+enum config_store {
+    CONFIG_STORE_EMBEDDED,
+    CONFIG_STORE_MEMORY,
+    CONFIG_STORE_POSTGRES,
+    CONFIG_STORE_COUNT
+};
+enum config_pooler {
+    CONFIG_POOLER_NONE,
+    CONFIG_POOLER_SESSION,
+    CONFIG_POOLER_TRANSACTION,
+    CONFIG_POOLER_COUNT
+};
 enum config_id_scope { CONFIG_IDS_TENANT, CONFIG_IDS_INSTALLATION, CONFIG_IDS_COUNT };
 enum config_unknown { CONFIG_UNKNOWN_REFUSE, CONFIG_UNKNOWN_WARN, CONFIG_UNKNOWN_COUNT };
 
@@ -55,6 +66,7 @@ struct config_origins {
 #define SETTING_TYPE_LISTEN char *
 #define SETTING_TYPE_LEVEL enum log_level
 #define SETTING_TYPE_STORE enum config_store
+#define SETTING_TYPE_POOLER enum config_pooler
 #define SETTING_TYPE_SCOPE enum config_id_scope
 #define SETTING_TYPE_UNKNOWN enum config_unknown
 #define SETTING_TYPE_KEYS struct config_keys

@@ -67,18 +67,23 @@ static const char manual_tail[] =
     "#     driftAlert: 50                   # differences from here on are logged as warnings\n"
     "#     statementTimeout: 10s            # of one query\n";
 
-/* Writes "section:" where a new one starts, then the indented name of the setting. */
+/* Writes "section:" where a new one starts, and the same of one within it, then the indented name of
+ * the setting. `*section` is the one that the setting before was in. */
 static void write_name(struct buf *buf, const struct setting *setting, struct bytes *section)
 {
-    struct bytes rest = bytes_str(setting->path);
-    struct bytes first = bytes_split(&rest, '.');
-    if (!rest.data) {
-        buf_addf(buf, "%s: ", setting->path);
-        return;
+    const char *name = strrchr(setting->path, '.');
+    struct bytes path = bytes_of(setting->path, name ? (size_t)(name - setting->path) : 0);
+    struct bytes rest = path;
+    int depth = 0;
+    for (; rest.size > 0; depth++) {
+        struct bytes part = bytes_split(&rest, '.');
+        struct bytes whole = bytes_of(path.data, (size_t)(part.data + part.size - path.data));
+        bool open = bytes_starts(*section, whole) &&
+                    (section->size == whole.size || section->data[whole.size] == '.');
+        if (!open) buf_addf(buf, "%*s%.*s:\n", 2 * depth, "", (int)part.size, part.data);
     }
-    if (!bytes_equal(first, *section)) buf_addf(buf, "%.*s:\n", (int)first.size, first.data);
-    *section = first;
-    buf_addf(buf, "  %.*s: ", (int)rest.size, rest.data);
+    *section = path;
+    buf_addf(buf, "%*s%s: ", 2 * depth, "", name ? name + 1 : setting->path);
 }
 
 /* YAML looks for the ':' of a short key within 1024 characters only; each byte may take six. */

@@ -5,16 +5,15 @@
  * message repeats one. */
 #include "config/reconcile.h"
 
-#include <libpq-fe.h>
 #include <stdio.h>
 
+#include "config/dsn.h"
 #include "core/name.h"
 #include "core/reconcile.h"
 
 #define SECOND INT64_C(1000)
 #define DAY_MS (86400 * SECOND)
 #define SCAN_LIMIT_MAX 10000
-#define ENV_PREFIX BYTES("env:")
 
 enum entry_field {
     NAME,
@@ -137,52 +136,21 @@ static void read_entity(struct making_entry *making)
 
 /* -- Where the truth is ------------------------------------------------------------------------ */
 
-static struct bytes environment_find(const struct config_load *load, struct bytes name)
-{
-    for (const char *const *at = load->environment; at && *at; at++) {
-        struct bytes value = bytes_str(*at);
-        if (bytes_equal(bytes_split(&value, '='), name) && value.data) return value;
-    }
-    return BYTES_NONE;
-}
-
-/* libpq's own message would repeat part of the string. */
-static bool dsn_is_good(struct bytes dsn)
-{
-    char *text = strndup(dsn.data, dsn.size);
-    must(text != NULL);
-    PQconninfoOption *options = PQconninfoParse(text, NULL);
-    bool good = options != NULL;
-    PQconninfoFree(options);
-    explicit_bzero(text, dsn.size);
-    free(text);
-    return good;
-}
-
 static void read_postgres(struct making_entry *making, const yaml_node_t *node)
 {
     struct reconcile *reconcile = making->reconcile;
     struct bytes text;
     if (!walk_text(making->walk, node, "source.postgres", RECONCILE_DSN_SIZE_MAX, &text)) return;
-    if (bytes_starts(text, ENV_PREFIX)) {
-        struct bytes name = bytes_of(text.data + ENV_PREFIX.size, text.size - ENV_PREFIX.size);
-        reconcile->dsn_shown = arena_copy(making->arena, text);
-        text = environment_find(making->walk->load, name);
-        if (text.size == 0) {
-            walk_error(making->walk, node,
-                       "source.postgres: the environment variable %.*s is not set",
-                       WALK_SHOWN(name));
-            return;
-        }
-    }
-    if (!dsn_is_good(text)) {
-        walk_error(
-            making->walk, node,
-            "source.postgres is not a connection string: postgresql://user@host/database, or "
-            "host=... dbname=...");
-        return;
-    }
-    reconcile->dsn = arena_copy(making->arena, text);
+    struct bytes dsn, name;
+    enum dsn_fault fault = config_dsn(making->walk->load, text, &dsn, &name);
+    if (name.data) reconcile->dsn_shown = arena_copy(making->arena, text);
+    if (fault == DSN_NOT_SET)
+        walk_error(making->walk, node, "source.postgres: the environment variable %.*s is not set",
+                   WALK_SHOWN(name));
+    else if (fault == DSN_MALFORMED)
+        walk_error(making->walk, node, "source.postgres " DSN_MALFORMED_TEXT);
+    else
+        reconcile->dsn = arena_copy(making->arena, dsn);
 }
 
 static void read_source(struct making_entry *making)

@@ -34,11 +34,13 @@ const struct setting settings[SETTING_COUNT] = {
 };
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
-static const char *const store_names[] = {"embedded", "memory"};
+static const char *const store_names[] = {"embedded", "memory", "postgres"};
+static const char *const pooler_names[] = {"none", "session", "transaction"};
 static const char *const id_scope_names[] = {"tenant", "installation"};
 static const char *const unknown_names[] = {"refuse", "warn"};
 _Static_assert(ARRAY_COUNT(level_names) == LOG_LEVEL_COUNT, "a name for each level");
 _Static_assert(ARRAY_COUNT(store_names) == CONFIG_STORE_COUNT, "a name for each store");
+_Static_assert(ARRAY_COUNT(pooler_names) == CONFIG_POOLER_COUNT, "a name for each pooler");
 _Static_assert(ARRAY_COUNT(id_scope_names) == CONFIG_IDS_COUNT, "a name for each scope");
 _Static_assert(ARRAY_COUNT(unknown_names) == CONFIG_UNKNOWN_COUNT, "a name for each way");
 
@@ -60,7 +62,8 @@ bool setting_is_section(struct bytes path)
 {
     if (path.size == 0) return false;
     for (unsigned i = 0; i < SETTING_COUNT; i++)
-        if (bytes_equal(path, section_of(&settings[i]))) return true;
+        if (bytes_starts(bytes_str(settings[i].path), path) && settings[i].path[path.size] == '.')
+            return true;
     return false;
 }
 
@@ -230,6 +233,7 @@ static bool set_text(const struct setting *setting, struct config *config, struc
 /* Enums are stored through their compatible type. */
 _Static_assert(sizeof(enum log_level) == sizeof(unsigned), "choices are unsigned");
 _Static_assert(sizeof(enum config_store) == sizeof(unsigned), "choices are unsigned");
+_Static_assert(sizeof(enum config_pooler) == sizeof(unsigned), "choices are unsigned");
 _Static_assert(sizeof(enum config_id_scope) == sizeof(unsigned), "choices are unsigned");
 _Static_assert(sizeof(enum config_unknown) == sizeof(unsigned), "choices are unsigned");
 
@@ -242,6 +246,9 @@ static const char *const *choices(enum setting_kind kind, unsigned *count_out)
     case SETTING_STORE:
         *count_out = CONFIG_STORE_COUNT;
         return store_names;
+    case SETTING_POOLER:
+        *count_out = CONFIG_POOLER_COUNT;
+        return pooler_names;
     case SETTING_SCOPE:
         *count_out = CONFIG_IDS_COUNT;
         return id_scope_names;
@@ -286,6 +293,7 @@ bool setting_set(const struct setting *setting, struct config *config, struct by
         return set_text(setting, config, text, error_out);
     case SETTING_LEVEL:
     case SETTING_STORE:
+    case SETTING_POOLER:
     case SETTING_SCOPE:
     case SETTING_UNKNOWN:
         return set_choice(setting, config, text, error_out);
@@ -390,6 +398,7 @@ void setting_show(const struct setting *setting, const struct config *config, st
         break;
     case SETTING_LEVEL:
     case SETTING_STORE:
+    case SETTING_POOLER:
     case SETTING_SCOPE:
     case SETTING_UNKNOWN:
         buf_add(buf, bytes_str(choices(setting->kind, &count)[*(const unsigned *)field]));

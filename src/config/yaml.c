@@ -184,7 +184,7 @@ static void read_pair(const struct walk *walk, const yaml_node_t *map, const yam
     const struct setting *setting = dotted ? NULL : setting_find(bytes_str(path));
     if (setting)
         read_value(walk, setting, value);
-    else if (!dotted && !section[0] && setting_is_section(bytes_str(path)))
+    else if (!dotted && setting_is_section(bytes_str(path)))
         read_section(walk, value, path);
     else if (dotted && setting_find(bytes_str(path)))
         walk_error(walk, key, "write %s as nested keys, not with a dot", path);

@@ -16,4 +16,8 @@ struct daemon_options {
  * `config` has been loaded and has something to check tokens against. */
 int daemon_run(const struct config *config, const struct daemon_options *options);
 
+/* Makes the schema of a store in PostgreSQL, or brings it up to date, and says on stdout what it is
+ * then. Returns the process's exit code; why it failed is on stderr. */
+int daemon_migrate(const struct config *config);
+
 #endif

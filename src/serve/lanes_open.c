@@ -84,9 +84,17 @@ static enum err open_memory(struct server *server, unsigned index, struct store 
 static enum err open_store(struct server *server, unsigned index, struct store **store_out,
                            struct reason *why_out)
 {
-    if (server->config->store_kind == CONFIG_STORE_MEMORY)
+    switch (server->config->store_kind) {
+    case CONFIG_STORE_MEMORY:
         return open_memory(server, index, store_out);
-    return open_embedded(server, index, store_out, why_out);
+    case CONFIG_STORE_POSTGRES:
+        return postgres_lane(server->database, index, store_out, why_out);
+    case CONFIG_STORE_EMBEDDED:
+        return open_embedded(server, index, store_out, why_out);
+    case CONFIG_STORE_COUNT:
+        break;
+    }
+    unreachable_state(server->config->store_kind);
 }
 
 static void wake_wire(void *context)
@@ -151,6 +159,8 @@ enum err server_open_lanes(struct server *server, struct reason *why_out)
     metrics_lanes(server->lanes.count);
     server->lanes.items = must_calloc(server->lanes.count, sizeof *server->lanes.items);
     if (server->config->store_kind == CONFIG_STORE_EMBEDDED) e = take_dir(server, why_out);
+    if (server->config->store_kind == CONFIG_STORE_POSTGRES)
+        e = server_open_database(server, why_out);
     for (unsigned i = 0; i < server->lanes.count && e == ERR_OK; i++) {
         const struct must_place place = {.state = "open", .lane = i};
         must_at = &place;
@@ -166,4 +176,5 @@ void server_close_lanes(struct server *server)
         lane_close(&server->lanes.items[i]);
     free(server->lanes.items);
     if (server->config->store_kind == CONFIG_STORE_EMBEDDED) lanes_dir_close(&server->dirs);
+    if (server->database) postgres_close(server->database);
 }

@@ -15,6 +15,7 @@
 #include "serve/reload.h"
 #include "store/embedded/embedded.h"
 #include "store/embedded/lanes_dir.h"
+#include "store/postgres/postgres.h"
 #include "tend/tend.h"
 #include "wire/loop.h"
 
@@ -33,6 +34,7 @@ struct server {
     struct reconciler *reconciler;
     struct lanes_dir dirs;           /* the directories of embedded stores, */
     struct embedded_config embedded; /* and what they have in common */
+    struct database *database;       /* the database that stores are in */
     struct errands *errands;
     char exports[4096]; /* directory */
 };
@@ -41,6 +43,9 @@ struct server {
  * fails; server_close_lanes is due in any case. */
 MUST_USE enum err server_open_lanes(struct server *server, struct reason *why_out);
 void server_close_lanes(struct server *server);
+
+/* database.c */
+MUST_USE enum err server_open_database(struct server *server, struct reason *why_out);
 
 /* wiring.c: makes what works on the lanes, in this order. */
 void server_make_tend(struct server *server);

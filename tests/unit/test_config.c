@@ -128,6 +128,7 @@ static void etc_tally_yaml_is_the_manual_and_loads_as_the_defaults(void **state)
     }
     defaults.rules = rules_hold(config.rules);
     defaults.threads = config.threads; /* 0 in the file: these are worked out */
+    defaults.store_lanes = 1;
     defaults.limits_tenant_queue_ops = 400000;
     defaults.limits_tenant_connections = 16000;
     struct buf a, b;
@@ -241,7 +242,8 @@ static void errors_name_file_line_and_column(void **state)
         {"store: { cacheBytes: 12 Mb }\n", "x.yaml:1:22: store.cacheBytes must be a size such as "
                                            "4096, 64KiB or 16MiB, not \"12 Mb\"\n"},
         {"store: { cacheBytes: 1 }\n", "x.yaml:1:22: store.cacheBytes must be from 1MiB to 1TiB\n"},
-        {"store: { kind: disk }\n", "x.yaml:1:16: store.kind must be one of embedded, memory\n"},
+        {"store: { kind: disk }\n",
+         "x.yaml:1:16: store.kind must be one of embedded, memory, postgres\n"},
         {"store: { lanes: 4 }\nevents: { idScope: installation }\n",
          "x.yaml:2:20: events.idScope installation needs store.lanes 1, not 4\n"},
         {"log: { level: loud }\n",
@@ -595,6 +597,53 @@ static void what_is_printed_reads_back_and_hides_the_secret(void **state)
     buf_release(&second);
 }
 
+static void a_store_in_postgres_has_a_section_of_its_own(void **state)
+{
+    (void)state;
+    const char *const environment[] = {"COUNTS_DSN=host=db user=tally", NULL};
+    const char *text = "store:\n"
+                       "  kind: postgres\n"
+                       "  postgres:\n"
+                       "    dsn: \"env:COUNTS_DSN\"\n"
+                       "    schema: counts\n"
+                       "    pooler: transaction\n";
+    assert_int_equal(load(&(struct config_source){
+                         .file = "x.yaml", .text = bytes_str(text), .environment = environment}),
+                     ERR_OK);
+    assert_string_equal(config.store_postgres_dsn, "host=db user=tally");
+    assert_string_equal(config.store_postgres_schema, "counts");
+    assert_int_equal(config.store_postgres_pooler, CONFIG_POOLER_TRANSACTION);
+    assert_int_equal(config.store_lanes, 16);
+    struct buf printed;
+    buf_init(&printed, 1u << 20);
+    config_write(&config, &printed);
+    buf_add_char(&printed, '\0');
+    assert_non_null(strstr(printed.data, "  postgres:\n    dsn: \"(set)\"\n    schema: "));
+    buf_release(&printed);
+    loads("store: { kind: postgres, lanes: 2, postgres: { dsn: host=db } }\n");
+    assert_int_equal(config.store_lanes, 2);
+}
+
+static void a_store_in_postgres_says_what_it_lacks(void **state)
+{
+    (void)state;
+    refuses("store: { kind: postgres }\n",
+            "x.yaml:1:16: store.kind postgres needs store.postgres.dsn, such as env:TALLY_DSN\n");
+    refuses("store: { kind: postgres, postgres: { dsn: env:NOWHERE } }\n",
+            "x.yaml:1:43: store.postgres.dsn: the environment variable NOWHERE is not set\n");
+    refuses("store: { kind: postgres, postgres: { dsn: somewhere } }\n",
+            "x.yaml:1:43: store.postgres.dsn is not a connection string: "
+            "postgresql://user@host/database, or host=... dbname=...\n");
+    refuses("store: { kind: postgres, postgres: { dsn: host=db, schema: Tally } }\n",
+            "x.yaml:1:60: store.postgres.schema must be of a-z, 0-9 and _, and begin with a "
+            "letter\n");
+    refuses("store: { postgres: { host: db } }\n",
+            "x.yaml:1:22: unknown setting store.postgres.host; did you mean "
+            "store.postgres.dsn?\n");
+    refuses("store: { postgres: db }\n",
+            "x.yaml:1:20: store.postgres must be a mapping, not a single value\n");
+}
+
 static void the_table_is_consistent(void **state)
 {
     (void)state;
@@ -635,6 +684,8 @@ int main(void)
         cmocka_unit_test(defaults_give_way_to_what_was_set),
         cmocka_unit_test(the_fallback_secret_is_only_that),
         cmocka_unit_test(what_is_printed_reads_back_and_hides_the_secret),
+        cmocka_unit_test(a_store_in_postgres_has_a_section_of_its_own),
+        cmocka_unit_test(a_store_in_postgres_says_what_it_lacks),
         cmocka_unit_test(the_table_is_consistent),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);

@@ -1,0 +1,38 @@
+/* database.c -- the store in PostgreSQL, as the config has it. */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "serve/server.h"
+
+static struct postgres_config postgres_of_config(const struct config *config)
+{
+    return (struct postgres_config){
+        .dsn = config->store_postgres_dsn,
+        .schema = config->store_postgres_schema,
+        .lanes = (unsigned)config->store_lanes,
+        .connections = (unsigned)config->store_postgres_connections,
+        .read_connections = (unsigned)config->store_postgres_read_connections,
+        .deals_out = config->store_postgres_pooler == CONFIG_POOLER_TRANSACTION,
+        .unsafe = config->store_postgres_unsafe,
+        .ids_shared = config->events_id_scope == CONFIG_IDS_INSTALLATION,
+        .key_keep_ms = config->idempotency_keep,
+        .clock = &clock_system,
+    };
+}
+
+enum err server_open_database(struct server *server, struct reason *why_out)
+{
+    const struct postgres_config postgres = postgres_of_config(server->config);
+    if (postgres.unsafe)
+        log_line(LOG_WARN, "store.postgres.unsafe: what is acknowledged may be lost");
+    return postgres_open(&server->database, &postgres, why_out);
+}
+
+int daemon_migrate(const struct config *config)
+{
+    const struct postgres_config postgres = postgres_of_config(config);
+    struct reason said;
+    enum err e = postgres_migrate(&postgres, &said);
+    fprintf(e == ERR_OK ? stdout : stderr, "%s%s\n", e == ERR_OK ? "" : "tally: ", said.text);
+    return e == ERR_OK ? 0 : 1;
+}
