@@ -39,8 +39,8 @@ static inline const char *reason_text(const struct reason *why)
 void reason_say(struct reason *why, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Writes the sentence behind what was said before. */
 void reason_add(struct reason *why, const char *format, ...) PRINTF_LIKE(2, 3);
-/* Writes the sentence and gives `e` back: the last line of a refusal. A macro, so that compilers and
- * the analyser of `make check` see that what comes back is an error. */
+/* Writes the sentence and gives `e` back: the last line of a refusal. A macro, so that compilers
+ * and the analyser of `make check` see that what comes back is an error. */
 #define reason_err(why, e, ...) (reason_say((why), __VA_ARGS__), (enum err)(e))
 
 #endif
