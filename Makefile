@@ -95,7 +95,7 @@ install: all ## into PREFIX (/usr/local), SYSCONFDIR (/etc/tally), below DESTDIR
 	    echo "kept $(DESTDIR)$(SYSCONFDIR)/tally.yaml"; \
 	else install -v -D -m 640 etc/tally.yaml $(DESTDIR)$(SYSCONFDIR)/tally.yaml; fi
 	install -d $(DESTDIR)$(PREFIX)/share/doc/tally/examples $(DESTDIR)$(PREFIX)/lib/systemd/system
-	install -m 644 README.md ARCHITECTURE.md CHANGELOG.md LICENSE $(wildcard docs/*.md) \
+	install -m 644 README.md ARCHITECTURE.md HACKING.md CHANGELOG.md LICENSE $(wildcard docs/*.md) \
 	    $(DESTDIR)$(PREFIX)/share/doc/tally
 	cp -r etc/tally.yaml etc/examples/. etc/nginx etc/prometheus etc/grafana \
 	    $(DESTDIR)$(PREFIX)/share/doc/tally/examples/

@@ -29,6 +29,15 @@ describe('every command of the documents', () => {
         });
     }
 
+    test('HACKING.md, in a folder in which things can be built', async () => {
+        const reader = new Reader({ whole: true });
+        try {
+            assert.ok(await reader.follow('HACKING.md'), 'it has commands');
+        } finally {
+            await reader.close();
+        }
+    });
+
     /* What they count under, and where they keep it, must not be in each other's way. */
     test('one page after the other, in one shell and one folder, README and tutorial on the same demo', async () => {
         const reader = new Reader();
@@ -51,13 +60,13 @@ describe('every command of the documents', () => {
     });
 
     test('what is not run says why, and is little', () => {
-        const skipped = DOCUMENTS.flatMap((file) => blocksOf(text(file)).filter((block) => block.skipped));
+        const skipped = [...DOCUMENTS, 'HACKING.md'].flatMap((file) => blocksOf(text(file)).filter((block) => block.skipped));
         assert.ok(skipped.length <= SKIPPED_MAX, JSON.stringify(skipped));
     });
 });
 
 describe('what the documents name', () => {
-    const all = ['README.md', 'ARCHITECTURE.md', 'CHANGELOG.md', ...readdirSync(path.join(ROOT, 'docs')).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)];
+    const all = ['README.md', 'ARCHITECTURE.md', 'HACKING.md', 'CHANGELOG.md', ...readdirSync(path.join(ROOT, 'docs')).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)];
 
     test('links lead to files that are there, and to headings that are there', () => {
         const anchors = (markdown) => [...markdown.matchAll(/^#+ (.+)$/gm)].map(([, title]) => title.toLowerCase().replace(/[^\w -]/g, '').replaceAll(' ', '-'));

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -23,12 +23,18 @@ function freePort() {
     });
 }
 
-/** A folder that looks like the clone to the documents' commands, but for what they write. */
-function workplace() {
+/** A folder that looks like the clone to the documents' commands, but for what they write there. `whole`: with all that
+ * is in the clone; make runs in the clone itself. */
+function workplace(whole) {
     const folder = newDirectory('docs');
+    const link = (name) => symlinkSync(path.join(ROOT, name), `${folder}/${name}`);
     mkdirSync(`${folder}/build`);
-    symlinkSync(path.join(ROOT, 'etc'), `${folder}/etc`);
-    symlinkSync(path.join(ROOT, 'docs'), `${folder}/docs`);
+    if (whole) {
+        readdirSync(ROOT).filter((name) => !['.git', 'build'].includes(name)).forEach(link);
+        link('build/release');
+    } else {
+        ['etc', 'docs'].forEach(link);
+    }
     symlinkSync(TALLY_BIN, `${folder}/build/tally`);
     return folder;
 }
@@ -114,12 +120,16 @@ class Peers {
 }
 
 export class Reader {
-    #folder = workplace();
+    #folder;
     #peers = new Peers();
     #given = new Set(); // variables that the shell has
     #shell;
     #port;
     #demo;
+
+    constructor({ whole = false } = {}) {
+        this.#folder = workplace(whole);
+    }
 
     async #give(variables) {
         for (const [name, value] of Object.entries(variables)) await this.#shell.run(`export ${name}='${value}'`);
@@ -129,7 +139,11 @@ export class Reader {
     async #prepare(markdown) {
         this.#port ??= await freePort();
         const env = { ...process.env, PATH: `${this.#folder}/build:${process.env.PATH}`, HOME: this.#folder, LC_ALL: 'C.UTF-8' };
-        this.#shell ??= new Shell({ cwd: this.#folder, env });
+        delete env.NODE_TEST_CONTEXT; // a document may run tests of its own
+        if (!this.#shell) {
+            this.#shell = new Shell({ cwd: this.#folder, env });
+            await this.#shell.run(`make() { command make -C '${ROOT}' "$@"; }`);
+        }
         if (/^make run\b/m.test(markdown)) this.#demo ??= await demoServer(this.#folder, this.#port);
         for (const [sign, peer] of [[/\bpsql\b/, 'postgres'], [/\bredis-cli\b/, 'redis']]) {
             if (!sign.test(markdown) || this.#given.has(peer)) continue;
@@ -143,12 +157,19 @@ export class Reader {
         const markdown = readFileSync(path.join(ROOT, file), 'utf8');
         await this.#prepare(markdown);
         const placed = (words) => words.replaceAll('127.0.0.1:8787', `127.0.0.1:${this.#port}`);
-        const steps = blocksOf(markdown).flatMap((block) => block.steps ?? []).filter((step) => !isDone(step.command));
-        for (const step of steps) {
-            const command = placed(step.command).replace('TALLY_TOKEN=...', `TALLY_TOKEN=${this.#demo?.token}`);
-            await runStep(this.#shell, { ...step, command, expected: step.expected.map(placed) }, file);
+        let count = 0;
+        for (const { line, needs, steps } of blocksOf(markdown).filter((block) => block.steps)) {
+            if (needs && (await this.#shell.run(needs)).status !== 0) {
+                console.log(`${file}:${line} is not run here: ${needs}`);
+                continue;
+            }
+            for (const step of steps.filter(({ command }) => !isDone(command))) {
+                const command = placed(step.command).replace('TALLY_TOKEN=...', `TALLY_TOKEN=${this.#demo?.token}`);
+                await runStep(this.#shell, { ...step, command, expected: step.expected.map(placed) }, file);
+                count++;
+            }
         }
-        return steps.length;
+        return count;
     }
 
     async stopDemo() {

@@ -4,14 +4,15 @@
 // background jobs stay. Lines beginning with "# " right after a command are its expected output, stdout and
 // stderr together, line by line; ".." in them stands for anything, a line of only ".." for any number of
 // lines. A command without such lines must exit with 0. A block whose first line is
-// "# not run: <reason>" is skipped, and counted.
+// "# not run: <reason>" is skipped, and counted; one whose first line is "# needs: <command>" is run where
+// that command exits with 0.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 
 import { patience } from './pace.mjs';
 
-/** [{line, skipped} or {line, steps: [{command, expected}]}] */
+/** [{line, skipped} or {line, needs, steps: [{command, expected}]}] */
 export function blocksOf(markdown) {
     const blocks = [];
     let open = null;
@@ -31,15 +32,17 @@ export function blocksOf(markdown) {
 function parse({ line, lines }) {
     const skip = /^# not run: (.+)$/.exec(lines[0]);
     if (skip) return { line, skipped: skip[1] };
+    const needs = /^# needs: (.+)$/.exec(lines[0])?.[1];
     const steps = [];
     let step = null;
     lines.forEach((text, index) => {
+        if (needs && index === 0) return;
         const isExpected = text.startsWith('# ') && step?.command.length > 0;
         if (isExpected) step.expected.push(text.slice(2));
         else if (!step || step.expected.length) steps.push((step = { line: line + index, command: [text], expected: [] }));
         else step.command.push(text);
     });
-    return { line, steps: steps.map((one) => ({ ...one, command: one.command.join('\n') })) };
+    return { line, needs, steps: steps.map((one) => ({ ...one, command: one.command.join('\n') })) };
 }
 
 const escape = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
