@@ -126,6 +126,7 @@ static void conn_unblock(struct conn *conn)
 static enum step conn_finish_reading(struct conn *conn)
 {
     conn->state = CONN_DONE;
+    conn->block = BLOCK_NONE;
     conn->current = NULL;
     conn->request_ns = 0;
     input_release(&conn->worker->inputs, &conn->input);
@@ -472,23 +473,27 @@ static void conn_discard(struct conn *conn)
         conn_close(conn);
 }
 
-void conn_work(struct conn *conn)
+static void conn_read_on(struct conn *conn)
 {
-    if (conn->fd < 0) return;
-    if (conn->state == CONN_LINGER) {
-        if (conn->readable) conn_discard(conn);
-        return;
-    }
     conn_unblock(conn);
     if (conn_advance(conn) && conn->readable) conn_receive(conn);
     if (conn->fd >= 0)
         input_stash(&conn->worker->inputs, &conn->input, conn_share(conn), conn_need(conn));
 }
 
-void conn_event(struct conn *conn, uint32_t events)
+void conn_work(struct conn *conn)
 {
-    must(conn->magic == CONN_MAGIC);
+    conn_check(conn);
     if (conn->fd < 0) return;
+    if (conn->state != CONN_LINGER)
+        conn_read_on(conn);
+    else if (conn->readable)
+        conn_discard(conn);
+    conn_check_rest(conn);
+}
+
+static void conn_turn_to(struct conn *conn, uint32_t events)
+{
     if ((events & EPOLLOUT) && !conn->writable) {
         conn->writable = true;
         worker_push(conn->worker, QUEUE_FLUSH, conn);
@@ -501,6 +506,13 @@ void conn_event(struct conn *conn, uint32_t events)
         return;
     }
     if (conn->block == BLOCK_NONE) conn_work(conn);
+}
+
+void conn_event(struct conn *conn, uint32_t events)
+{
+    must(conn->magic == CONN_MAGIC);
+    if (conn->fd >= 0) conn_turn_to(conn, events);
+    conn_check_rest(conn);
 }
 
 static bool passed(const struct conn *conn, int64_t since_ns, int64_t limit_ms)
@@ -521,6 +533,7 @@ void conn_check_time(struct conn *conn)
     const struct wire_config *config = &conn->worker->wire->config;
     bool waits_for_client = conn->block == BLOCK_NONE || conn->block == BLOCK_MEMORY;
 
+    conn_check(conn);
     if (conn->state == CONN_LINGER) {
         int64_t linger_ms = conn->worker->stopping ? LINGER_STOPPING_MS : LINGER_MS;
         if (passed(conn, conn->quiet_ns, linger_ms)) conn_close(conn);
@@ -536,6 +549,7 @@ void conn_check_time(struct conn *conn)
 void conn_stop(struct conn *conn)
 {
     bool swallowing = conn->state == CONN_SWALLOW_LENGTH || conn->state == CONN_SWALLOW_CHUNKS;
+    conn_check(conn);
     if (stream_is_open(conn)) {
         conn_close(conn);
         return;

@@ -11,7 +11,18 @@
  *     handler's room, for its own replies to be read) leaves them in the kernel, and its client
  *     feels it.
  * (3) After a fault nothing more is parsed: the fault is answered and the connection closes.
- * (4) A connection is freed only between turns, without a socket, without a ticket, in no queue. */
+ * (4) A connection is freed only between turns, without a socket, without a ticket, in no queue.
+ * (5) What it may wait for, whether it holds input, whether a request's time runs and how far the
+ *     ticket being read is, depends on its state: the table in conn_check.c. That ticket is the
+ *     last one in the queue.
+ * (6) What it counts is what is in its queue: tickets that are not answered, and bytes of replies
+ *     that are. Several tickets are paid for together and by one payer, until none is left.
+ * (7) It does not wait in vain: what it waits for is still to come, or a queue of its loop will
+ *     bring it to work. A reply that may leave is on its way, or the socket is full.
+ *
+ * conn_check asserts (5) and (6) whenever a loop goes on reading a connection, and in slow builds
+ * before it writes to one, too; conn_check_rest, in slow builds only, asserts all of them whenever
+ * it leaves one. */
 #ifndef TALLY_WIRE_CONN_H
 #define TALLY_WIRE_CONN_H
 
@@ -20,7 +31,8 @@
 #include "wire/worker.h"
 
 #define CONN_MAGIC 0x7a11c044u
-#define CONN_PAID_AT_ONCE 16u /* tickets */
+#define CONN_PAID_AT_ONCE 16u  /* tickets */
+#define CONN_TICKET_BYTES 512u /* what a waiting reply costs besides its body, about */
 
 enum conn_state {
     CONN_HEAD,
@@ -109,6 +121,10 @@ void conn_stop(struct conn *conn);
 void conn_close(struct conn *conn);
 /* Frees a dead one that nothing holds any more. */
 void conn_reap(struct conn *conn);
+
+/* The laws above, in conn_check.c. */
+void conn_check(const struct conn *conn);
+void conn_check_rest(const struct conn *conn);
 
 /* The writing half, in send.c. */
 

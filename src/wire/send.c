@@ -10,7 +10,6 @@
 #include <sys/uio.h>
 
 #define SEND_BODY_BYTES_COPIED 2048u /* up to here a body is copied behind its head */
-#define SEND_TICKET_OVERHEAD 512u    /* what a waiting reply costs besides its body, about */
 #ifdef TALLY_SMALL_WORLD
 #define SEND_PIECES_MAX 4u
 #else
@@ -70,7 +69,7 @@ void conn_answered(struct ticket *ticket)
     ticket->state = TICKET_ANSWERED;
     conn->unanswered--;
     if (ticket->exchange.reply.close) conn->closing = true;
-    conn->output_bytes += ticket->exchange.reply.body.size + SEND_TICKET_OVERHEAD;
+    conn->output_bytes += ticket->exchange.reply.body.size + CONN_TICKET_BYTES;
     exchange_settle(&ticket->exchange);
     if (ticket == conn->first) worker_push(conn->worker, QUEUE_FLUSH, conn);
     if (conn->block == BLOCK_BARRIER || conn->block == BLOCK_PIPELINE)
@@ -81,6 +80,7 @@ void conn_completed(struct ticket *ticket)
 {
     struct conn *conn = ticket->conn;
     const struct wire_handler *handler = &conn->worker->wire->handler;
+    if (SLOW_CHECKS) conn_check(conn);
     must(ticket->state == TICKET_KEPT);
     if (!handler->complete(handler->context, &ticket->exchange)) {
         if (!ticket->streaming) conn->worker->kept++;
@@ -90,6 +90,7 @@ void conn_completed(struct ticket *ticket)
         ticket_end(ticket);
     else
         conn_answered(ticket);
+    conn_check_rest(conn);
 }
 
 void conn_drop_tickets(struct conn *conn)
@@ -215,7 +216,7 @@ static void conn_sent(struct conn *conn, size_t bytes)
         size_t size = ticket->out.size + ticket_large_body(ticket).size;
         if (conn->sent < size) break;
         conn->sent -= size;
-        conn->output_bytes -= ticket->exchange.reply.body.size + SEND_TICKET_OVERHEAD;
+        conn->output_bytes -= ticket->exchange.reply.body.size + CONN_TICKET_BYTES;
         if (ticket->exchange.reply.stream && !ticket->head_only) {
             stream_drained(ticket);
             break;
@@ -268,13 +269,13 @@ static void conn_part(struct conn *conn)
     input_release(&conn->worker->inputs, &conn->input);
     conn->state = CONN_LINGER;
     conn->block = BLOCK_NONE;
+    conn->request_ns = 0;
     conn->quiet_ns = conn->worker->now_ns;
     worker_push(conn->worker, QUEUE_WORK, conn);
 }
 
-void conn_flush(struct conn *conn)
+static void conn_write_on(struct conn *conn)
 {
-    if (conn->fd < 0 || conn->state == CONN_LINGER) return;
     struct iovec pieces[SEND_PIECES_MAX];
     while (conn->writable) {
         size_t count = conn_gather(conn, pieces);
@@ -283,4 +284,11 @@ void conn_flush(struct conn *conn)
     if (stream_ends_silently(conn)) conn_sent(conn, 0);
     if (conn->fd < 0 || conn->first) return;
     if (conn->last_is_out || conn->state == CONN_DONE) conn_part(conn);
+}
+
+void conn_flush(struct conn *conn)
+{
+    if (SLOW_CHECKS) conn_check(conn);
+    if (conn->fd >= 0 && conn->state != CONN_LINGER) conn_write_on(conn);
+    conn_check_rest(conn);
 }
