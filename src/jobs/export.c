@@ -206,16 +206,16 @@ static bool put_id(void *context, struct bytes key, struct bytes value)
 }
 
 /* From a run; a newer one may have a newer record of it. */
-static void put_event_id(void *context, struct id_span span, struct fingerprint print)
+static void put_event_id(void *context, struct id_span span, const struct id_entry *found)
 {
     struct exporting *exporting = context;
     struct id_entry entry;
     if (exporting->err != ERR_OK) return;
     span.last = UINT64_MAX;
-    exporting->err = id_runs_find(exporting->ids, span, print, &entry);
+    exporting->err = id_runs_find(exporting->ids, span, found->print, &entry);
     if (exporting->err != ERR_OK) return;
     put(exporting, &(struct port_record){.kind = PORT_ID,
-                                         .print = print,
+                                         .print = found->print,
                                          .key = {.exists = true,
                                                  .event = true,
                                                  .first_seen_ms = entry.first_seen_ms,

@@ -181,6 +181,13 @@ static enum err fault_lookup(struct view *view, struct fingerprint print,
     return view_lookup(&fault->inner->view, print, record_out);
 }
 
+static enum err fault_ids(struct view *view, store_id_fn *visit, void *context)
+{
+    struct fault *fault = FAULT_OF(view->store);
+    if (fails(fault, FAULT_EVENTS)) return ERR_STORAGE;
+    return view_ids(&fault->inner->view, visit, context);
+}
+
 static void fault_forget(struct store *store, int64_t before_ms)
 {
     struct fault *fault = FAULT_OF(store);
@@ -241,6 +248,7 @@ static const struct view_ops fault_view_ops = {
     .instant = fault_instant,
     .events = fault_events,
     .lookup = fault_lookup,
+    .ids = fault_ids,
 };
 
 static const struct store_ops fault_ops = {

@@ -437,6 +437,31 @@ static enum err memory_lookup(struct view *view, struct fingerprint print,
     return object ? ERR_OK : ERR_NOT_FOUND;
 }
 
+static bool any_wanted(struct gathering *gathering, const struct object *object)
+{
+    (void)gathering;
+    (void)object;
+    return true;
+}
+
+static enum err memory_ids(struct view *view, store_id_fn *visit, void *context)
+{
+    struct gathering gathering = {.wanted = any_wanted};
+    gather(MEMORY_OF(view->store), KEYS, &gathering, compare_keys);
+    for (size_t i = 0; i < gathering.count; i++) {
+        struct object *object = gathering.objects[i];
+        struct fingerprint print;
+        struct key_record record;
+        memcpy(&print, object->key, sizeof print);
+        memcpy(&record, object->value, sizeof record);
+        record.outcome =
+            bytes_of(object->value + sizeof record, object->value_size - sizeof record);
+        if (!visit(context, print, &record)) break;
+    }
+    gathering_release(&gathering);
+    return ERR_OK;
+}
+
 static void memory_forget(struct store *store, int64_t before_ms)
 {
     struct memory *memory = MEMORY_OF(store);
@@ -537,6 +562,7 @@ static const struct view_ops memory_view_ops = {
     .instant = memory_instant,
     .events = memory_events,
     .lookup = memory_lookup,
+    .ids = memory_ids,
 };
 
 static const struct store_ops memory_ops = {

@@ -67,6 +67,7 @@ typedef bool store_cell_fn(void *context, int64_t bucket, const struct cell *cel
 typedef bool store_counter_fn(void *context, struct bytes key, const struct counter *counter);
 typedef bool store_object_fn(void *context, struct bytes key, struct bytes value);
 typedef bool store_event_fn(void *context, const struct stored_event *event);
+typedef bool store_id_fn(void *context, struct fingerprint print, const struct key_record *record);
 typedef void view_read_fn(void *context, struct view *moment);
 
 struct view_ops {
@@ -87,6 +88,7 @@ struct view_ops {
     enum err (*events)(struct view *view, const struct event_query *query, store_event_fn *visit,
                        void *context, uint64_t *next_out);
     enum err (*lookup)(struct view *view, struct fingerprint print, struct key_record *record_out);
+    enum err (*ids)(struct view *view, store_id_fn *visit, void *context);
     void (*instant)(struct view *view, view_read_fn *read, void *context);
 };
 
@@ -180,6 +182,14 @@ MUST_USE static inline enum err view_lookup(struct view *view, struct fingerprin
                                             struct key_record *record_out)
 {
     return view->ops->lookup(view, print, record_out);
+}
+
+/* Every event id and idempotency key that is remembered, with its outcome, each once, in no order.
+ * May read the disk, and hold off the store's own tending: it is meant for a store that stands
+ * still, as a snapshot does. */
+MUST_USE static inline enum err view_ids(struct view *view, store_id_fn *visit, void *context)
+{
+    return view->ops->ids(view, visit, context);
 }
 
 /* Runs `read` with a view of one moment: no batch becomes visible meanwhile. `read` may be run

@@ -394,10 +394,10 @@ struct seen {
     uint64_t count;
 };
 
-static void count_one(void *context, struct id_span span, struct fingerprint print)
+static void count_one(void *context, struct id_span span, const struct id_entry *entry)
 {
     (void)span;
-    (void)print;
+    (void)entry;
     ((struct seen *)context)->count++;
 }
 

@@ -403,6 +403,7 @@ static const struct view_ops embedded_view_ops = {
     .instant = embedded_instant,
     .events = embedded_events,
     .lookup = embedded_lookup,
+    .ids = embedded_ids,
 };
 
 static const struct store_ops embedded_ops = {

@@ -114,6 +114,21 @@ enum err embedded_lookup(struct view *view, struct fingerprint print, struct key
     return durable ? ERR_OK : ERR_NOT_FOUND;
 }
 
+/* What is still in memory is written back first, so that one look at the files sees every id; the
+ * lock keeps the thread that tends from moving ids meanwhile. */
+enum err embedded_ids(struct view *view, store_id_fn *visit, void *context)
+{
+    struct embedded *embedded = embedded_of(view->store);
+    bool more;
+    pthread_mutex_lock(&embedded->tending);
+    enum err e = embedded->state_failed || !checkpoint_has_room(embedded)
+                     ? ERR_STORAGE
+                     : registry_write_back(embedded->registry, true, &more);
+    if (e == ERR_OK) e = registry_walk(embedded->registry, visit, context);
+    pthread_mutex_unlock(&embedded->tending);
+    return embedded_read_ended(embedded, "the ids", e);
+}
+
 /* -- Archiving --------------------------------------------------------------------------------- */
 
 struct run {

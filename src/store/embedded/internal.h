@@ -142,6 +142,7 @@ enum err embedded_events(struct view *view, const struct event_query *query, sto
                          void *context, uint64_t *next_out);
 enum err embedded_lookup(struct view *view, struct fingerprint print,
                          struct key_record *record_out);
+enum err embedded_ids(struct view *view, store_id_fn *visit, void *context);
 void embedded_forget(struct store *store, int64_t before_ms);
 /* One run of the journal into the archive, if one is due. True: another one may be. */
 bool history_archive(struct embedded *embedded);

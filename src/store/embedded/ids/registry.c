@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "store/embedded/ids/filter.h"
+#include "store/embedded/ids/id_walk.h"
 #include "store/embedded/state/registry_record.h"
 #include "store/embedded/ids/registry_set.h"
 
@@ -160,10 +161,10 @@ static bool registry_scan_id(void *context, struct bytes key, struct bytes value
     return true;
 }
 
-static void registry_scan_run(void *context, struct id_span span, struct fingerprint print)
+static void registry_scan_run(void *context, struct id_span span, const struct id_entry *entry)
 {
     struct registry *registry = context;
-    filter_chain_add(&registry->chain, span, print);
+    filter_chain_add(&registry->chain, span, entry->print);
 }
 
 static enum err registry_scan(struct registry *registry, bool all, uint64_t after)
@@ -555,6 +556,14 @@ enum err registry_save_filters(struct registry *registry, uint64_t applied)
     enum err e = registry_is_settled(registry, applied)
                      ? filter_chain_save(&registry->chain, &registry->files, applied)
                      : ERR_STORAGE;
+    pthread_mutex_unlock(&registry->write_lock);
+    return e;
+}
+
+enum err registry_walk(struct registry *registry, registry_visit_fn *visit, void *context)
+{
+    pthread_mutex_lock(&registry->write_lock);
+    enum err e = id_walk(registry->state, registry->runs, visit, context);
     pthread_mutex_unlock(&registry->write_lock);
     return e;
 }

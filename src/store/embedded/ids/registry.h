@@ -81,6 +81,13 @@ MUST_USE enum err registry_write_back(struct registry *registry, bool all, bool 
  * begin again. */
 MUST_USE enum err registry_save_filters(struct registry *registry, uint64_t applied);
 
+/* Visits the newest record of every id that was published before the last registry_write_back of
+ * all, in no order, until `visit` returns false. The other calls of the tender wait meanwhile.
+ * ERR_STORAGE; ERR_CORRUPT: a record does not decode. */
+typedef bool registry_visit_fn(void *context, struct fingerprint print,
+                               const struct key_record *record);
+MUST_USE enum err registry_walk(struct registry *registry, registry_visit_fn *visit, void *context);
+
 struct registry_stats {
     uint64_t ids;    /* remembered; one seen again after it expired counts again */
     uint64_t recent; /* those of them in memory */

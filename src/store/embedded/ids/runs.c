@@ -411,7 +411,7 @@ static enum err scan_run(struct id_run *run, id_visit_fn *visit, void *context)
     enum err e;
     id_cursor_init(&cursor, run);
     while ((e = id_cursor_next(&cursor, &entry)) == ERR_OK)
-        visit(context, (struct id_span){run->first, run->last}, entry.print);
+        visit(context, (struct id_span){run->first, run->last}, &entry);
     id_cursor_release(&cursor);
     return e == ERR_NOT_FOUND ? ERR_OK : read_failed(run, e);
 }

@@ -38,9 +38,10 @@ MUST_USE enum err id_runs_add(struct id_runs *runs, id_next_fn *next, void *cont
 bool id_runs_merge(struct id_runs *runs);
 uint64_t id_runs_merges_failed(struct id_runs *runs); /* since the opening; any thread */
 
-/* Visits every id of the runs that have a later sequence than `after`, from the oldest run to the
- * newest; such runs also have earlier ids. `span` is what an id's run holds. */
-typedef void id_visit_fn(void *context, struct id_span span, struct fingerprint print);
+/* Visits every id of the runs with a sequence later than `after`, and some more, from the oldest
+ * run to the newest; `span` is what its run holds. An id that came back is visited once for each of
+ * its runs. */
+typedef void id_visit_fn(void *context, struct id_span span, const struct id_entry *entry);
 MUST_USE enum err id_runs_scan(struct id_runs *runs, uint64_t after, id_visit_fn *visit,
                                void *context);
 

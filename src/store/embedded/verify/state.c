@@ -152,10 +152,11 @@ struct id_comparison {
     const char *how;
 };
 
-static void compare_id(void *context, struct id_span span, struct fingerprint print)
+static void compare_id(void *context, struct id_span span, const struct id_entry *entry)
 {
     struct id_comparison *ids = context;
     struct comparison *comparison = ids->comparison;
+    struct fingerprint print = entry->print;
     struct id_entry mine;
     struct id_entry other;
     char key[RECORD_KEY_SIZE];
