@@ -11,10 +11,10 @@ static const char help_export[] =
     "       tally export --list [--json]\n"
     "       tally export --remove NAME [--json]\n"
     "\n"
-    "Writes everything a running server holds at one moment into its ops.dir, as lines of JSON:\n"
-    "cells, definitions, statuses, entity states and the text of the rules. A NAME that ends in\n"
-    ".gz or .zst is packed; without NAME it is named after the time. Events are not in it; a backup\n"
-    "has them. Needs a token with the scope admin.\n"
+    "Writes everything a running server holds into its ops.dir, as lines of JSON, each lane as of\n"
+    "one moment: cells, definitions, statuses, entity states and the text of the rules. A NAME that\n"
+    "ends in .gz or .zst is packed; without NAME it is named after the time. Events are not in it; a\n"
+    "backup has them. Needs a token with the scope admin.\n"
     "\n"
     "  --ids                event ids and idempotency keys too; the file is then a secret\n"
     "  --list               the exports there are\n"
@@ -31,7 +31,8 @@ static const char help_import[] =
     "the scope admin.\n"
     "\n"
     "Ids are fingerprints made with a key that each store makes for itself. For an export with ids,\n"
-    "start the new server on a directory made with --prepare, which has the export's key.\n"
+    "start the new server on a directory made with --prepare, which has the export's key and as\n"
+    "many lanes as store.lanes says, however many the export is of.\n"
     "\n"
     "  --prepare DIR        make an empty data directory, offline\n"
     "  --config FILE        with --prepare: the server's config, which says where ops.dir is\n"
@@ -147,9 +148,13 @@ static int prepare(const struct config_source *source, const struct port_flags *
     int code = cli_load_config(source, &config);
     if (!code && tree_path(dir, config.ops_dir, "exports") != ERR_OK)
         code = cli_failure("import", "the path of ops.dir is too long");
-    if (!code && import_prepare(dir, flags->name, flags->prepare, &why) != ERR_OK)
+    if (!code && import_prepare(dir, flags->name, flags->prepare, (unsigned)config.store_lanes,
+                                &why) != ERR_OK)
         code = cli_failure("import", "%s", why.text);
-    if (!code) printf("%s is empty and can take the ids of %s\n", flags->prepare, flags->name);
+    if (!code) printf("%s is empty and can take the ids of %s", flags->prepare, flags->name);
+    if (!code && config.store_lanes > 1)
+        printf("; serve it with store.lanes %lld", (long long)config.store_lanes);
+    if (!code) putchar('\n');
     config_release(&config);
     return code;
 }

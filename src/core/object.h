@@ -34,6 +34,7 @@
 #define META_RULES BYTES("rules")           /* text: the rules in force, as the config has them */
 #define META_RETAINED BYTES("retained")     /* number: events that arrived before this are gone */
 #define META_JOBS BYTES("jobs")             /* number: the last one given out */
+#define META_IMPORT BYTES("import")         /* job and line: how far an import is in this lane */
 #define META_CLOCK BYTES("clock")           /* clock_record: what a time does not say itself */
 
 /* Each key is made in `arena`. */

@@ -2,16 +2,12 @@
 #include "jobs/errand.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 
-#include "base/crash.h"
 #include "base/log.h"
 #include "core/object.h"
-#include "jobs/export.h"
-#include "jobs/import.h"
 #include "jobs/errand_internal.h"
 
 #define RETRY_MS 500 /* a store in trouble is asked again after this */
@@ -22,7 +18,6 @@ struct work {
     struct arena arena;
     struct job_record job;
     struct bytes stored; /* its bytes, as expected in the store */
-    struct bytes marked; /* what they become with the chunk of an import under way */
     struct reason why;
 };
 
@@ -83,95 +78,6 @@ static enum err end(struct work *work, enum err e)
     return move(work);
 }
 
-/* -- Exports and imports ----------------------------------------------------------------------- */
-
-static enum err run_export(struct work *work)
-{
-    struct errands *errands = work->errands;
-    char name[NAME_SIZE_MAX + 1];
-    char dir[TREE_PATH_MAX];
-    snprintf(name, sizeof name, "%.*s", (int)work->job.name.size, work->job.name.data);
-    struct export_request request = {.dir = errands->exports,
-                                     .name = name,
-                                     .snapshot = dir,
-                                     .store = errands->config.embedded,
-                                     .ids = work->job.ids};
-    enum err e = tree_make(errands->exports);
-    if (e == ERR_OK) e = errand_snapshot(errands, 0, dir, &request.position, &work->why);
-    if (e == ERR_OK) errand_keep_room(errands);
-    if (e == ERR_OK) e = export_write(&request, &errands->effort, &work->job.size, &work->why);
-    work->job.sequence = request.position.last_sequence;
-    errand_drop_snapshots(errands);
-    return e;
-}
-
-/* Goes with each chunk, so that the errand knows how far it is. */
-static struct op mark_import(void *context, struct arena *arena, uint64_t lines)
-{
-    struct work *work = context;
-    work->job.position = lines;
-    work->marked = job_encode(&work->arena, &work->job);
-    return propose_object_if(arena, &work->errands->config.with.store->secret,
-                             job_key(arena, work->job.id), work->stored, work->marked);
-}
-
-/* Fingerprints of ids mean something under one key only. */
-static enum err check_ids(struct work *work, const struct port_record *header)
-{
-    const struct store *store = work->errands->config.with.store;
-    if (!header->ids || memcmp(&header->secret, &store->secret, sizeof store->secret) == 0)
-        return ERR_OK;
-    reason_say(&work->why, "the ids in this export were made with another key; `tally import NAME "
-                           "--prepare DIR` makes an empty data directory that can take them");
-    return ERR_CONFLICT;
-}
-
-static enum err refresh_rules(struct work *work)
-{
-    const struct errand_config *config = &work->errands->config;
-    struct buf report;
-    buf_init(&report, sizeof work->why.text);
-    enum err e = config->refresh(config->refresh_context, &report);
-    if (e != ERR_OK) reason_say(&work->why, "%.*s", (int)report.size, report.data);
-    buf_release(&report);
-    return e;
-}
-
-static enum err import_lines(struct work *work, struct importer *importer)
-{
-    struct errands *errands = work->errands;
-    bool changed;
-    bool more = true;
-    enum err e = check_ids(work, importer_header(importer));
-    if (e == ERR_OK) e = import_definitions(importer, &changed, &work->why);
-    if (e == ERR_OK && changed) e = refresh_rules(work);
-    if (e == ERR_OK) e = import_skip(importer, work->job.position);
-    work->job.size = importer_lines(importer);
-    while (e == ERR_OK && more) {
-        e = import_chunk(importer, mark_import, work, &more, &work->why);
-        if (e == ERR_OK || (e == ERR_BUSY && is_stopped(errands))) work->stored = work->marked;
-        crash_point("import.after_chunk");
-    }
-    return e;
-}
-
-static enum err run_import(struct work *work)
-{
-    struct errands *errands = work->errands;
-    const struct caretaker *with = &errands->config.with;
-    struct importer *importer;
-    struct store_stats stats;
-    char name[NAME_SIZE_MAX + 1];
-    snprintf(name, sizeof name, "%.*s", (int)work->job.name.size, work->job.name.data);
-    enum err e =
-        importer_open(&importer, with, errands->exports, name, &errands->effort, &work->why);
-    if (e == ERR_OK) e = import_lines(work, importer);
-    importer_close(importer);
-    store_stats(with->store, &stats);
-    work->job.sequence = stats.durable_sequence;
-    return e;
-}
-
 /* -- The thread -------------------------------------------------------------------------------- */
 
 static enum err run_kind(struct work *work)
@@ -180,9 +86,9 @@ static enum err run_kind(struct work *work)
     case JOB_BACKUP:
         return errand_backup(work->errands, &work->job, &work->why);
     case JOB_EXPORT:
-        return run_export(work);
+        return errand_export(work->errands, &work->job, &work->why);
     case JOB_IMPORT:
-        return run_import(work);
+        return errand_import(work->errands, &work->job, &work->why);
     case JOB_REBUILD:
     case JOB_KINDS:
         break;

@@ -114,10 +114,6 @@ static enum err check_ask(struct errands *errands, const struct errand_ask *ask,
         reason_say(why, "Only the embedded store can do that.");
         return ERR_INVALID;
     }
-    if (ask->kind != JOB_BACKUP && errands->config.lanes->count > 1) {
-        reason_say(why, "Only a store of one lane can do that.");
-        return ERR_INVALID;
-    }
     if (!backup_name_valid(census->name)) {
         reason_say(why, "name must be 1 to %u of A-Z a-z 0-9 _ . ~ - without a leading dot.",
                    BACKUP_NAME_MAX);

@@ -29,6 +29,12 @@ MUST_USE enum err errand_read(struct errands *errands, struct arena *arena, stru
 MUST_USE enum err errand_backup(struct errands *errands, struct job_record *job,
                                 struct reason *why);
 
+/* errand_export.c, errand_import.c: what they say of themselves is in the job. */
+MUST_USE enum err errand_export(struct errands *errands, struct job_record *job,
+                                struct reason *why);
+MUST_USE enum err errand_import(struct errands *errands, struct job_record *job,
+                                struct reason *why);
+
 /* A snapshot of one lane, in a directory of that lane's, whose path is `dir_out`. */
 MUST_USE enum err errand_snapshot(struct errands *errands, unsigned lane,
                                   char dir_out[TREE_PATH_MAX], struct store_position *position_out,

@@ -1,325 +1,278 @@
-/* export.c -- a snapshot is opened once, which brings it to its moment, and closed, which writes
- * everything back; then its RocksDB holds all there is and is walked family by family. */
+/* export.c -- see the header. */
 #include "jobs/export.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "core/name.h"
 #include "core/object.h"
 #include "jobs/file.h"
-#include "jobs/record.h"
-#include "store/embedded/ids/runs.h"
-#include "store/embedded/identity.h"
-#include "store/embedded/state/records.h"
-#include "store/embedded/state/registry_record.h"
-#include "store/embedded/state/state.h"
+#include "store/walk.h"
 
-#define EXPORT_CACHE_BYTES (64u << 20)
-#define EXPORT_SEGMENT_BYTES (1u << 20) /* nothing is appended */
-#define NEVER_MS (INT64_C(1) << 40)
-
-struct exporting {
-    const struct export_request *request;
-    struct effort *effort;
-    struct store_identity identity;
-    struct state *state;
-    struct id_runs *ids; /* while they are walked */
-    struct port_writer *writer;
-    struct arena arena;
-    struct definition *definitions; /* those whose cells go along */
-    unsigned definitions_count;
-    unsigned definitions_capacity;
-    struct buf line;
-    uint64_t lines;
-    uint64_t sum; /* of them */
-    enum err err;
-
-    /* Of the series under way. */
-    struct port_record cell;
+/* A counter that rules keep, or kept. */
+struct defined {
+    struct bytes name;
+    enum counter_mode mode;
+    uint32_t generation; /* its cells' in the lane that defined it last */
+    unsigned lane;       /* that lane, from 1 */
 };
 
-static bool put(struct exporting *exporting, const struct port_record *record)
+struct exporter {
+    struct port_writer *writer;
+    struct effort *effort;
+    struct reason *why;
+    struct port_record header;
+    unsigned lane;      /* the one under way, from 1 */
+    struct arena arena; /* holds the names of the definitions */
+    struct defined *defined;
+    unsigned defined_count;
+    unsigned defined_capacity;
+    struct buf line;
+    uint64_t lines;
+    uint64_t sum; /* port_sum of the lines */
+    enum err err;
+
+    struct port_record cell; /* names the counter under way */
+};
+
+/* Writes a line. False: the visitor that wrote it is to stop. */
+static bool put(struct exporter *exporter, const struct port_record *record)
 {
-    port_record_write(&exporting->line, record);
-    if (exporting->line.failed) exporting->err = ERR_CORRUPT;
-    if (exporting->err == ERR_OK)
-        exporting->err = port_writer_line(exporting->writer, buf_bytes(&exporting->line));
-    if (exporting->err == ERR_OK && exporting->lines % 1024 == 0)
-        exporting->err = tree_has_room(exporting->effort);
-    if (exporting->err == ERR_OK && atomic_load(&exporting->effort->stop))
-        exporting->err = ERR_BUSY;
-    exporting->lines++;
-    exporting->sum = port_sum(exporting->sum, buf_bytes(&exporting->line));
-    atomic_fetch_add(&exporting->effort->done, 1);
-    return exporting->err == ERR_OK;
+    port_record_write(&exporter->line, record);
+    if (exporter->line.failed) exporter->err = ERR_CORRUPT;
+    if (exporter->err == ERR_OK)
+        exporter->err = port_writer_line(exporter->writer, buf_bytes(&exporter->line));
+    if (exporter->err == ERR_OK && exporter->lines % 1024 == 0)
+        exporter->err = tree_has_room(exporter->effort);
+    if (exporter->err == ERR_OK && atomic_load(&exporter->effort->stop)) exporter->err = ERR_BUSY;
+    exporter->lines++;
+    exporter->sum = port_sum(exporter->sum, buf_bytes(&exporter->line));
+    atomic_fetch_add(&exporter->effort->done, 1);
+    return exporter->err == ERR_OK;
 }
 
-static enum err scan(struct exporting *exporting, enum state_family family, struct bytes from,
-                     struct bytes to, state_visit_fn *visit)
+/* Notes what a walk of the store came to, unless something failed before. */
+static enum err walked(struct exporter *exporter, enum err e)
 {
-    if (exporting->err != ERR_OK) return exporting->err;
-    enum err e = state_scan(exporting->state, family, from, to, visit, exporting);
-    if (exporting->err == ERR_OK) exporting->err = e;
-    return exporting->err;
+    if (exporter->err == ERR_OK) exporter->err = e;
+    return exporter->err;
 }
 
-/* Objects of one kind. */
-static enum err scan_objects(struct exporting *exporting, char kind, state_visit_fn *visit)
+static enum err walk_objects(struct exporter *exporter, struct store *store, char kind,
+                             store_object_fn *visit)
 {
-    char from = kind;
-    char to = (char)(kind + 1);
-    return scan(exporting, STATE_OBJECTS, bytes_of(&from, 1), bytes_of(&to, 1), visit);
+    if (exporter->err != ERR_OK) return exporter->err;
+    return walked(exporter,
+                  view_objects(&store->view, bytes_of(&kind, 1), BYTES_NONE, visit, exporter));
 }
 
-/* -- Definitions and rules --------------------------------------------------------------------- */
+/* -- Rules and definitions --------------------------------------------------------------------- */
 
-static void add_definition(struct exporting *exporting, const struct definition *definition)
+/* The first lane's rules stand for all: lanes differ only for the moment of a reload. */
+static enum err put_rules(struct exporter *exporter, struct store *store)
 {
-    if (exporting->definitions_count == exporting->definitions_capacity) {
-        unsigned capacity = exporting->definitions_capacity * 2 + 16;
-        struct definition *more = arena_alloc(&exporting->arena, capacity * sizeof *more);
-        if (exporting->definitions_count)
-            memcpy(more, exporting->definitions, exporting->definitions_count * sizeof *more);
-        exporting->definitions = more;
-        exporting->definitions_capacity = capacity;
+    struct buf text;
+    struct arena arena;
+    buf_init(&text, 1u << 30);
+    arena_init(&arena, 1024);
+    enum err e = view_object(&store->view, object_key(&arena, OBJECT_META, META_RULES), &text);
+    if (e == ERR_OK)
+        put(exporter, &(struct port_record){.kind = PORT_RULES, .text = buf_bytes(&text)});
+    arena_release(&arena);
+    buf_release(&text);
+    return walked(exporter, e == ERR_NOT_FOUND ? ERR_OK : e);
+}
+
+static struct defined *find_defined(const struct exporter *exporter, struct bytes name)
+{
+    for (unsigned i = 0; i < exporter->defined_count; i++)
+        if (bytes_equal(exporter->defined[i].name, name)) return &exporter->defined[i];
+    return NULL;
+}
+
+static struct defined *add_defined(struct exporter *exporter, struct bytes name)
+{
+    if (exporter->defined_count == exporter->defined_capacity) {
+        exporter->defined_capacity = exporter->defined_capacity * 2 + 16;
+        exporter->defined =
+            must_realloc(exporter->defined, exporter->defined_capacity * sizeof *exporter->defined);
     }
-    exporting->definitions[exporting->definitions_count++] = *definition;
+    struct defined *defined = &exporter->defined[exporter->defined_count++];
+    *defined = (struct defined){.name = arena_copy(&exporter->arena, name)};
+    return defined;
 }
 
 static bool put_definition(void *context, struct bytes key, struct bytes value)
 {
-    struct exporting *exporting = context;
+    struct exporter *exporter = context;
+    struct bytes name = bytes_of(key.data + 1, key.size - 1);
+    struct defined *defined = find_defined(exporter, name);
     struct definition definition;
-    struct bytes copy = arena_copy(&exporting->arena, value);
-    exporting->err = definition_decode(copy, &exporting->arena, &definition);
-    if (exporting->err != ERR_OK) return false;
-    definition.name = arena_copy(&exporting->arena, bytes_of(key.data + 1, key.size - 1));
-    add_definition(exporting, &definition);
-    return put(exporting, &(struct port_record){.kind = PORT_DEFINITION,
-                                                .counter = definition.name,
-                                                .mode = definition.mode,
-                                                .value = copy});
+    struct arena arena;
+    bool first = !defined;
+    arena_init(&arena, 4096);
+    exporter->err = definition_decode(value, &arena, &definition);
+    arena_release(&arena);
+    if (exporter->err != ERR_OK) return false;
+    if (first) defined = add_defined(exporter, name);
+    if (first) defined->mode = definition.mode;
+    defined->generation = definition.generation;
+    defined->lane = exporter->lane;
+    if (defined->mode != definition.mode)
+        exporter->err = reason_err(exporter->why, ERR_CONFLICT,
+                                   "counter %.*s is %s in one lane and %s in another; reload "
+                                   "the rules first",
+                                   (int)name.size, name.data, counter_mode_names[defined->mode],
+                                   counter_mode_names[definition.mode]);
+    if (!first) return exporter->err == ERR_OK;
+    return put(exporter, &(struct port_record){.kind = PORT_DEFINITION,
+                                               .counter = name,
+                                               .mode = definition.mode,
+                                               .value = value});
 }
 
 /* Cells and states of an earlier generation are garbage, of a later one a rebuild under way. */
-static bool is_current(const struct exporting *exporting, struct bytes counter, uint32_t generation)
+static bool is_current(const struct exporter *exporter, struct bytes counter, uint32_t generation)
 {
-    for (unsigned i = 0; i < exporting->definitions_count; i++)
-        if (bytes_equal(exporting->definitions[i].name, counter))
-            return exporting->definitions[i].generation == generation;
-    return false;
-}
-
-static bool put_rules(struct exporting *exporting)
-{
-    struct buf text;
-    buf_init(&text, 1u << 30);
-    struct bytes key = object_key(&exporting->arena, OBJECT_META, META_RULES);
-    enum err e = state_get(exporting->state, STATE_OBJECTS, key, &text);
-    bool good = e == ERR_NOT_FOUND;
-    if (e == ERR_OK)
-        good = put(exporting, &(struct port_record){.kind = PORT_RULES, .text = buf_bytes(&text)});
-    else if (e != ERR_NOT_FOUND)
-        exporting->err = e;
-    buf_release(&text);
-    return good;
+    const struct defined *defined = find_defined(exporter, counter);
+    return defined && defined->lane == exporter->lane && defined->generation == generation;
 }
 
 /* -- Cells ------------------------------------------------------------------------------------- */
 
-static bool put_cell(void *context, struct bytes key, struct bytes value)
+static bool name_cells(void *context, struct bytes key)
 {
-    struct exporting *exporting = context;
-    uint64_t series;
-    enum err e = cell_key_decode(key, &series, &exporting->cell.bucket);
-    if (e == ERR_OK) e = cell_record_decode(value, &exporting->cell.cell);
-    exporting->err = e;
-    return e == ERR_OK && put(exporting, &exporting->cell);
-}
-
-/* Names the counter of the series; false: its cells stay here. */
-static bool name_cells(struct exporting *exporting, struct bytes key)
-{
-    struct port_record *cell = &exporting->cell;
+    struct exporter *exporter = context;
+    struct port_record *cell = &exporter->cell;
     uint32_t generation;
     char kind;
     *cell = (struct port_record){.kind = PORT_CELL};
     if (rule_key_split(key, &cell->tenant, &cell->counter, &generation, &cell->dimensions))
-        return is_current(exporting, cell->counter, generation);
+        return is_current(exporter, cell->counter, generation);
     return counter_key_split(key, &cell->tenant, &kind, &cell->counter) &&
            kind == COUNTER_KIND_DIRECT;
 }
 
-static bool put_series(void *context, struct bytes key, struct bytes value)
+static bool put_cell(void *context, int32_t duration, int64_t bucket, const struct cell *cell)
 {
-    struct exporting *exporting = context;
-    struct bytes counter;
-    int32_t duration;
-    char to[SERIES_KEY_SIZE];
-    exporting->err = series_record_decode(value, &duration, &counter);
-    if (exporting->err != ERR_OK || key.size != SERIES_KEY_SIZE) return false;
-    if (!name_cells(exporting, counter)) return true;
-    exporting->cell.duration = duration;
-    series_key(to, get_ordered_u64(key.data) + 1);
-    return scan(exporting, STATE_CELLS, key, bytes_of(to, sizeof to), put_cell) == ERR_OK;
+    struct exporter *exporter = context;
+    exporter->cell.duration = duration;
+    exporter->cell.bucket = bucket;
+    exporter->cell.cell = *cell;
+    return put(exporter, &exporter->cell);
+}
+
+static enum err put_cells(struct exporter *exporter, struct store *store)
+{
+    const struct walk_visitor visitor = {
+        .counter = name_cells, .cell = put_cell, .context = exporter};
+    if (exporter->err != ERR_OK) return exporter->err;
+    return walked(exporter, walk_cells(&store->view, &visitor));
 }
 
 /* -- Statuses, states, ids --------------------------------------------------------------------- */
 
 static bool put_status(void *context, struct bytes key, struct bytes value)
 {
-    struct exporting *exporting = context;
+    struct exporter *exporter = context;
     struct usage_row row;
-    if (!usage_row_decode(value, &row)) exporting->err = ERR_CORRUPT;
-    return exporting->err == ERR_OK &&
-           put(exporting, &(struct port_record){.kind = PORT_STATUS,
-                                                .tenant = bytes_of(key.data + 1, key.size - 1),
-                                                .text = row.status,
-                                                .updated_ms = row.updated_ms});
+    if (!usage_row_decode(value, &row)) exporter->err = ERR_CORRUPT;
+    return exporter->err == ERR_OK &&
+           put(exporter, &(struct port_record){.kind = PORT_STATUS,
+                                               .tenant = bytes_of(key.data + 1, key.size - 1),
+                                               .text = row.status,
+                                               .updated_ms = row.updated_ms});
 }
 
 /* 's' tenant NUL counter NUL generation entity */
 static bool put_state(void *context, struct bytes key, struct bytes value)
 {
-    struct exporting *exporting = context;
+    struct exporter *exporter = context;
     struct bytes rest = bytes_of(key.data + 1, key.size - 1);
     struct port_record state = {.kind = PORT_STATE, .value = value};
     state.tenant = bytes_split(&rest, '\0');
     state.counter = bytes_split(&rest, '\0');
-    if (rest.size < 4) exporting->err = ERR_CORRUPT;
-    if (exporting->err != ERR_OK) return false;
-    if (!is_current(exporting, state.counter, get_ordered_u32(rest.data))) return true;
+    if (rest.size < 4) exporter->err = ERR_CORRUPT;
+    if (exporter->err != ERR_OK) return false;
+    if (!is_current(exporter, state.counter, get_ordered_u32(rest.data))) return true;
     state.entity = bytes_of(rest.data + 4, rest.size - 4);
-    return put(exporting, &state);
+    return put(exporter, &state);
 }
 
-static bool put_id(void *context, struct bytes key, struct bytes value)
+static bool put_id(void *context, struct fingerprint print, const struct key_record *record)
 {
-    struct exporting *exporting = context;
-    struct port_record id = {.kind = PORT_ID};
-    enum err e = record_key_get(key, &id.print);
-    if (e == ERR_OK) e = record_decode(value, &id.key);
-    exporting->err = e;
-    return e == ERR_OK && put(exporting, &id);
+    return put(context, &(struct port_record){.kind = PORT_ID, .print = print, .key = *record});
 }
 
-/* From a run; a newer one may have a newer record of it. */
-static void put_event_id(void *context, struct id_span span, const struct id_entry *found)
+static enum err put_ids(struct exporter *exporter, struct store *store)
 {
-    struct exporting *exporting = context;
-    struct id_entry entry;
-    if (exporting->err != ERR_OK) return;
-    span.last = UINT64_MAX;
-    exporting->err = id_runs_find(exporting->ids, span, found->print, &entry);
-    if (exporting->err != ERR_OK) return;
-    put(exporting, &(struct port_record){.kind = PORT_ID,
-                                         .print = found->print,
-                                         .key = {.exists = true,
-                                                 .event = true,
-                                                 .first_seen_ms = entry.first_seen_ms,
-                                                 .digest = entry.digest}});
-}
-
-/* Keys with outcomes are in the state, event ids in files of their own. */
-static enum err put_ids(struct exporting *exporting)
-{
-    char path[TREE_PATH_MAX];
-    enum err e = scan(exporting, STATE_IDS, BYTES_NONE, BYTES_NONE, put_id);
-    if (e == ERR_OK) e = tree_path(path, exporting->request->snapshot, "ids");
-    const struct id_files files = {
-        .io = &io_system, .dir = path, .identity = state_identity(exporting->state)};
-    if (e == ERR_OK) e = id_runs_open(&exporting->ids, &files);
-    if (e == ERR_OK) e = id_runs_scan(exporting->ids, 0, put_event_id, exporting);
-    id_runs_free(exporting->ids);
-    if (exporting->err == ERR_OK) exporting->err = e;
-    return exporting->err;
+    if (exporter->err != ERR_OK || !exporter->header.ids) return exporter->err;
+    return walked(exporter, view_ids(&store->view, put_id, exporter));
 }
 
 /* -- All of it --------------------------------------------------------------------------------- */
 
-static enum err write_all(struct exporting *exporting)
+enum err exporter_open(struct exporter **exporter_out, const struct export_request *request,
+                       struct effort *effort, struct reason *why_out)
 {
-    const struct export_request *request = exporting->request;
-    const struct port_record header = {.kind = PORT_HEADER,
-                                       .sequence = request->position.last_sequence,
-                                       .moment_ms = request->position.time_ms,
-                                       .installation = exporting->identity.installation,
-                                       .ids_shared = request->store->ids_shared,
-                                       .ids = request->ids,
-                                       .secret = exporting->identity.secret};
-    if (!put(exporting, &header) || !put_rules(exporting)) return exporting->err;
-    scan_objects(exporting, OBJECT_DEFINITION, put_definition);
-    scan(exporting, STATE_SERIES, BYTES_NONE, BYTES_NONE, put_series);
-    scan_objects(exporting, OBJECT_USAGE, put_status);
-    scan_objects(exporting, OBJECT_STATE, put_state);
-    if (exporting->err == ERR_OK && request->ids) put_ids(exporting);
-    if (exporting->err == ERR_OK)
-        put(exporting, &(struct port_record){.kind = PORT_END,
-                                             .lines = exporting->lines,
-                                             .summed = true,
-                                             .sum = exporting->sum});
-    return exporting->err;
-}
-
-static enum err settle(const struct export_request *request, struct reason *why)
-{
-    struct store *store;
-    struct embedded_config config = *request->store;
-    config.dir = request->snapshot;
-    config.cache_bytes = EXPORT_CACHE_BYTES;
-    config.segment_bytes = EXPORT_SEGMENT_BYTES;
-    config.spare_segments = 0;
-    config.checkpoint_ms = config.archive_ms = NEVER_MS;
-    enum err e = embedded_open(&store, &config, why);
-    if (e == ERR_OK) store_close(store);
-    return e;
-}
-
-static enum err open_parts(struct exporting *exporting, struct reason *why)
-{
-    const struct export_request *request = exporting->request;
-    char path[TREE_PATH_MAX];
-    enum err e = identity_read(&exporting->identity, request->snapshot, why);
-    if (e == ERR_OK) e = tree_path(path, request->snapshot, "state");
-    const struct state_config config = {.dir = path, .cache_bytes = EXPORT_CACHE_BYTES};
-    if (e == ERR_OK) e = state_open(&exporting->state, &config, why);
-    if (e != ERR_OK) return e;
-    for (int family = 0; family < STATE_FAMILY_COUNT; family++)
-        atomic_fetch_add(&exporting->effort->total,
-                         family == STATE_CELLS || (family == STATE_IDS && request->ids)
-                             ? state_key_count(exporting->state, (enum state_family)family)
-                             : 0);
-    return port_writer_open(&exporting->writer, request->dir, request->name);
-}
-
-static void close_parts(struct exporting *exporting)
-{
-    state_close(exporting->state);
-    buf_release(&exporting->line);
-    arena_release(&exporting->arena);
-}
-
-enum err export_write(const struct export_request *request, struct effort *effort,
-                      uint64_t *lines_out, struct reason *why_out)
-{
-    struct exporting exporting = {.request = request, .effort = effort};
-    arena_init(&exporting.arena, 16u << 10);
-    buf_init(&exporting.line, PORT_LINE_MAX);
+    struct exporter *exporter = must_calloc(1, sizeof *exporter);
+    *exporter_out = exporter;
+    exporter->effort = effort;
+    exporter->header = request->header;
+    arena_init(&exporter->arena, 16u << 10);
+    buf_init(&exporter->line, PORT_LINE_MAX);
     reason_clear(why_out);
-    enum err e = settle(request, why_out);
-    if (e == ERR_OK) e = open_parts(&exporting, why_out);
-    if (e == ERR_OK) e = write_all(&exporting);
-    if (exporting.writer) {
+    enum err e = port_writer_open(&exporter->writer, request->dir, request->name);
+    if (e == ERR_OK) put(exporter, &exporter->header);
+    return walked(exporter, e);
+}
+
+/* Progress takes the lanes to come to be as large as this one. */
+static enum err expect_lines(struct exporter *exporter, struct store *store)
+{
+    uint64_t cells;
+    struct store_stats stats;
+    enum err e = walk_count(&store->view, &cells);
+    store_stats(store, &stats);
+    uint64_t lines = cells + (exporter->header.ids ? stats.registry_ids : 0);
+    uint64_t left = exporter->header.lanes_count - exporter->lane + 1;
+    atomic_store(&exporter->effort->total, exporter->lines + left * lines);
+    return walked(exporter, e);
+}
+
+enum err exporter_lane(struct exporter *exporter, struct store *store, struct reason *why_out)
+{
+    exporter->why = why_out;
+    exporter->lane++;
+    must(exporter->lane <= exporter->header.lanes_count);
+    enum err e = expect_lines(exporter, store);
+    if (e == ERR_OK && exporter->lane == 1) e = put_rules(exporter, store);
+    if (e == ERR_OK) e = walk_objects(exporter, store, OBJECT_DEFINITION, put_definition);
+    if (e == ERR_OK) e = put_cells(exporter, store);
+    if (e == ERR_OK) e = walk_objects(exporter, store, OBJECT_USAGE, put_status);
+    if (e == ERR_OK) e = walk_objects(exporter, store, OBJECT_STATE, put_state);
+    return e == ERR_OK ? put_ids(exporter, store) : e;
+}
+
+enum err exporter_close(struct exporter *exporter, enum err e, uint64_t *lines_out,
+                        struct reason *why_out)
+{
+    const struct port_record end = {
+        .kind = PORT_END, .lines = exporter->lines, .summed = true, .sum = exporter->sum};
+    if (e == ERR_OK) put(exporter, &end);
+    if (e == ERR_OK) e = exporter->err;
+    if (exporter->writer) {
         int error = errno;
-        enum err closed = port_writer_close(exporting.writer, e == ERR_OK);
+        enum err closed = port_writer_close(exporter->writer, e == ERR_OK);
         if (e != ERR_OK) errno = error;
         if (e == ERR_OK) e = closed;
     }
     if (e == ERR_STORAGE && !reason_given(why_out))
         reason_say(why_out, "the export could not be written: %s", strerror(errno));
-    *lines_out = exporting.lines;
-    close_parts(&exporting);
+    *lines_out = exporter->lines;
+    free(exporter->defined);
+    buf_release(&exporter->line);
+    arena_release(&exporter->arena);
+    free(exporter);
     return e;
 }

@@ -1,23 +1,39 @@
-/* export.h -- everything a store holds, as the lines of an export. */
+/* export.h -- everything that views show, as the lines of an export.
+ *
+ *     exporter_open(&exporter, &request, ..)   the file and its header
+ *     exporter_lane(exporter, store, ..)       each lane in turn, as of its moment
+ *     exporter_close(exporter, ..)             the last line, and the file's name
+ *
+ * A lane is shown by the view of a store that stands still, so any kind of store will do. Its
+ * definitions stand before the cells that are of them; what an earlier lane defined is not defined
+ * again. */
 #ifndef TALLY_JOBS_EXPORT_H
 #define TALLY_JOBS_EXPORT_H
 
 #include "base/reason.h"
 #include "base/tree.h"
-#include "store/embedded/embedded.h"
+#include "jobs/record.h"
+#include "store/store.h"
+
+struct exporter;
 
 struct export_request {
     const char *dir; /* of exports */
     const char *name;
-    const char *snapshot; /* a snapshot of the store (store.h); it is opened and used up */
-    const struct embedded_config *store; /* as the store itself was opened */
-    struct store_position position;      /* of the snapshot */
-    bool ids;
+    struct port_record header; /* its lanes stay the caller's until the exporter is closed */
 };
 
-/* ERR_STORAGE, ERR_CORRUPT with a sentence in `why_out`; ERR_BUSY: told to stop. Nothing is left of
- * it then. `*lines_out` is what was written. */
-MUST_USE enum err export_write(const struct export_request *request, struct effort *effort,
-                               uint64_t *lines_out, struct reason *why_out);
+/* Below: ERR_STORAGE, ERR_CORRUPT with a sentence in `why_out`; ERR_BUSY: told to stop. Whatever
+ * failed, exporter_close is due. */
+MUST_USE enum err exporter_open(struct exporter **exporter_out,
+                                const struct export_request *request, struct effort *effort,
+                                struct reason *why_out);
+/* ERR_CONFLICT: it has a counter of an earlier lane's in another mode. */
+MUST_USE enum err exporter_lane(struct exporter *exporter, struct store *store,
+                                struct reason *why_out);
+/* `e` is what became of all before it: with an error nothing is left of the file. Returns it, or
+ * the error of the file's end; `*lines_out` is what was written. */
+MUST_USE enum err exporter_close(struct exporter *exporter, enum err e, uint64_t *lines_out,
+                                 struct reason *why_out);
 
 #endif

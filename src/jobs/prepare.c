@@ -31,23 +31,32 @@ enum err port_header(const char *dir, const char *name, struct arena *arena,
     return good ? ERR_OK : ERR_CORRUPT;
 }
 
-enum err import_prepare(const char *dir, const char *name, const char *data, struct reason *why_out)
+static enum err check_prepare(const struct port_record *header, const char *name, const char *data,
+                              unsigned lanes, struct reason *why)
+{
+    if (!header->ids)
+        return reason_err(why, ERR_CONFLICT, "the export %s has no ids; any server can take it",
+                          name);
+    if (header->ids_shared && lanes > 1)
+        return reason_err(why, ERR_CONFLICT,
+                          "the export %s was made with events.idScope installation, which needs "
+                          "store.lanes 1, not %u",
+                          name, lanes);
+    if (!tree_is_empty(data)) return reason_err(why, ERR_CONFLICT, "%s is not empty", data);
+    return ERR_OK;
+}
+
+enum err import_prepare(const char *dir, const char *name, const char *data, unsigned lanes,
+                        struct reason *why_out)
 {
     struct arena arena;
     struct port_record header;
     arena_init(&arena, 4096);
     enum err e = port_header(dir, name, &arena, &header, why_out);
-    if (e == ERR_OK && !header.ids) {
-        reason_say(why_out, "the export %s has no ids; any server can take it", name);
-        e = ERR_CONFLICT;
-    }
-    if (e == ERR_OK && !tree_is_empty(data)) {
-        reason_say(why_out, "%s is not empty", data);
-        e = ERR_CONFLICT;
-    }
+    if (e == ERR_OK) e = check_prepare(&header, name, data, lanes, why_out);
     if (e == ERR_OK) {
         e = tree_make(data);
-        if (e == ERR_OK) e = lanes_dir_make(data, 1, header.ids_shared, &header.secret);
+        if (e == ERR_OK) e = lanes_dir_make(data, lanes, header.ids_shared, &header.secret);
         if (e != ERR_OK) reason_say(why_out, "%s cannot be made: %s", data, strerror(errno));
     }
     arena_release(&arena);

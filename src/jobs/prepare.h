@@ -11,10 +11,10 @@
 MUST_USE enum err port_header(const char *dir, const char *name, struct arena *arena,
                               struct port_record *header_out, struct reason *why);
 
-/* Makes `data` an empty store that has the id key of the export in `dir`. ERR_CONFLICT: `data` is
- * not empty, or the export has no ids; ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORAGE; `why_out` has a
- * sentence. */
+/* Makes `data` an empty store of `lanes` lanes that has the id key of the export in `dir`, however
+ * many lanes that is of. ERR_CONFLICT: `data` is not empty, or the export has no ids, or ids that
+ * need one lane; ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORAGE; `why_out` has a sentence. */
 MUST_USE enum err import_prepare(const char *dir, const char *name, const char *data,
-                                 struct reason *why_out);
+                                 unsigned lanes, struct reason *why_out);
 
 #endif

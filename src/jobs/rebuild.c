@@ -45,15 +45,17 @@ struct step {
     uint64_t events;
     bool full;
     struct json_parser *parser;
-    struct bytes marked; /* the job's bytes with the chunk of an export under way */
-    struct reason why;   /* it cannot go on; empty: the error says it all */
+    struct reason why; /* it cannot go on; empty: the error says it all */
     enum err err;
 };
 
-void rebuilder_init(struct rebuilder *rebuilder, const struct caretaker *config,
+void rebuilder_init(struct rebuilder *rebuilder, const struct lanes *lanes, unsigned lane,
                     const char *exports)
 {
-    *rebuilder = (struct rebuilder){.config = *config, .exports = exports};
+    *rebuilder = (struct rebuilder){.config = lanes->items[lane].caretaker,
+                                    .lane = lane,
+                                    .lanes = lanes->count,
+                                    .exports = exports};
     rebuilder->parser = json_parser_new(EVENT_SIZE_MAX);
     rebuilder->commit_parser = json_parser_new(EVENT_SIZE_MAX);
 }
@@ -286,14 +288,13 @@ static enum err replay_chunk(struct step *step, bool *caught_up_out)
 
 /* -- What it begins with ----------------------------------------------------------------------- */
 
-/* The mark goes with each chunk of the export. Which chunk is the last is known only afterwards. */
+/* The mark goes with each chunk of the export. */
 static struct op mark_base(void *context, struct arena *arena, uint64_t lines)
 {
     struct step *step = context;
     struct job_record next = step->job;
     next.rebuild.base_lines = lines;
     (void)arena;
-    step->marked = job_encode(&step->arena, &next);
     return job_op(step, &next);
 }
 
@@ -305,9 +306,6 @@ static enum err base_chunk(struct step *step)
     enum err e = rebuild_base_chunk(step->rebuilder, &step->job, step->definition->mode, mark_base,
                                     step, &more, &sequence, &step->why);
     if (e != ERR_OK || more) return e;
-    enum err decoded = job_decode(step->marked, &step->job);
-    must(decoded == ERR_OK);
-    step->stored = step->marked;
     struct job_record next = step->job;
     next.rebuild.based = true;
     next.position = sequence;

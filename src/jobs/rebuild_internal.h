@@ -10,18 +10,22 @@
 /* The rebuilds of one lane: each lane counts its own tenants' events, at its own position. */
 struct rebuilder {
     struct caretaker config;
+    unsigned lane;  /* which lane it is */
+    unsigned lanes; /* how many there are */
     const char *exports;
     struct json_parser *parser;        /* the stepping thread's */
     struct json_parser *commit_parser; /* for the last chunk, which the commit thread makes */
 
     /* The export that a job begins with; the stepping thread's. */
     struct importer *base;
-    uint64_t base_job; /* the job whose it is */
+    struct import_lane base_lane;
+    uint64_t base_job;   /* the job whose it is */
+    uint64_t base_lines; /* how many of its lines the job says are taken */
     struct effort base_effort;
 };
 
 /* rebuild.c */
-void rebuilder_init(struct rebuilder *rebuilder, const struct caretaker *config,
+void rebuilder_init(struct rebuilder *rebuilder, const struct lanes *lanes, unsigned lane,
                     const char *exports);
 void rebuilder_release(struct rebuilder *rebuilder);
 /* Makes one chunk of the lane's oldest rebuild that is not over. `*idle_out`: the lane has nothing
@@ -64,7 +68,8 @@ MUST_USE enum err rebuild_check_history(struct rebuilder *rebuilder,
 MUST_USE enum err rebuild_check_base(struct rebuilder *rebuilder, struct arena *arena,
                                      struct bytes from, bool force, struct reason *why);
 /* Puts one chunk of the export into the job's generation, with the caller's mark. For the stepping
- * thread, which holds `enacting`. `*sequence_out` is the export's moment. */
+ * thread, which holds `enacting`. `*more_out` false: nothing was left to be taken. `*sequence_out`
+ * is the lane's moment in the export. */
 MUST_USE enum err rebuild_base_chunk(struct rebuilder *rebuilder, const struct job_record *job,
                                      enum counter_mode mode, import_mark_fn *mark, void *context,
                                      bool *more_out, uint64_t *sequence_out, struct reason *why);

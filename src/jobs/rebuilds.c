@@ -26,7 +26,7 @@ struct rebuilds *rebuilds_new(const struct lanes *lanes, const char *exports)
     rebuilds->count = lanes->count;
     rebuilds->rebuilders = must_calloc(lanes->count, sizeof *rebuilds->rebuilders);
     for (unsigned i = 0; i < lanes->count; i++)
-        rebuilder_init(&rebuilds->rebuilders[i], &lanes->items[i].caretaker, exports);
+        rebuilder_init(&rebuilds->rebuilders[i], lanes, i, exports);
     pthread_mutex_init(&rebuilds->lock, NULL);
     pthread_cond_init(&rebuilds->changed, NULL);
     return rebuilds;

@@ -1,7 +1,8 @@
 /* record.h -- the lines of an export: one JSON object each, its `kind` first.
  *
- *   {"kind":"header","format":1,"sequence":"9","moment":"1763..","installation":"..","idScope":"tenant",
- *    "ids":false}                                  first; with ids also "idKey"
+ *   {"kind":"header","format":1,"sequence":"9","moment":"1763..","lanes":[{"sequence":"9",
+ *    "moment":"1763.."}],"installation":"..","idScope":"tenant","ids":false}
+ *                                                  first; with ids also "idKey"
  *   {"kind":"rules","text":"counters: ..."}        as they were in force
  *   {"kind":"definition","counter":"..","mode":"series","value":"<hex>"}
  *   {"kind":"cell","tenant":"..","counter":"..","dimensions":"{..}","durationSeconds":60,
@@ -11,6 +12,10 @@
  *   {"kind":"id","print":"<hex>","event":true,"firstSeenAt":"..","check":"..","outcome":"<hex>"}
  *   {"kind":"end","lines":"8","checksum":".."}     last: how many there are before it, and port_sum
  *                                                  of them; a file made by hand may leave that out
+ *
+ * Each lane is in the export as of a moment of its own, which the header says; its `sequence` is
+ * how many changes there were in all of them, its `moment` the newest. A file of an older version
+ * does not name the lanes: it has one. A counter that several lanes define stands there once.
  *
  * Numbers that may be large are decimal strings; times are milliseconds since 1970. A cell with
  * `dimensions` is a rule counter's; they are the set's canonical JSON, as a text. An id is kept as
@@ -34,11 +39,17 @@ enum port_kind {
     PORT_END,
 };
 
+/* As of when a lane is in the export. */
+struct port_lane {
+    uint64_t sequence; /* its last change's */
+    int64_t moment_ms;
+};
+
 /* Which members are set depends on the kind. */
 struct port_record {
     enum port_kind kind;
-    uint64_t sequence; /* header: the last change that is in the export */
-    int64_t moment_ms;
+    const struct port_lane *lanes; /* header: those of the store that the export is of */
+    unsigned lanes_count;          /* at least 1 */
     uint64_t installation;
     bool ids_shared;
     bool ids; /* header: ids follow, and `secret` is what they were made with */
@@ -60,6 +71,10 @@ struct port_record {
     bool summed; /* end: `sum` is that of the lines before it */
     uint64_t sum;
 };
+
+/* A header's lanes had so many changes together, and this was the moment of the newest one. */
+uint64_t port_changes(const struct port_record *header);
+int64_t port_moment_ms(const struct port_record *header);
 
 /* The checksum of one line more, without its end; 0 before the first. */
 uint64_t port_sum(uint64_t sum, struct bytes line);

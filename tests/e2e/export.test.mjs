@@ -9,6 +9,7 @@ import { gunzipSync } from 'node:zlib';
 import { finished, Places, Writers } from './support/errands.mjs';
 import { expectError, expectExactly, expectTriple } from './support/expect.mjs';
 import { eventually, times, within } from './support/pace.mjs';
+import { pages, picture as pictured } from './support/picture.mjs';
 import { ask, medley, over, pour } from './support/rebuild.mjs';
 import { runTally, Server, TOTAL } from './support/server.mjs';
 
@@ -52,40 +53,9 @@ const server = (options = {}) => new Server({ config: RULES, data: places.fresh(
 const adminOf = (s) => s.tenant('operator', { scope: 'admin' });
 const exportTo = async (s, name, more = {}) => finished(adminOf(s), await adminOf(s).call('POST', '/api/admin/exports', { body: { name, ...more } }));
 const startImport = (s, name) => adminOf(s).call('POST', '/api/admin/imports', { body: { name } });
+const picture = (s, tenants) => pictured(s, tenants, ['ups', 'accounts', 'pulse', 'views']);
 const importFrom = async (s, name) => finished(adminOf(s), await startImport(s, name));
 const fileOf = (name) => path.join(places.ops, 'exports', name);
-
-/** Every page of a list. */
-async function pages(t, target, field) {
-    const all = [];
-    for (let after = ''; after !== null;) {
-        const reply = await t.call('GET', `${target}${target.includes('?') ? '&' : '?'}limit=1000${after && `&after=${after}`}`);
-        assert.equal(reply.status, 200, reply.text);
-        all.push(...reply.body[field]);
-        after = reply.body.next ?? null;
-    }
-    return all;
-}
-
-/** Everything the tenants of a server can read, but for what is the time of asking. */
-async function picture(s, tenants) {
-    const seen = { tenants: await pages(adminOf(s), '/api/admin/tenants', 'tenants') };
-    for (const id of tenants) {
-        const t = s.tenant(id);
-        const mine = (seen[id] = { list: await pages(t, `/api/counters/${id}`, 'counters') });
-        for (const { name, granularities } of mine.list) {
-            for (const duration of granularities) {
-                const range = { durationSeconds: duration, startTime: '0001-01-01T00:00:00Z', endTime: '9999-12-31T00:00:00Z' };
-                mine[`${name} ${duration}`] = [(await t.series(name, range)).body, (await t.sumRange(name, range)).body];
-            }
-        }
-        for (const name of ['ups', 'accounts', 'pulse', 'views']) mine[`cells ${name}`] = await pages(t, `/api/counters/${id}/${name}/cells`, 'cells');
-        for (const dim of ['', '?dim.room=r0', '?dim.room=r1']) mine[`windows ${dim}`] = (await t.call('GET', `/api/windows/${id}${dim}`)).body;
-        mine.usage = (await t.call('GET', `/api/usage/${id}`)).body;
-        mine.health = { ...(await t.call('GET', `/api/usage/${id}/health`)).body, queried_at: null };
-    }
-    return seen;
-}
 
 const TENANTS = ['plain', 'ABCXYZabcxyz0189_.~-', 't'.repeat(255)];
 

@@ -117,6 +117,42 @@ static void what_is_no_line_of_an_export_is_refused_with_a_reason(void **state)
     arena_release(&arena);
 }
 
+#define HEADER_OF(more)                                                            \
+    "{\"kind\":\"header\",\"format\":1,\"sequence\":\"9\",\"moment\":\"-5\"," more \
+    "\"installation\":\"77\",\"idScope\":\"tenant\",\"ids\":false}"
+
+static void a_header_names_each_lane_and_an_older_one_has_one(void **state)
+{
+    (void)state;
+    struct arena arena;
+    struct buf line;
+    struct port_record header;
+    const char *why;
+    arena_init(&arena, 4096);
+    buf_init(&line, 4000);
+    assert_true(read_back(HEADER_OF(""), &arena, &header, &why));
+    assert_int_equal(header.lanes_count, 1);
+    assert_true(header.lanes[0].sequence == 9 && header.lanes[0].moment_ms == -5);
+
+    const struct port_lane lanes[] = {{3, INT64_MIN}, {UINT64_MAX / 2, 8}, {4, 7}};
+    header.lanes = lanes;
+    header.lanes_count = 3;
+    port_record_write(&line, &header);
+    buf_add_char(&line, '\0');
+    assert_true(read_back(line.data, &arena, &header, &why));
+    assert_int_equal(header.lanes_count, 3);
+    assert_memory_equal(header.lanes, lanes, sizeof lanes);
+    assert_true(port_changes(&header) == UINT64_MAX / 2 + 7 && port_moment_ms(&header) == 8);
+
+    static const char *const wrong[] = {HEADER_OF("\"lanes\":[],"), HEADER_OF("\"lanes\":3,"),
+                                        HEADER_OF("\"lanes\":[{\"sequence\":\"1\"}],"),
+                                        HEADER_OF("\"lanes\":[7],")};
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++)
+        assert_false(read_back(wrong[i], &arena, &header, &why));
+    buf_release(&line);
+    arena_release(&arena);
+}
+
 static void lines_come_back_from_every_kind_of_file(void **state)
 {
     static const char *const names[] = {"plain", "packed.gz", "packed.zst"};
@@ -279,6 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cell_comes_back_as_it_was_extremes_and_all),
         cmocka_unit_test(what_is_no_line_of_an_export_is_refused_with_a_reason),
+        cmocka_unit_test(a_header_names_each_lane_and_an_older_one_has_one),
         cmocka_unit_test(lines_come_back_from_every_kind_of_file),
         cmocka_unit_test(a_file_that_is_cut_short_does_not_end_well),
         cmocka_unit_test(a_manifest_is_read_back_and_a_changed_one_is_not),
