@@ -206,6 +206,7 @@ enum err errand_describe(struct errands *errands, struct bytes id, struct buf *j
     enum err e = errand_read(errands, &arena, job_key(&arena, number), &value);
     if (e == ERR_OK && value.size == 0) e = ERR_NOT_FOUND;
     if (e == ERR_OK) e = job_decode(value, &job);
+    if (e == ERR_OK && job.kind == JOB_REBUILD) e = ERR_NOT_FOUND; /* this lane's part of one */
     if (e == ERR_OK) job_write(json_out, &job, progress_of(errands, number));
     arena_release(&arena);
     return e;

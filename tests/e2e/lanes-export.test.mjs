@@ -11,7 +11,7 @@ import { expectTriple } from './support/expect.mjs';
 import { lanePath, TENANTS } from './support/lanes.mjs';
 import { within } from './support/pace.mjs';
 import { picture as pictured } from './support/picture.mjs';
-import { medley, over, pour } from './support/rebuild.mjs';
+import { ask, medley, over, pour } from './support/rebuild.mjs';
 import { runTally, Server, TOTAL } from './support/server.mjs';
 
 const RULES = `
@@ -153,6 +153,22 @@ for (const [from, to] of moves) {
         });
     });
 }
+
+test('SPEC 7, 11: a rebuild that begins with an export takes in each lane what is of its tenants', async () => {
+    const s = server(4, { env: { TALLY_PAUSE_POINT: 'rebuild.after_swap:200' } }); // lanes end one after the other
+    await s.start();
+    for (const [index, id] of TENANTS.entries()) await pour(s.tenant(id), medley(30, index + 1));
+    await exportTo(s, 'base.ndjson', {});
+    for (const [index, id] of TENANTS.entries()) await pour(s.tenant(id), medley(30, index + 100));
+    const values = async () => Promise.all(TENANTS.map(async (id) => (await s.tenant(id).call('GET', `/api/counters/${id}/ups/cells`)).body.cells.map(({ dimensions, net, added, subbed }) => ({ dimensions, net, added, subbed }))));
+    const expected = await values();
+    await importFrom(s, 'base.ndjson');
+    assert.notDeepEqual(await values(), expected);
+    const job = await over(adminOf(s), (await ask(adminOf(s), 'ups', { from: 'base.ndjson' })).body.job);
+    assert.equal(job.state, 'done', JSON.stringify(job));
+    assert.deepEqual(await values(), expected);
+    await s.stop();
+});
 
 describe('an import into four lanes', () => {
     const source = server(1);
