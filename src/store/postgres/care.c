@@ -78,13 +78,14 @@ static bool fill_graves(struct lane_store *lane, struct sql_values *values)
     return false;
 }
 
+/* What is forgotten cannot be had back, so it goes by what of the time is sure. */
 static bool drop_keys(struct lane_store *lane, struct sql_values *values)
 {
     int64_t count;
-    int64_t time_ms = atomic_load(&lane->time_ms);
-    if (time_ms == INT64_MIN) return false;
+    int64_t sure_ms = atomic_load(&lane->sure_ms);
+    if (sure_ms == INT64_MIN) return false;
     values_begin(values, lane);
-    values_i64(values, time_ms - lane->database->config.key_keep_ms);
+    values_i64(values, sure_ms - lane->database->config.key_keep_ms);
     values_i64(values, CHUNK_ROWS);
     enum err e = care_count(lane, SQL_DROP_KEYS, values, true, &count);
     return e == ERR_OK && count == CHUNK_ROWS;

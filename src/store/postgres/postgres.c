@@ -89,7 +89,7 @@ enum err postgres_lane(struct database *database, unsigned index, struct store *
     lane->store.remote = true;
     lane->database = database;
     lane->lane = index;
-    lane->horizon_ms = INT64_MIN;
+    lane->horizon_ms = lane->sure_ms = INT64_MIN;
     lane->care.forgotten_ms = INT64_MIN;
     values_init(&lane->values);
     pthread_mutex_init(&lane->turn, NULL);

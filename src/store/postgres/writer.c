@@ -94,7 +94,6 @@ static void take_position(struct lane_store *lane, const struct store_position *
 {
     lane->stored = *position;
     atomic_store(&lane->durable_sequence, position->last_sequence);
-    atomic_store(&lane->time_ms, position->time_ms);
     lane->store.writer.position = *position;
 }
 
@@ -247,11 +246,13 @@ static enum fate commit_link(struct lane_store *lane, struct stamp stamp, bool a
     return anything ? FATE_TO_BE_FOUND : FATE_UNDONE;
 }
 
-static bool changes_anything(const struct write_set *list)
+/* The last batch that changes anything; NULL: none does. */
+static const struct write_set *last_change(const struct write_set *list)
 {
+    const struct write_set *last = NULL;
     for (; list; list = list->next)
-        if (list->count > 0) return true;
-    return false;
+        if (list->count > 0) last = list;
+    return last;
 }
 
 /* ERR_OK: all of it is durable. Otherwise it is not, or nobody knows. Either way this node is done
@@ -260,15 +261,16 @@ static enum err commit_transaction(struct lane_store *lane, const struct write_s
 {
     const struct store_position decided = lane->store.writer.position;
     struct stamp stamp = new_stamp();
-    bool anything = changes_anything(list);
+    const struct write_set *last = last_change(list);
     enum fate fate = FATE_UNDONE;
-    if (!lane->failed) fate = commit_link(lane, stamp, anything);
+    if (!lane->failed) fate = commit_link(lane, stamp, last != NULL);
     if (fate == FATE_UNKNOWN || fate == FATE_TO_BE_FOUND) lane_failed(lane, "commit", lane->link);
     end_transaction(lane, fate == FATE_DONE);
     if (fate == FATE_TO_BE_FOUND) fate = find_out(lane, &decided, stamp);
-    if (fate == FATE_DONE && anything) {
+    if (fate == FATE_DONE && last) {
         lane->stamp = stamp;
         take_position(lane, &decided);
+        atomic_store(&lane->sure_ms, last->sure_ms);
     }
     lane->store.writer.position = lane->stored;
     return fate == FATE_DONE ? ERR_OK : ERR_STORAGE;
