@@ -22,7 +22,8 @@
 static struct scratch_dir dir;
 static char bin[300];
 static char dsn[400];
-static int alive_fd = -1; /* the guardian's other end */
+static int alive_fd = -1; /* to the guardian */
+static int done_fd;       /* and back */
 static pid_t guardian;
 
 /* The newest that is installed. */
@@ -82,14 +83,10 @@ static int end_of(pid_t pid)
     return status;
 }
 
-static void run_guardian(int told_fd)
+static pid_t start_server(void)
 {
-    char data[300], byte;
-    signal(SIGINT, SIG_IGN);
+    char data[300];
     snprintf(data, sizeof data, "%s/data", dir.path);
-    char *make[] = {"initdb", "-D", data,   "-U",          "postgres",  "-A",
-                    "trust",  "-E", "UTF8", "--no-locale", "--no-sync", NULL};
-    must(end_of(start("initdb", make)) == 0);
     char *serve[] = {"postgres",
                      "-D",
                      data,
@@ -103,14 +100,49 @@ static void run_guardian(int told_fd)
                      "max_connections=60",
                      "-c",
                      "autovacuum=off",
+                     "-c",
+                     "dynamic_shared_memory_type=mmap",
                      NULL};
-    pid_t server = start("postgres", serve);
-    while (read(told_fd, &byte, 1) < 0)
-        ;
-    kill(server, SIGQUIT);
-    (void)!end_of(server);
+    return start("postgres", serve);
+}
+
+static void end_server(pid_t *server)
+{
+    if (*server == 0) return;
+    kill(*server, SIGQUIT);
+    (void)!end_of(*server);
+    *server = 0;
+}
+
+/* Does what it is told by single letters; the end of the test is the end of them. */
+static void run_guardian(int told_fd, int answer_fd)
+{
+    char data[300], told;
+    signal(SIGINT, SIG_IGN);
+    snprintf(data, sizeof data, "%s/data", dir.path);
+    char *make[] = {"initdb", "-D", data,   "-U",          "postgres",  "-A",
+                    "trust",  "-E", "UTF8", "--no-locale", "--no-sync", NULL};
+    must(end_of(start("initdb", make)) == 0);
+    pid_t server = start_server();
+    while (read(told_fd, &told, 1) == 1) {
+        if (told == 'q') end_server(&server);
+        if (told == 's') server = start_server();
+        must(write(answer_fd, &told, 1) == 1);
+    }
+    end_server(&server);
     scratch_dir_release(&dir);
     _exit(0);
+}
+
+static void tell(char what)
+{
+    must(write(alive_fd, &what, 1) == 1);
+    must(read(done_fd, &what, 1) == 1);
+}
+
+void cluster_stop(void)
+{
+    tell('q');
 }
 
 static void stop(void)
@@ -127,23 +159,33 @@ static void wait_until_it_answers(void)
     }
 }
 
+void cluster_start(void)
+{
+    tell('s');
+    wait_until_it_answers();
+}
+
 const char *cluster_dsn(void)
 {
-    int ends[2];
+    int tells[2], dones[2];
     if (alive_fd >= 0) return dsn;
     find_programs();
     make_dir();
     snprintf(dsn, sizeof dsn, "host=%s user=postgres dbname=postgres", dir.path);
-    must(pipe2(ends, O_CLOEXEC) == 0);
+    must(pipe2(tells, O_CLOEXEC) == 0);
+    must(pipe2(dones, O_CLOEXEC) == 0);
     fflush(NULL);
     guardian = fork();
     must(guardian >= 0);
     if (guardian == 0) {
-        close(ends[1]);
-        run_guardian(ends[0]);
+        close(tells[1]);
+        close(dones[0]);
+        run_guardian(tells[0], dones[1]);
     }
-    close(ends[0]);
-    alive_fd = ends[1];
+    close(tells[0]);
+    close(dones[1]);
+    alive_fd = tells[1];
+    done_fd = dones[0];
     atexit(stop);
     wait_until_it_answers();
     return dsn;

@@ -17,4 +17,8 @@ void cluster_run(const char *sql);
 /* Ends a connection from the database's side; returns once it is gone. */
 void cluster_kill_backend(int backend);
 
+/* Ends the server at once, as a crash does; and starts it again on the same data. */
+void cluster_stop(void);
+void cluster_start(void);
+
 #endif

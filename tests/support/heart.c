@@ -102,7 +102,7 @@ static enum err open_postgres(struct heart *heart)
     const struct postgres_config config = {
         .dsn = cluster_dsn(),
         .schema = heart->schema,
-        .lanes = 1,
+        .lanes = heart->config.lanes ? heart->config.lanes : 1,
         .connections = 2,
         .read_connections = 2,
         .ids_shared = heart->config.limits.ids_shared,
@@ -215,11 +215,14 @@ struct heart *heart_new(struct heart_config config)
     config_fill(&config);
     heart->config = config;
     heart->time = &heart_time;
-    heart_time.wall_ms = HEART_START_MS;
-    heart_time.mono_ns = 0;
+    if (!config.beside) heart_time.wall_ms = HEART_START_MS;
+    if (!config.beside) heart_time.mono_ns = 0;
     asks_init(&heart->asks, NULL);
     dir_init(&heart->dir, config.simulated_disk);
-    snprintf(heart->schema, sizeof heart->schema, "t%u", ++made);
+    if (config.beside)
+        memcpy(heart->schema, config.beside->schema, sizeof heart->schema);
+    else
+        snprintf(heart->schema, sizeof heart->schema, "t%u", ++made);
     heart->rulebook = rulebook_new();
     if (config.simulated_disk) disk_init(&heart->disk);
     heart->sim = heart->disk.sim;

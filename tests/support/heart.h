@@ -22,9 +22,11 @@
 
 struct heart_config {
     const char *store; /* "memory", "embedded", "postgres"; wrapped if "fault " stands before it */
-    bool simulated_disk; /* under an embedded store's journal */
-    bool break_keeps;    /* a sync that is made to fail has happened all the same */
-    size_t cache_bytes;  /* 0 here and below: as large as no test notices */
+    const struct heart *beside; /* of "postgres": another node of that one's database */
+    unsigned lanes;             /* that the database has; the heart is of the first. 0: one */
+    bool simulated_disk;        /* under an embedded store's journal */
+    bool break_keeps;           /* a sync that is made to fail has happened all the same */
+    size_t cache_bytes;         /* 0 here and below: as large as no test notices */
     uint64_t segment_bytes;
     uint64_t checkpoint_bytes;
     int64_t archive_ms; /* 0: with every tending */

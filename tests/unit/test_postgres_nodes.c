@@ -1,0 +1,248 @@
+/* test_postgres_nodes.c -- SPEC 12: equal nodes over one database: what one acknowledged is true for
+ * all of them, at once. */
+#include "support/store_expect.h"
+
+#include <unistd.h>
+
+#include "core/project.h"
+#include "support/cluster.h"
+
+/* Two nodes of one lane. */
+struct nodes {
+    struct heart *a;
+    struct heart *b;
+};
+
+static int start_nodes(void **state)
+{
+    struct nodes *nodes = must_calloc(1, sizeof *nodes);
+    nodes->a = heart_new((struct heart_config){.store = "postgres"});
+    nodes->b = heart_new((struct heart_config){.store = "postgres", .beside = nodes->a});
+    *state = nodes;
+    return 0;
+}
+
+static int stop_nodes(void **state)
+{
+    struct nodes *nodes = *state;
+    const char *broken = heart_broken(nodes->a);
+    if (broken) print_error("at the end: %s\n", broken);
+    heart_free(nodes->a);
+    heart_free(nodes->b);
+    free(nodes);
+    return broken ? -1 : 0;
+}
+
+static void nodes_count_in_turns_and_lose_nothing(void **state)
+{
+    struct nodes *nodes = *state;
+    for (int64_t i = 1; i <= 10; i++) {
+        struct heart *heart = i % 3 ? nodes->a : nodes->b;
+        assert_int_equal(done_ok(heart, increment(heart, "views", 1)).after.net, i);
+        assert_int_equal(heart_net(nodes->a, "views"), i);
+        assert_int_equal(heart_net(nodes->b, "views"), i);
+    }
+    assert_int_equal(heart_tenant_cells(nodes->b), 1);
+}
+
+static void sequences_have_no_gap_whoever_gives_them_out(void **state)
+{
+    struct nodes *nodes = *state;
+    for (uint64_t i = 1; i <= 6; i++) {
+        struct heart *heart = i % 2 ? nodes->a : nodes->b;
+        assert_int_equal(done_ok(heart, increment(heart, "views", 1)).sequence, i);
+    }
+}
+
+static void series_are_given_out_once(void **state)
+{
+    struct nodes *nodes = *state;
+    done_ok(nodes->a, increment_at(nodes->a, "a", 60, 0, 1));
+    done_ok(nodes->b, increment_at(nodes->b, "b", 60, 0, 20));
+    done_ok(nodes->a, increment_at(nodes->a, "c", 60, 0, 300));
+    assert_string_equal(range(nodes->b, "a", 60, 0, 100, EVERY), "0:1 ");
+    assert_string_equal(range(nodes->a, "b", 60, 0, 100, EVERY), "0:20 ");
+    assert_string_equal(range(nodes->b, "c", 60, 0, 100, EVERY), "0:300 ");
+    assert_string_equal(list(nodes->b, "", NULL, EVERY), "a/60 b/60 c/60 ");
+}
+
+static void a_key_that_is_sent_to_two_nodes_counts_once(void **state)
+{
+    struct nodes *nodes = *state;
+    struct op op = ask_keyed(&nodes->a->asks, increment(nodes->a, "views", 5), "k", 1);
+    struct op first = done_ok(nodes->a, op);
+    struct op again = done_ok(nodes->b, op);
+    assert_true(again.replayed);
+    assert_int_equal(again.sequence, first.sequence);
+    assert_int_equal(again.after.net, 5);
+    assert_int_equal(heart_net(nodes->b, "views"), 5);
+}
+
+static struct op event(struct heart *heart, const char *id)
+{
+    heart->asks.occurred_ms = HEART_START_MS - 1;
+    return ask_event(&heart->asks, id, "type", "k=v", "{\"n\":1}");
+}
+
+static void an_event_that_is_sent_to_two_nodes_is_one(void **state)
+{
+    struct nodes *nodes = *state;
+    struct op first = done_ok(nodes->b, event(nodes->b, "E1"));
+    struct op again = done_ok(nodes->a, event(nodes->a, "E1"));
+    assert_int_equal(first.event->result, EVENT_APPLIED);
+    assert_int_equal(again.event->result, EVENT_DUPLICATE);
+    assert_int_equal(again.event->first_sequence, first.event->first_sequence);
+}
+
+static void a_counter_that_one_node_deletes_is_gone_on_the_other(void **state)
+{
+    struct nodes *nodes = *state;
+    done_ok(nodes->a, increment_at(nodes->a, "views", 60, 60, 5));
+    done_ok(nodes->b, ask(&nodes->b->asks, OP_DELETE, "views", 0));
+    assert_string_equal(list(nodes->a, "", NULL, EVERY), "");
+    done_ok(nodes->a, increment_at(nodes->a, "views", 60, 120, 1));
+    heart_tend(nodes->b); /* fills the grave */
+    assert_string_equal(range(nodes->b, "views", 60, 0, 1000, EVERY), "120:1 ");
+}
+
+/* Time is the lane's: a node whose clock is behind goes on from where the others are. */
+static void batch_time_never_runs_back_between_nodes(void **state)
+{
+    struct nodes *nodes = *state;
+    struct cell cell;
+    done_ok(nodes->a, increment(nodes->a, "views", 1));
+    nodes->b->time->wall_ms -= 60000;
+    done_ok(nodes->b, increment(nodes->b, "likes", 1));
+    assert_int_equal(heart_get(nodes->a, "likes", 0, 0, &cell), ERR_OK);
+    assert_int_equal(cell.updated_ms, HEART_START_MS);
+}
+
+/* A lane has one transaction at a time; whoever comes second is told that nothing was begun. */
+static void a_lane_that_another_node_holds_is_waited_for_and_then_refused(void **state)
+{
+    struct nodes *nodes = *state;
+    submit(nodes->a, increment(nodes->a, "views", 1));
+    struct op refused = heart_do(nodes->b, increment(nodes->b, "views", 10));
+    assert_int_equal(refused.err, ERR_STORAGE);
+    heart_run(nodes->a);
+    assert_int_equal(done_ok(nodes->b, increment(nodes->b, "views", 100)).after.net, 101);
+}
+
+static void a_node_that_dies_in_a_commit_leaves_the_lane_to_the_others(void **state)
+{
+    struct nodes *nodes = *state;
+    done_ok(nodes->a, increment(nodes->a, "views", 1));
+    submit(nodes->a, increment(nodes->a, "views", 10));
+    heart_crash(nodes->a, 1);
+    assert_int_equal(done_ok(nodes->b, increment(nodes->b, "views", 100)).after.net, 101);
+    assert_int_equal(done_ok(nodes->a, increment(nodes->a, "views", 1000)).after.net, 1101);
+}
+
+/* ---- connections that go ---- */
+
+static void kill_idle(struct heart *heart)
+{
+    (void)heart;
+    cluster_run("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+                " WHERE application_name = 'tally'");
+}
+
+static void a_connection_that_was_cut_while_it_idled_is_replaced(void **state)
+{
+    struct nodes *nodes = *state;
+    done_ok(nodes->a, increment(nodes->a, "views", 1));
+    assert_int_equal(heart_net(nodes->a, "views"), 1);
+    kill_idle(nodes->a);
+    assert_int_equal(done_ok(nodes->a, increment(nodes->a, "views", 1)).after.net, 2);
+    assert_int_equal(heart_net(nodes->a, "views"), 2);
+}
+
+static void a_database_that_ends_and_comes_back_is_found_again(void **state)
+{
+    struct nodes *nodes = *state;
+    done_ok(nodes->a, increment(nodes->a, "views", 1));
+    cluster_stop();
+    assert_int_equal(heart_do(nodes->a, increment(nodes->a, "views", 10)).err, ERR_STORAGE);
+    struct cell cell;
+    assert_int_equal(heart_get(nodes->a, "views", 0, 0, &cell), ERR_STORAGE);
+    struct store_stats stats;
+    store_stats(nodes->a->store, &stats);
+    assert_false(stats.writable);
+    cluster_start();
+    unsigned tries = 0;
+    while (heart_do(nodes->a, increment(nodes->a, "views", 100)).err != ERR_OK) {
+        assert_true(++tries < 100);
+        usleep(50000); /* it is looked for a few times a second */
+        heart_tend(nodes->a);
+    }
+    assert_int_equal(heart_net(nodes->a, "views"), 101);
+}
+
+/* ---- what refuses to open ---- */
+
+static void refuses_to_open(struct heart *heart, const char *sentence)
+{
+    heart_close(heart);
+    assert_int_equal(heart_open(heart), ERR_INVALID);
+    if (!strstr(heart->why.text, sentence)) fail_msg("%s", heart->why.text);
+}
+
+static void run_in(struct heart *heart, const char *format)
+{
+    char sql[300];
+    snprintf(sql, sizeof sql, format, heart->schema);
+    cluster_run(sql);
+}
+
+static void another_number_of_lanes_refuses_to_open(void **state)
+{
+    struct nodes *nodes = *state;
+    nodes->b->config.lanes = 2;
+    refuses_to_open(nodes->b, "has 1 lanes and store.lanes is 2");
+}
+
+static void a_newer_schema_refuses_to_open(void **state)
+{
+    struct nodes *nodes = *state;
+    run_in(nodes->b, "UPDATE %s.meta SET value = '\\x0000000000000063' WHERE key = 'schema'");
+    refuses_to_open(nodes->b, "is of version 99, made by a newer tally");
+}
+
+static void a_schema_of_somebody_elses_refuses_to_open(void **state)
+{
+    struct nodes *nodes = *state;
+    run_in(nodes->b, "DELETE FROM %s.meta WHERE key = 'secret'");
+    refuses_to_open(nodes->b, "is not one that tally made");
+}
+
+static void a_server_that_may_lose_commits_refuses_to_open(void **state)
+{
+    struct nodes *nodes = *state;
+    cluster_run("ALTER ROLE postgres SET synchronous_commit = off");
+    refuses_to_open(nodes->b, "fsync = on and synchronous_commit = off");
+    cluster_run("ALTER ROLE postgres RESET synchronous_commit");
+}
+
+#define NODES(name) cmocka_unit_test_setup_teardown(name, start_nodes, stop_nodes)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        NODES(nodes_count_in_turns_and_lose_nothing),
+        NODES(sequences_have_no_gap_whoever_gives_them_out),
+        NODES(series_are_given_out_once),
+        NODES(a_key_that_is_sent_to_two_nodes_counts_once),
+        NODES(an_event_that_is_sent_to_two_nodes_is_one),
+        NODES(a_counter_that_one_node_deletes_is_gone_on_the_other),
+        NODES(batch_time_never_runs_back_between_nodes),
+        NODES(a_lane_that_another_node_holds_is_waited_for_and_then_refused),
+        NODES(a_node_that_dies_in_a_commit_leaves_the_lane_to_the_others),
+        NODES(a_connection_that_was_cut_while_it_idled_is_replaced),
+        NODES(a_database_that_ends_and_comes_back_is_found_again),
+        NODES(another_number_of_lanes_refuses_to_open),
+        NODES(a_newer_schema_refuses_to_open),
+        NODES(a_schema_of_somebody_elses_refuses_to_open),
+        NODES(a_server_that_may_lose_commits_refuses_to_open),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
