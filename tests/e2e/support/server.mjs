@@ -2,6 +2,9 @@
 //
 // TALLY_BIN names the program (default: build/tally of this repository). A server that is stopped
 // must have exited with 0 and left no sanitizer report, or the test file that used it fails.
+//
+// TALLY_TEST_STORE=postgres has every server that does not say otherwise keep its data in PostgreSQL: one
+// for the test file, and in it a schema for each data directory.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -76,6 +79,26 @@ export async function runTally(args, options) {
     }
 }
 
+/** A server's data directory stands for what it keeps: here, for a schema. */
+const shared = { database: null, schemas: new Map() };
+
+async function storeSettings(settings, data) {
+    if (process.env.TALLY_TEST_STORE !== 'postgres' || settings['store.kind']) return {};
+    const { Database } = await import('./postgres.mjs');
+    shared.database ??= Database.create().then((database) => database.start().then(() => database));
+    const database = await shared.database;
+    if (!shared.schemas.has(data)) shared.schemas.set(data, `t${shared.schemas.size}`);
+    return {
+        'store.kind': 'postgres',
+        'store.lanes': 1,
+        'store.postgres.dsn': database.dsn,
+        'store.postgres.schema': shared.schemas.get(data),
+        'store.postgres.unsafe': true,
+    };
+}
+
+if (process.env.TALLY_TEST_STORE === 'postgres') after(async () => (await shared.database)?.stop());
+
 export class Server {
     #options;
     #run = null;
@@ -115,14 +138,15 @@ export class Server {
         return path.join(path.dirname(this.data), `${path.basename(this.data)}.yaml`);
     }
 
-    #arguments() {
+    async #arguments() {
         const { settings, config, args, secret, listen } = this.#options;
         const list = ['serve', '--data', this.data, '--listen', listen, ...args];
         if (config !== undefined) {
             this.writeConfig(config);
             list.push('--config', this.configFile);
         }
-        const all = { ...BUILD_SETTINGS, ...(secret && { 'auth.jwtSecret': secret }), ...settings };
+        const store = await storeSettings(settings, this.data);
+        const all = { ...BUILD_SETTINGS, ...(secret && { 'auth.jwtSecret': secret }), ...store, ...settings };
         for (const [key, value] of Object.entries(all)) list.push('--set', `${key}=${value}`);
         return list;
     }
@@ -136,7 +160,7 @@ export class Server {
             this.data = newDirectory();
             this.#ownData = true;
         }
-        const run = spawnTally(this.#arguments(), { env: this.#options.env, descriptors: this.#options.descriptors });
+        const run = spawnTally(await this.#arguments(), { env: this.#options.env, descriptors: this.#options.descriptors });
         this.#run = run;
         let over = null;
         run.exited.then((end) => (over = end), (error) => (over = error));
