@@ -19,6 +19,12 @@
  *     number and the same predecessor, and journal_trim removes it with the first there is to do.
  *     Were it forgotten, it would be there when the segments after it are not, and stand for them.
  *     And as it may not be there, nothing before it is let go because it follows.
+ * (6) Segments are in the order of their numbers, which are never given twice; the last one is the
+ *     current one, unless the journal has failed. What is staged comes right behind what was
+ *     written, and fits both the stage and the segment.
+ *
+ * journal_check asserts them on entry to every call of the appending thread, and slow builds go
+ * through the list as well, also before it leaves.
  *
  * Blocks are gathered in memory and written by one call when the stage is full or at the sync: two
  * small direct writes cost twice what one of both costs. */
@@ -33,12 +39,62 @@
 
 #define STAGE_SIZE (1u << 20) /* written at once; grows to the size of a single larger block */
 
-static void journal_check(const struct journal *journal)
+static void check_segment(const struct segment *segment)
+{
+    uint64_t before = 0;
+    must(segment->used >= IO_ALIGN && segment->used <= segment->size);
+    must(segment->places_count <= SEGMENT_PLACES);
+    for (unsigned i = 0; i < segment->places_count; i++) {
+        must(segment->places[i].offset > before);
+        must(segment->places[i].before.sequence >= segment->previous.sequence);
+        before = segment->places[i].offset;
+    }
+}
+
+/* (3), (5) and (6), segment by segment. */
+static void check_segments(struct journal *journal)
+{
+    pthread_mutex_lock(&journal->mutex);
+    const struct segment *segments = journal->segments;
+    size_t count = journal->segments_count;
+    for (size_t i = 0; i < count; i++) {
+        check_segment(&segments[i]);
+        must(segments[i].number < journal->number_next);
+        must(segments[i].previous.sequence <= journal->durable.sequence);
+        must(i == 0 || segments[i].number > segments[i - 1].number);
+        must(i == 0 || segments[i].previous.sequence >= segments[i - 1].previous.sequence);
+    }
+    if (!journal->failed) {
+        must(count > 0 && !segments[count - 1].doubtful);
+        must(segments[count - 1].number == journal->number_next - 1);
+        must(segments[count - 1].size == journal->size);
+        must(segments[count - 1].used == journal->offset);
+    }
+    pthread_mutex_unlock(&journal->mutex);
+}
+
+static void journal_check(struct journal *journal)
 {
     must(journal->durable.sequence <= journal->last.sequence);
+    must(journal->durable.sequence == journal_durable_sequence(journal));
     must(journal->offset % IO_ALIGN == 0);
     must(journal->stage_size % IO_ALIGN == 0);
+    must(journal->stage_size <= journal->stage_capacity);
     must(journal->offset + journal->stage_size <= journal->size);
+    if (!journal->failed) {
+        must(journal->fd >= 0);
+        must(journal->offset >= IO_ALIGN);
+        must(journal->stage_size == 0 || journal->durable.sequence < journal->last.sequence);
+    }
+    if (SLOW_CHECKS) check_segments(journal);
+}
+
+/* What leaves nothing but the laws behind. */
+static enum err checked(struct journal *journal, enum err e)
+{
+    must(e == ERR_OK || journal->failed);
+    if (SLOW_CHECKS) journal_check(journal);
+    return e;
 }
 
 enum err journal_storage_error(struct journal *journal, int64_t result)
@@ -244,9 +300,8 @@ static enum err journal_flush(struct journal *journal)
     return ERR_OK;
 }
 
-enum err journal_sync(struct journal *journal)
+static enum err sync_stage(struct journal *journal)
 {
-    journal_check(journal);
     if (journal->failed) return ERR_STORAGE;
     if (journal->last.sequence == journal->durable.sequence) return ERR_OK;
     enum err e = journal_flush(journal);
@@ -261,10 +316,16 @@ enum err journal_sync(struct journal *journal)
     return ERR_OK;
 }
 
+enum err journal_sync(struct journal *journal)
+{
+    journal_check(journal);
+    return checked(journal, sync_stage(journal));
+}
+
 /* Law (2): the old segment is durable before the new one's header is written. */
 static enum err journal_switch(struct journal *journal, uint64_t size, uint64_t block_size)
 {
-    enum err e = journal_sync(journal);
+    enum err e = sync_stage(journal);
     if (e != ERR_OK) return e;
     if (journal->offset >= journal->size / 8 * 7) journal_mark_zeroed(journal);
     crash_point("journal.segment.before_switch");
@@ -308,15 +369,9 @@ static enum err segment_room(struct journal *journal, size_t size)
     return journal_can_do_better(journal) ? journal_switch(journal, journal->size, size) : ERR_OK;
 }
 
-enum err journal_append(struct journal *journal, const struct journal_block *block)
+static enum err stage_block(struct journal *journal, const struct journal_block *block)
 {
-    journal_check(journal);
-    must(block->count > 0);
-    must(block->first_sequence == journal->last.sequence + 1);
-    must(block->set_back || block->time_ms >= journal->last.time_ms);
-    must(block->body.size <= journal_body_max(journal));
     if (journal->failed) return ERR_STORAGE;
-
     size_t size = segment_block_size(block->body.size);
     enum err e = segment_room(journal, size);
     if (e == ERR_OK) e = stage_room(journal, size);
@@ -341,6 +396,16 @@ enum err journal_append(struct journal *journal, const struct journal_block *blo
     return ERR_OK;
 }
 
+enum err journal_append(struct journal *journal, const struct journal_block *block)
+{
+    journal_check(journal);
+    must(block->count > 0);
+    must(block->first_sequence == journal->last.sequence + 1);
+    must(block->set_back || block->time_ms >= journal->last.time_ms);
+    must(block->body.size <= journal_body_max(journal));
+    return checked(journal, stage_block(journal, block));
+}
+
 enum err journal_restart(struct journal *journal)
 {
     journal_check(journal);
@@ -352,7 +417,7 @@ enum err journal_restart(struct journal *journal)
     journal->last = journal->durable;
     atomic_store(&journal->last_time_ms, journal->last.time_ms);
     journal->failed = false;
-    return ERR_OK;
+    return checked(journal, ERR_OK);
 }
 
 static uint64_t segment_unapplied(const struct journal *journal, size_t index)
