@@ -157,7 +157,7 @@ bench-reconcile: ## 200 busy users on a conversation of 113,000 votes, reconcile
 
 ##@ Keep it clean
 
-check: ## format, clang-tidy, cppcheck, include direction, banned calls, sizes, names, citations, paths
+check: ## format, clang-tidy, cppcheck, include direction, banned calls, sizes, names, examples, citations, paths
 	@scripts/deps build check
 	@scripts/check
 format: ## lay out every C file by .clang-format
@@ -241,11 +241,15 @@ $(OUT)/obj/tests/%.o: tests/%.c Makefile | can-build
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TESTFLAGS) -c -o $@ $<
 
-# What a header shows after "Example:" is code: a test includes it, so that it goes on compiling.
+# What a header shows after "Example:" is code: a test includes it, so that it goes on compiling
+# (scripts/check-examples).
+EXAMPLE = $(Q)mkdir -p $(@D) && sed -n '/^ \* Example:/,/^ \*\( [^ E]\|\/\)/ s/^ \*     //p' $< > $@
 build/examples/%.inc: src/% Makefile
-	@mkdir -p $(@D)
-	$(Q)sed -n '/^ \* Example:/,/^ \*\( [^ E]\|\/\)/ s/^ \*     //p' $< > $@
-$(OUT)/obj/tests/unit/test_store_example.o: build/examples/store/store.h.inc
+	$(EXAMPLE)
+build/examples/clients/%.inc: clients/% Makefile
+	$(EXAMPLE)
+EXAMPLES := $(patsubst src/%,%,$(shell grep -rl '^ \* Example:' src clients/c))
+$(OUT)/obj/tests/unit/test_store_example.o $(OUT)/obj/tests/unit/test_examples.o: $(EXAMPLES:%=build/examples/%.inc)
 
 LINK_TEST = $(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 $(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SUPPORT) $(LIB) $(CLIENT)

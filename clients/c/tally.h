@@ -1,12 +1,20 @@
 /* tally.h -- libtally: counting with tally from C.
  *
- *     struct tally_error error;
- *     struct tally *tally = tally_new(&(struct tally_options){.url = "http://127.0.0.1:8787",
- *                                                             .token = token}, &error);
- *     struct tally_value value;
- *     if (tally_increment(tally, &(struct tally_change){.name = "visits"}, &value, &error))
- *         fprintf(stderr, "%s\n", error.sentence);
- *     tally_free(tally);
+ * Example:
+ *
+ *     static enum tally_end count_a_visit(const char *token)
+ *     {
+ *         struct tally_error error;
+ *         struct tally_value value;
+ *         const struct tally_options options = {.url = "http://127.0.0.1:8787", .token = token};
+ *         const struct tally_change change = {.name = "visits"};
+ *         struct tally *tally = tally_new(&options, &error);
+ *         enum tally_end end = TALLY_INVALID;
+ *         if (tally) end = tally_increment(tally, &change, &value, &error);
+ *         if (end != TALLY_OK) fprintf(stderr, "%s\n", error.sentence);
+ *         tally_free(tally);
+ *         return end;
+ *     }
  *
  * Every call ends in one of four ways (enum tally_end), and says why in a struct tally_error that
  * you hold; pass NULL if you do not care. There are no globals, nothing is printed, and no signal
@@ -198,10 +206,19 @@ enum tally_end tally_send_event(struct tally *tally, const struct tally_event *e
 /* Gathers changes, or events, and sends them together: a hundred thousand a second and more instead
  * of a few thousand. Each has its own key or id, so a batch that has to be sent again counts once.
  *
- *     struct tally_batch *batch = tally_batch_new(tally, 1000, refused, context);
- *     for (...) end = tally_batch_increment(batch, &change, &error);
- *     end = tally_batch_flush(batch, &error);
- *     tally_batch_free(batch);
+ * Example:
+ *
+ *     static enum tally_end count_all(struct tally *tally, const struct tally_change *changes,
+ *                                     size_t count, struct tally_error *error)
+ *     {
+ *         enum tally_end end = TALLY_OK;
+ *         struct tally_batch *batch = tally_batch_new(tally, 1000, NULL, NULL);
+ *         for (size_t i = 0; i < count && end == TALLY_OK; i++)
+ *             end = tally_batch_increment(batch, &changes[i], error);
+ *         if (end == TALLY_OK) end = tally_batch_flush(batch, error);
+ *         tally_batch_free(batch);
+ *         return end;
+ *     }
  *
  * A full batch sends itself. When that ends in TALLY_UNKNOWN, what was gathered stays: call
  * tally_batch_flush again until it is TALLY_OK, and nothing is lost or counted twice. */

@@ -1,20 +1,25 @@
 /* params.h -- values on their way in: paths, queries, JSON fields, cursors.
  *
  * An endpoint says what it takes in a small table, and one call reads the query or the JSON object
- * into as many values, or says in one sentence what is wrong with the first that is not right:
+ * into as many values, or says in one sentence what is wrong with the first that is not right.
  *
- *     enum { DURATION, TIMESTAMP, AMOUNT, EXPIRES, CHANGE_FIELDS };
+ * Example:
+ *
+ *     enum { DURATION, AMOUNT, EXPIRES, CHANGE_FIELDS };
  *     static const struct field change_fields[] = {
  *         [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
- *         [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = true},
  *         [AMOUNT] = {BYTES("amount"), FIELD_I64, .min = 1, .max = INT64_MAX, .fallback = 1},
  *         [EXPIRES] = {BYTES("expiresAt"), FIELD_TIME, .fallback = TIME_NONE},
  *     };
- *     struct field_value values[CHANGE_FIELDS];
- *     struct reason why;
- *     enum err e = fields_from_params(&params, change_fields, CHANGE_FIELDS, values, &why);
- *     if (e != ERR_OK) return exchange_error(exchange, e, why.text);
- *     op->amount = values[AMOUNT].integer;
+ *
+ *     static enum err amount_read(const struct params *params, int64_t *amount_out,
+ *                                 struct reason *why)
+ *     {
+ *         struct field_value values[CHANGE_FIELDS];
+ *         enum err e = fields_from_params(params, change_fields, CHANGE_FIELDS, values, why);
+ *         if (e == ERR_OK) *amount_out = values[AMOUNT].integer;
+ *         return e;
+ *     }
  *
  * All errors are ERR_INVALID. Sentences contain nothing of what the caller sent, but for
  * unknown.h's. */

@@ -5,9 +5,18 @@
  * refused before a byte of it is unpacked, and unpacking ends where a text exceeds the size it
  * gave. So a bomb costs neither memory nor time.
  *
- *     if (!unpack_size(packed, &size)) ...no gzip
- *     ...size is checked, `out` has that room
- *     if (!unpack(&unpacker, packed, out, size)) ...no gzip after all  */
+ * Example:
+ *
+ *     static bool unpack_into(struct unpacker *unpacker, struct bytes packed, struct buf *out)
+ *     {
+ *         size_t size;
+ *         if (!unpack_size(packed, &size)) return false;
+ *         char *room = buf_reserve(out, size);
+ *         if (!room || !unpack(unpacker, packed, room, size)) return false;
+ *         out->size += size;
+ *         return true;
+ *     }
+ */
 #ifndef TALLY_BASE_GZIP_H
 #define TALLY_BASE_GZIP_H
 

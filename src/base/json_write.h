@@ -1,12 +1,17 @@
 /* json_write.h -- the one way to write JSON: into a buffer, front to back.
  *
- *     json_open(body, JSON_ITEM, '{');
- *     json_add_text(body, JSON_KEY("name"), name);
- *     json_open(body, JSON_KEY("counts"), '[');
- *     for (unsigned i = 0; i < count; i++)
- *         json_add_quoted(body, JSON_ITEM, counts[i]);
- *     json_close(body, ']');
- *     json_close(body, '}');
+ * Example:
+ *
+ *     static void write_counts(struct buf *body, struct bytes name, const int64_t *counts, int n)
+ *     {
+ *         json_open(body, JSON_ITEM, '{');
+ *         json_add_text(body, JSON_KEY("name"), name);
+ *         json_open(body, JSON_KEY("counts"), '[');
+ *         for (int i = 0; i < n; i++)
+ *             json_add_quoted(body, JSON_ITEM, counts[i]);
+ *         json_close(body, ']');
+ *         json_close(body, '}');
+ *     }
  *
  * Each function puts the comma that its value needs. There is no writer to carry along: whether a
  * comma is due shows in the buffer's last byte, since a complete value never ends in one of those

@@ -1,7 +1,13 @@
 /* log.h -- what happened, as one JSON object a line on stderr.
  *
- *     log_line(LOG_INFO, "store opened", LOG_KV("dir", dir), LOG_KV("sequence", sequence));
- *     {"level":"info","ts":"2026-01-01T00:00:00.000Z","msg":"store opened","dir":"data",...}
+ * Example:
+ *
+ *     static void log_opened(const char *dir, uint64_t sequence)
+ *     {
+ *         log_line(LOG_INFO, "store opened", LOG_KV("dir", dir), LOG_KV("sequence", sequence));
+ *     }
+ *
+ * It writes {"level":"info","ts":"2026-01-01T00:00:00.000Z","msg":"store opened","dir":"data",...}
  *
  * LOG_KV takes text, `struct bytes`, bool, any integer or a double; another type does not compile.
  * A line is one write(2), so lines of different threads never mix. Any thread may log. Lines below
@@ -97,12 +103,18 @@ static inline struct log_field log_json(const char *key, struct bytes json)
 }
 
 /* Lets through `lines_max` lines a second and counts the rest, so that one noisy cause cannot fill
- * the disk and the log still says how often it happened:
+ * the disk and the log still says how often it happened.
  *
- *     static struct log_limit limit = {.lines_max = 10};
- *     uint64_t left_out;
- *     if (log_limit_pass(&limit, now_ms, &left_out))
- *         log_line(LOG_INFO, "duplicate dropped", LOG_KV("leftOut", left_out)); */
+ * Example:
+ *
+ *     static void log_dropped(int64_t now_ms)
+ *     {
+ *         static struct log_limit limit = {.lines_max = 10};
+ *         uint64_t left_out;
+ *         if (log_limit_pass(&limit, now_ms, &left_out))
+ *             log_line(LOG_INFO, "duplicate dropped", LOG_KV("leftOut", left_out));
+ *     }
+ */
 struct log_limit {
     uint32_t lines_max;
     _Atomic int64_t second; /* the one being counted */

@@ -1,13 +1,20 @@
 /* reason.h -- why something went wrong, in a sentence for a person: what an `enum err` cannot say.
  *
- *     struct reason why;
- *     enum err e = limit_read(text, &limit, &why);
- *     if (e != ERR_OK) return call_refuse(call, e, why.text);
+ * Example:
  *
- *     enum err limit_read(struct bytes text, int64_t *limit_out, struct reason *why_out)
+ *     static enum err limit_read(struct bytes text, int64_t *limit_out, struct reason *why_out)
  *     {
- *         if (number_parse(text, limit_out)) return ERR_OK;
+ *         if (quantity_digits(text, limit_out)) return ERR_OK;
  *         return reason_err(why_out, ERR_INVALID, "The limit must be a whole number.");
+ *     }
+ *
+ *     static bool limit_show(struct bytes text)
+ *     {
+ *         struct reason why;
+ *         int64_t limit;
+ *         enum err e = limit_read(text, &limit, &why);
+ *         if (e != ERR_OK) puts(why.text);
+ *         return e == ERR_OK;
  *     }
  *
  * The caller has one on its stack and the function that refuses fills it, so nothing is to be

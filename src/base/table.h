@@ -1,7 +1,21 @@
 /* table.h -- a hash table of nodes that live inside other structs.
  *
- *     struct thing { struct table_node node; ... };
- *     TABLE_EACH_MATCH(&table, hash, node) if (is_it(THING_OF(node))) return THING_OF(node);
+ * Example:
+ *
+ *     struct numbered {
+ *         struct table_node node;
+ *         int number;
+ *     };
+ *
+ *     static struct numbered *numbered_find(const struct table *table, uint64_t hash, int number)
+ *     {
+ *         TABLE_EACH_MATCH(table, hash, node)
+ *         {
+ *             struct numbered *found = CONTAINER_OF(node, struct numbered, node);
+ *             if (found->number == number) return found;
+ *         }
+ *         return NULL;
+ *     }
  *
  * Chained and growing by doubling; it allocates only its bucket array. */
 #ifndef TALLY_BASE_TABLE_H

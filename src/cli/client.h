@@ -1,24 +1,32 @@
 /* client.h -- what the subcommands that talk to a running server share, on top of libtally.
  *
+ * Example:
+ *
+ *     static const char backup_help[] = "usage: tally backup [--name NAME]\n\n" CLIENT_HELP;
+ *
  *     static int backup(struct client *client, const char *name)
  *     {
  *         client_path(client, "api", "admin", "backups");
  *         client_query(client, "name", name);
  *         int code = client_send(client, "POST", BYTES("{}"));
- *         if (code) return code;                      // it has said why
+ *         if (code) return code; // it has said why
  *         if (client->flags->json) return client_print(client);
  *         printf("job %s\n", client_text(client, "job"));
  *         return EXIT_GOOD;
  *     }
  *
- *     int cli_backup(int argc, char **argv)
+ *     static int backup_command(int argc, char **argv)
  *     {
+ *         struct client client;
  *         struct client_flags flags;
+ *         const char *name = NULL;
  *         client_flags_init(&flags);
  *         const struct cli_option options[] = {CLIENT_OPTIONS(&flags), {"--name", &name, NULL}};
- *         ... cli_parse, --help: fputs(help, stdout), whose last lines are CLIENT_HELP ...
- *         struct client client;
- *         int code = client_open(&client, "backup", &flags);
+ *         struct cli_arguments arguments = {
+ *             .command = "backup", .options = options, .options_count = ARRAY_COUNT(options)};
+ *         int code = cli_parse(&arguments, argc, argv);
+ *         if (code || arguments.help) return code ? code : (fputs(backup_help, stdout), EXIT_GOOD);
+ *         code = client_open(&client, "backup", &flags);
  *         if (!code) code = backup(&client, name);
  *         client_close(&client);
  *         return code;

@@ -2,9 +2,9 @@
  *
  * There are two threads, both owned by the daemon (the simulator has one loop instead):
  *
- *     commit thread:  while (queue_wait(queue)) commit_turn(commit);   commit_close(commit);
- *     sync thread:    while (commit_sync(commit)) ;
- *     who pushed:     commit_help(commit)
+ *     commit thread     commit_turn as long as queue_wait says so, then commit_close
+ *     sync thread       commit_sync until it says that all is over
+ *     one that pushed   commit_help
  *
  * commit_turn decides one batch while earlier ones are being synced; commit_sync makes everything
  * decided so far durable and answers it. Under light load the commit thread does both, and the net

@@ -6,12 +6,20 @@
  * between settings have been checked, and values that mean "work it out" (threads 0, the tenants'
  * shares 0) hold what was worked out. The config holds one reference to its `rules`.
  *
- *     struct config config;
- *     struct config_report report;
- *     config_report_init(&report);
- *     if (config_load(&config, &source, &report)) fputs(report.text.data, stderr);
- *     config_report_release(&report);
- *     config_release(&config);                         */
+ * Example:
+ *
+ *     static bool config_is_good(const struct config_source *source)
+ *     {
+ *         struct config config;
+ *         struct config_report report;
+ *         config_report_init(&report);
+ *         enum err e = config_load(&config, source, &report);
+ *         if (e != ERR_OK) fputs(report.text.data, stderr);
+ *         config_report_release(&report);
+ *         config_release(&config);
+ *         return e == ERR_OK;
+ *     }
+ */
 #ifndef TALLY_CONFIG_CONFIG_H
 #define TALLY_CONFIG_CONFIG_H
 

@@ -1,7 +1,13 @@
 /* fault.h -- a store that fails when told to, around any other store.
  *
- *     struct store *store = fault_new(inner, NULL, NULL);
- *     fault_fail(store, FAULT_LOAD | FAULT_GET, 3);     the third of these from now on fails, once
+ * Example:
+ *
+ *     static struct store *fail_third_read(struct store *inner)
+ *     {
+ *         struct store *store = fault_new(inner, NULL, NULL);
+ *         fault_fail(store, FAULT_LOAD | FAULT_GET, 3); // the third of these from now on, once
+ *         return store;
+ *     }
  *
  * A call that is made to fail answers ERR_STORAGE and is not made. A sync has to fail underneath,
  * because only there is it known what became of the bytes: see fault_break_fn. Everything else is

@@ -1,8 +1,13 @@
 /* accept.h -- Accept-Encoding: whether a client would rather have its reply gzipped.
  *
- *     struct accept accept = {0};
- *     accept_read(&accept, value);       for each line of that name
- *     if (accept_gzip(&accept)) ...
+ * Example:
+ *
+ *     static bool wants_gzip(struct bytes value)
+ *     {
+ *         struct accept accept = {0};
+ *         accept_read(&accept, value); // for each line of that name
+ *         return accept_gzip(&accept);
+ *     }
  *
  * RFC 9110, 12.5.3: codings have weights, `*` stands for those that are not named, and a weight of
  * 0 says never. What is malformed asks for nothing. */

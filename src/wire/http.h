@@ -1,8 +1,19 @@
 /* http.h -- the strict HTTP/1.1 request head, as a pure function over bytes.
  *
- *     struct http_head head = {0};
- *     while (http_head_read(&head, data, size) == HTTP_MORE)
- *         size += ...more bytes at data + size;
+ * Example:
+ *
+ *     static enum http_progress read_head(int fd, struct http_head *head, char *data, size_t room)
+ *     {
+ *         enum http_progress progress = HTTP_MORE;
+ *         *head = (struct http_head){0};
+ *         for (size_t size = 0; progress == HTTP_MORE && size < room;) {
+ *             ssize_t got = read(fd, data + size, room - size);
+ *             if (got <= 0) break;
+ *             size += (size_t)got;
+ *             progress = http_head_read(head, data, size);
+ *         }
+ *         return progress;
+ *     }
  *
  * Each byte is looked at once however the bytes are cut: the head remembers where it stopped. The
  * bytes may move between calls, since the head holds offsets from the request's first byte and no

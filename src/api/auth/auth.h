@@ -4,9 +4,17 @@
  * and keys can be replaced while other threads check (SIGHUP); tokens that were verified under the
  * old ones are then forgotten. No token is ever logged or kept longer than the cache does.
  *
- *     enum bearer_flaw flaw = auth_check(auth, cache, request->authorization, now_ms, &identity);
- *     if (flaw) ...401; if (!auth_may_act_for(&identity, tenant)) ...404;
- *     if (!auth_allows(&identity, SCOPE_WRITE)) ...403  */
+ * Example:
+ *
+ *     static int judge_write(struct auth *auth, struct auth_cache *cache, struct bytes header,
+ *                            struct bytes tenant, int64_t now_ms)
+ *     {
+ *         struct identity identity;
+ *         if (auth_check(auth, cache, header, now_ms, &identity) != BEARER_GOOD) return 401;
+ *         if (!auth_may_act_for(&identity, tenant)) return 404;
+ *         return auth_allows(&identity, SCOPE_WRITE) ? 200 : 403;
+ *     }
+ */
 #ifndef TALLY_API_AUTH_AUTH_H
 #define TALLY_API_AUTH_AUTH_H
 

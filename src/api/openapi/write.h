@@ -1,8 +1,13 @@
 /* write.h -- JSON with indentation, and the types of openapi.def as JSON Schema.
  *
- *     doc_open(doc, "info", '{');
- *     doc_text(doc, "title", "tally");
- *     doc_close(doc, '}');
+ * Example:
+ *
+ *     static void write_info(struct doc *doc)
+ *     {
+ *         doc_open(doc, "info", '{');
+ *         doc_text(doc, "title", "tally");
+ *         doc_close(doc, '}');
+ *     }
  *
  * A NULL key writes an element of an array. */
 #ifndef TALLY_API_OPENAPI_WRITE_H

@@ -1,9 +1,16 @@
 /* busy.h -- which names change most just now: a bounded sketch of the last few seconds.
  *
- *     struct busy *busy = busy_new(now_ns);
- *     busy_add(busy, name, duration, now_ns);    for each change
- *     busy_write(busy, now_ns, 100, json);       {"milliseconds":2310,"counters":[..]}, the busiest
- * first
+ * Example:
+ *
+ *     static void busy_show(struct bytes name, int64_t now_ns, struct buf *json)
+ *     {
+ *         struct busy *busy = busy_new(now_ns);
+ *         busy_add(busy, name, 60, now_ns); // for each change
+ *         busy_write(busy, now_ns, 100, json);
+ *         busy_free(busy);
+ *     }
+ *
+ * It writes {"milliseconds":2310,"counters":[..]}, the busiest first.
  *
  * It counts by the stretch of some seconds: what is shown is the stretch under way and the one
  * before, so that what was busy an hour ago is not. A name is in the one place of eight that its

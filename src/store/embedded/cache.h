@@ -111,14 +111,23 @@ static inline void cache_unpin(struct cache_entry *entry)
  * prefetched before they are looked at. A batch of 5000 cells spends half of its time on locks and
  * misses otherwise.
  *
- *     struct cache_items items = cache_items_new(arena, count);
- *     ...cache_items_add(&items, hash, index)...
- *     cache_items_sort(&items, arena);
- *     for (unsigned s = 0; s < CACHE_SHARDS; s++) {
- *         struct cache_shard *shard = cache_items_lock(cache, &items, s);
- *         for (uint32_t i = items.starts[s]; i < items.starts[s + 1]; i++) ...items.items[i]...
- *         cache_unlock(shard);
- *     } */
+ * Example:
+ *
+ *     static void unpin_all(struct cache *cache, struct cache_entry **entries, uint32_t count,
+ *                           struct arena *arena)
+ *     {
+ *         struct cache_items items = cache_items_new(arena, count);
+ *         for (uint32_t i = 0; i < count; i++)
+ *             cache_items_add(&items, entries[i]->node.hash, i);
+ *         cache_items_sort(&items, arena);
+ *         for (unsigned s = 0; s < CACHE_SHARDS; s++) {
+ *             struct cache_shard *shard = cache_items_lock(cache, &items, s);
+ *             for (uint32_t i = items.starts[s]; i < items.starts[s + 1]; i++)
+ *                 cache_unpin(entries[items.items[i].index]);
+ *             cache_unlock(shard);
+ *         }
+ *     }
+ */
 struct cache_item {
     uint64_t hash;
     uint32_t index; /* the caller's */

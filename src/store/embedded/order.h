@@ -1,7 +1,15 @@
 /* order.h -- entries of a table in the order of their keys, by nodes that live inside them.
  *
- *     order_add(&order, &thing->place);                 its key and a random `priority` are set
- *     for (node = order_from(&order, key); node; node = order_after(&order, key_of(node))) ...
+ * Example:
+ *
+ *     static unsigned order_count(struct order *order, struct bytes from)
+ *     {
+ *         unsigned count = 0;
+ *         struct order_node *node = order_from(order, from);
+ *         for (; node; node = order_after(order, order->key(node)))
+ *             count++;
+ *         return count;
+ *     }
  *
  * A treap: a search tree by key that is a heap by priority, so it is as shallow as chance makes it,
  * some 2.5 log2(n), whatever keys come in whatever order. It allocates nothing. */
@@ -27,11 +35,12 @@ struct order {
     uint64_t steps; /* nodes that were looked at, ever */
 };
 
-/* No node with the same key may be there. */
+/* The node's `priority` is random, and no node with the same key is there. */
 void order_add(struct order *order, struct order_node *node);
 void order_remove(struct order *order, struct order_node *node);
 
-/* The first node whose key is `key` or later, or that is later. NULL: there is none. */
+/* The first node whose key is `key` or later; order_after: whose key is later. NULL: there is
+ * none. */
 struct order_node *order_from(struct order *order, struct bytes key);
 struct order_node *order_after(struct order *order, struct bytes key);
 

@@ -56,7 +56,7 @@ struct lane_store {
 
     atomic_bool down; /* the last turn or sync could not reach the database */
     _Atomic uint64_t durable_sequence;
-    _Atomic int64_t sure_ms; /* of the time, at this node's last commit; INT64_MIN: none yet */
+    _Atomic int64_t sure_ms; /* what was sure at the last commit here; INT64_MIN: none yet */
     _Atomic uint64_t errors;
     _Atomic uint64_t syncs;
     _Atomic int64_t oldest_ms;  /* arrival of the oldest event; 0: none */

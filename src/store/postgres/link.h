@@ -1,11 +1,17 @@
 /* link.h -- one connection to the database: statements go out in rounds, and every wait ends.
  *
- *     link_send(link, SQL_BEGIN, NULL, LINK_DROP);       queued; nothing can fail here
- *     link_send(link, SQL_LOCK, &values, LINK_KEEP);
- *     link_go(link, 2000);                               all of them on their way, in one piece
- *     PGresult *locked = link_take(link);                of the next one that was kept, or NULL
- *     enum err e = link_end(link);                       the rest, and whether all went well
- *     PQclear(locked);
+ * Example:
+ *
+ *     static enum err lock_lane(struct link *link, struct sql_values *lane, bool *locked_out)
+ *     {
+ *         link_send(link, SQL_BEGIN, NULL, LINK_DROP); // queued; nothing can fail here
+ *         link_send(link, SQL_LOCK, lane, LINK_KEEP);
+ *         link_go(link, 2000);                // both on their way, in one piece
+ *         PGresult *locked = link_take(link); // the next one that was kept, or NULL
+ *         *locked_out = locked && PQntuples(locked) == 1;
+ *         PQclear(locked);
+ *         return link_end(link); // the rest, and whether all went well
+ *     }
  *
  * (1) A round is all that is sent between two calls of link_go. Where a statement of it fails the
  *     database skips those behind it.

@@ -1,11 +1,17 @@
 /* values.h -- the parameters of one statement, in PostgreSQL's binary form.
  *
- *     values_reset(&values);
- *     values_i32(&values, lane);                 $1
- *     values_columns(&values, "ul");             $2 and $3, arrays that grow row by row:
- *     for (...) {
- *         row_print(&values, print);
- *         row_i64(&values, bucket);
+ * Example:
+ *
+ *     static void values_of_cells(struct sql_values *values, int32_t lane,
+ *                                 const struct fingerprint *prints, unsigned count)
+ *     {
+ *         values_reset(values);
+ *         values_i32(values, lane);     // $1
+ *         values_columns(values, "ul"); // $2 and $3, arrays that grow row by row
+ *         for (unsigned i = 0; i < count; i++) {
+ *             row_print(values, prints[i]);
+ *             row_i64(values, i);
+ *         }
  *     }
  *
  * One statement carries a whole batch this way: `unnest($2, $3)` makes a table of the arrays. The

@@ -9,10 +9,10 @@
  * back.
  * A checkpoint of everything up to the durable sequence S:
  *
- *     registry_write_back(registry, true, &more);
- *     state_flush(state);
- *     registry_save_filters(registry, S);
- *     ... "applied = S" into the state, and flush it again ...
+ *     registry_write_back(registry, true, &more)
+ *     state_flush(state)
+ *     registry_save_filters(registry, S)
+ *     state_write of "applied = S", and state_flush again
  *
  * In this order the saved filters are never behind `applied`, and no restart, not even after a
  * kill, has to read the ids. In another order it is as right, but may have to.

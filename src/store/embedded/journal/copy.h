@@ -1,8 +1,8 @@
 /* copy.h -- a stretch of a journal as a journal of its own, in another directory.
  *
- *     journal_copy_begin(&copy, dir, installation, epoch);
- *     journal_copy_add(&copy, &block) ...                    as journal_scan visits them
- *     journal_copy_end(&copy, after);                        durable when it returns ERR_OK
+ *     journal_copy_begin(&copy, dir, installation, epoch)
+ *     journal_copy_add(&copy, &block)      for each that journal_scan visits
+ *     journal_copy_end(&copy, after)       durable when it returns ERR_OK
  *
  * Blocks keep their sequences, times and bodies; the chain of checksums is made anew, because the
  * copy begins in the middle of one. journal_open takes the directory for what it is. Nothing of a
