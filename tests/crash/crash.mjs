@@ -4,7 +4,7 @@
 //
 // Each round starts the server, lets the workers loose on it, ends it (kill -9 at a random moment,
 // or by itself at a named crash point, or now and then politely), restarts it and compares its books
-// with the workers' (workers.mjs, event_workers.mjs and event_audit.mjs say what must hold). The same
+// with the workers' (workers.mjs, event_workers.mjs and event_inspector.mjs say what must hold). The same
 // data lives through all rounds, but for those about letting go of old events, which have a world of
 // their own. With --point every round ends at that crash point.
 //
@@ -18,7 +18,7 @@ import { parseArgs } from 'node:util';
 import { patience, sleep, within } from '../e2e/support/pace.mjs';
 import { newDirectory, removeDirectory, Server, Tenant } from '../e2e/support/server.mjs';
 import { tokenFor } from '../e2e/support/tokens.mjs';
-import { EventAuditor } from './event_audit.mjs';
+import { EventInspector } from './event_inspector.mjs';
 import { EventBook } from './event_book.mjs';
 import { RULES } from './event_model.mjs';
 import { EventWatcher, EventWorker, HistoryReader, OwnerWorker, RebuildWorker, RoomWorker } from './event_workers.mjs';
@@ -136,7 +136,7 @@ class World {
         for (let lane = 0; lane < this.lanes; lane++) this.add(ROOMS[lane], RoomWorker, ROOMS[lane], new EventBook());
     }
 
-    /** Of each lane a tenant with a book. One rebuild before the first is audited is enough for all. */
+    /** Of each lane a tenant with a book. one rebuild before the first is inspected is enough for all. */
     addEventWorkers({ senders, rebuilder, ...options }) {
         for (const [lane, share] of shares(senders, this.lanes)) {
             const book = new EventBook();
@@ -145,7 +145,7 @@ class World {
             for (let i = 0; i < shares(2, this.lanes)[lane][1]; i++) this.add(id, OwnerWorker, `owner-${lane}-${i}`, book);
             this.add(id, EventWatcher, `event-watcher-${lane}`, book);
             this.add(id, HistoryReader, `history-reader-${lane}`, book, options);
-            this.add(id, EventAuditor, `auditor-${lane}`, book, { ...options, rebuilder: lane === 0 ? rebuilder : null });
+            this.add(id, EventInspector, `inspector-${lane}`, book, { ...options, rebuilder: lane === 0 ? rebuilder : null });
         }
     }
 

@@ -3,7 +3,7 @@
 //     RULES                     the config's `counters:`, given to every server of the crash tests
 //     new Model().apply(event)  each distinct event once; those of one owner in their order
 //
-// Everything but windows, which go by the server's clock (event_audit.mjs works them out from the
+// Everything but windows, which go by the server's clock (event_inspector.mjs works them out from the
 // times the server says it received the events at). Nothing here depends on the order in which
 // events of different owners arrive: counters that clamp or know states belong to one owner, and
 // what they add up to is asked for only where that does not matter.

@@ -32,7 +32,7 @@ import { newDirectory, removeDirectory, Server, TALLY_BIN, Tenant } from '../e2e
 import { tokenFor } from '../e2e/support/tokens.mjs';
 import { BackupWorker } from './backup_worker.mjs';
 import { Disk } from './disk.mjs';
-import { EventAuditor } from './event_audit.mjs';
+import { EventInspector } from './event_inspector.mjs';
 import { EventBook } from './event_book.mjs';
 import { RULES } from './event_model.mjs';
 import { EventWatcher, EventWorker, HistoryReader, OwnerWorker, RebuildWorker, RoomWorker } from './event_workers.mjs';
@@ -140,7 +140,7 @@ class World {
         this.#add(id, OwnerWorker, `owner-${lane}`, book);
         this.#add(id, EventWatcher, `event-watcher-${lane}`, book);
         this.#add(id, HistoryReader, `history-reader-${lane}`, book, options);
-        this.#add(id, EventAuditor, `auditor-${lane}`, book, options);
+        this.#add(id, EventInspector, `inspector-${lane}`, book, options);
     }
 
     get decidedOps() {

@@ -1,6 +1,6 @@
 /* care.c -- rebuilds, retention and the removal of counters, as batches show them.
  *
- * What such a job proposes is the implementation's own affair; what must be true of it is here:
+ * What these propose is the implementation's own affair; what must be true of it is here:
  *
  * (1) A generation is given out once, and is one more than the last.
  * (2) A rebuild takes every retained event that concerns its counter, once, in order of arrival,

@@ -139,7 +139,7 @@ static void urgent_bundles_leave_others_half_of_enough(void **state)
     assert_string_equal(take(100), "s15+5");
 }
 
-static void where_one_is_enough_the_lanes_take_turns(void **state)
+static void where_one_is_enough_the_urgencies_take_turns(void **state)
 {
     start_again((struct queue_limits){.batch_ops = 1});
     push_urgent('s', 3, false);
@@ -405,7 +405,7 @@ static void refill_sync_whole(void)
     push_urgent('s', 10, true);
 }
 
-static void whole_bundles_of_both_lanes_take_turns(void **state)
+static void whole_bundles_of_both_urgencies_take_turns(void **state)
 {
     push_urgent('s', 10, true);
     push_whole("t", 'a', 10);
@@ -414,7 +414,7 @@ static void whole_bundles_of_both_lanes_take_turns(void **state)
     assert_true(batches_until('s', 10, refill_sync_whole) <= 2);
 }
 
-static void in_batches_of_one_the_lanes_take_turns(void **state)
+static void in_batches_of_one_the_urgencies_take_turns(void **state)
 {
     push_urgent('s', 5, false);
     push("t", 'a', 2);
@@ -506,7 +506,7 @@ static void one_tenant_cannot_hold_all_the_bytes(void **state)
     assert_int_equal(try_push("t", 1, 8000), ERR_OK);
 }
 
-static void a_full_batched_lane_does_not_refuse_sync_jobs_S3_49(void **state)
+static void a_queue_full_of_batched_ops_refuses_no_urgent_ones_S3_49(void **state)
 {
     push("s", 'a', 800);
     push("u", 'b', 200);
@@ -716,7 +716,7 @@ int main(void)
         FAIR(nothing_joins_a_batch_that_has_enough),
         FAIR(a_whole_bundle_may_be_larger_than_enough),
         FAIR(urgent_bundles_leave_others_half_of_enough),
-        FAIR(where_one_is_enough_the_lanes_take_turns),
+        FAIR(where_one_is_enough_the_urgencies_take_turns),
         FAIR(a_batch_holds_so_much_weight),
         FAIR(what_is_heavier_than_a_batch_goes_first_in_one),
         FAIR(a_whole_bundle_is_weighed_whole),
@@ -735,8 +735,8 @@ int main(void)
         FAIR(a_whole_urgent_bundle_may_be_larger_than_its_half),
         FAIR(a_whole_bundle_as_large_as_a_batch_is_not_starved_by_other_tenants),
         FAIR(a_whole_bundle_as_large_as_a_batch_is_not_starved_by_urgent_ones),
-        FAIR(whole_bundles_of_both_lanes_take_turns),
-        FAIR(in_batches_of_one_the_lanes_take_turns),
+        FAIR(whole_bundles_of_both_urgencies_take_turns),
+        FAIR(in_batches_of_one_the_urgencies_take_turns),
         FAIR(two_stuck_tenants_do_not_stop_the_others),
         FAIR(all_tenants_together_hold_so_many_ops),
         FAIR(one_tenant_holds_its_share_at_most),
@@ -744,7 +744,7 @@ int main(void)
         FAIR(places_are_free_when_the_bundle_is_answered_not_when_it_is_taken),
         FAIR(bytes_are_bounded_too),
         FAIR(one_tenant_cannot_hold_all_the_bytes),
-        FAIR(a_full_batched_lane_does_not_refuse_sync_jobs_S3_49),
+        FAIR(a_queue_full_of_batched_ops_refuses_no_urgent_ones_S3_49),
         FAIR(urgent_ops_have_a_bound_of_its_own),
         FAIR(a_list_of_bundles_is_pushed_and_the_refused_come_back_in_order),
         FAIR(a_waiter_wakes_up_for_a_bundle_and_for_the_end),

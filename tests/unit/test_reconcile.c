@@ -446,12 +446,12 @@ static void expect_logged(void (*act)(void), const char *const *texts, unsigned 
 static void scan_twice(void)
 {
     scan();
-    scan(); /* their jobs have not run yet */
+    scan(); /* their passes have not begun yet */
     conv("c1")->votes = 2;
     assert_int_equal(work(), 2);
 }
 
-/* S2-18: one job for an entity at a time, and none within its single-flight time. S2-36 to S2-39:
+/* S2-18: one pass of an entity at a time, and none within its single-flight time. S2-36 to S2-39:
  * the exact lines. */
 static void an_entity_in_flight_is_skipped_and_it_is_said_so(void **state)
 {
@@ -474,7 +474,7 @@ static void pass_thrice(void)
         pass();
 }
 
-/* Seen in an audit: the row ended the scan, and every entity after it was never counted. */
+/* This happened: the row ended the scan, and every entity after it was never counted. */
 static void a_row_that_cannot_be_read_is_named_and_holds_up_no_other(void **state)
 {
     static const char *const texts[] = {

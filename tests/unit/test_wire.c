@@ -1014,7 +1014,7 @@ static void a_gzipped_body_is_charged_unpacked_and_waits_for_room(void **unused)
     world_end();
 }
 
-/* Seen in an audit: half-sent bodies of one tenant took all of the budget, and everybody else's
+/* This happened: half-sent bodies of one tenant took all of the budget, and everybody else's
  * large ones waited for them. */
 static void half_sent_bodies_leave_room_for_those_of_another_share(void **unused)
 {

@@ -34,7 +34,7 @@ void event_reader_init(struct event_reader *reader, enum event_form form,
                        struct json_parser *parser, struct arena *arena, int64_t now_ms);
 void event_reader_release(struct event_reader *reader);
 
-/* Fills everything of an event up to and with `check`; `payload_out` is good until the parser's
+/* Fills everything of an event up to and with `digest`; `payload_out` is good until the parser's
  * next parse. Otherwise `why` says what is wrong: ERR_EVENT_ID, ERR_EVENT_SIZE, ERR_UNKNOWN_FIELD,
  * or ERR_INVALID for everything else. */
 MUST_USE enum err event_read(struct event_reader *reader, const struct json_value *object,

@@ -1,4 +1,4 @@
-// event_audit.mjs -- everything the server has of a tenant's events, held against the workers' books.
+// event_inspector.mjs -- everything the server has of a tenant's events, held against the workers' books.
 //
 // With nothing under way any more,
 //
@@ -17,7 +17,7 @@ import { Worker } from './workers.mjs';
 
 const PAGE = 2000;
 
-export class EventAuditor extends Worker {
+export class EventInspector extends Worker {
     #book;
     #retentionMs;
     #rebuilder;
@@ -31,7 +31,7 @@ export class EventAuditor extends Worker {
     }
 
     async step() {
-        throw new Error('an auditor comes when the work is done');
+        throw new Error('an inspector comes when the work is done');
     }
 
     async run() {}
