@@ -153,7 +153,7 @@ static bool find_unfinished(void *context, struct bytes key, struct bytes value)
     return false;
 }
 
-/* One errand. False: there is none; `*failed_out` if it has to be tried again later. */
+/* Runs one errand. False: there is none; `*failed_out` if it has to be tried again later. */
 static bool step(struct errands *errands, bool *failed_out)
 {
     struct store *store = errands->config.with.store;

@@ -25,7 +25,7 @@ struct errand_config {
     const struct embedded_config *embedded;
     const struct lanes_dir *dirs;
     const char *ops_dir;
-    /* Puts the rules in force anew, after an import brought definitions. */
+    /* Puts the rules into force anew, after an import brought definitions. */
     enum err (*refresh)(void *context, struct buf *why_out);
     void *refresh_context;
 };
@@ -41,29 +41,29 @@ struct errand_ask {
     bool ids;
 };
 
-/* Any thread. `id_out` and `name_out` say what became of it. ERR_INVALID: no valid name, or this
- * store cannot; ERR_CONFLICT: the name is taken; ERR_NOT_FOUND: there is no such export; ERR_BUSY:
- * too many are waiting; ERR_STORAGE. `why_out` may get a sentence. */
+/* Any thread. `id_out` and `name_out` get the errand's id and name. ERR_INVALID: the name is not
+ * valid, or this store cannot; ERR_CONFLICT: the name is taken; ERR_NOT_FOUND: there is no such
+ * export; ERR_BUSY: too many are waiting; ERR_STORAGE. `why_out` may get a sentence. */
 MUST_USE enum err errand_ask(struct errands *errands, const struct errand_ask *ask,
                              struct buf *id_out, struct buf *name_out, struct reason *why_out);
 
-/* Any thread. The errand as a JSON object. ERR_NOT_FOUND: no errand has that id. */
+/* Any thread. Writes the errand as a JSON object. ERR_NOT_FOUND: no errand has that id. */
 MUST_USE enum err errand_describe(struct errands *errands, struct bytes id, struct buf *json_out);
 
 #define ERRAND_NEXT_SIZE_MAX (NAME_SIZE_MAX + 32)
 
-/* A page of what there is. */
+/* Which page of the list is wanted. */
 struct errand_page {
     enum job_kind kind;
     struct bytes after; /* a `next` of before, or whatever a caller takes for one; or none */
     uint64_t limit;
 };
 
-/* Any thread. Backups, oldest first, or exports, by name, as JSON objects with commas between.
- * `next_out` says where the next page begins; empty: this was the last. */
+/* Any thread. Lists backups, oldest first, or exports, by name, as JSON objects with commas
+ * between. `next_out` says where the next page begins; empty: this was the last. */
 MUST_USE enum err errand_list(struct errands *errands, const struct errand_page *page,
                               struct buf *json_out, struct buf *next_out);
-/* Any thread. ERR_NOT_FOUND; ERR_CONFLICT: it is in use. */
+/* Any thread. Removes a backup or an export. ERR_NOT_FOUND; ERR_CONFLICT: it is in use. */
 MUST_USE enum err errand_remove(struct errands *errands, enum job_kind kind, struct bytes name);
 
 /* For a thread of its own: works until it is stopped; what is under way is left for the next start.

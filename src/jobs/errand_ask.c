@@ -9,7 +9,7 @@
 #include "jobs/errand_internal.h"
 
 #define WAITING_MAX 16u
-#define OVER_KEPT 100u /* to be asked for */
+#define OVER_KEPT 100u /* errands that are over and can still be asked for */
 
 enum err errand_read(struct errands *errands, struct arena *arena, struct bytes key,
                      struct bytes *value_out)
@@ -32,7 +32,7 @@ struct census {
     unsigned waiting; /* or running */
     unsigned over;
     uint64_t oldest_over; /* id; 0: none */
-    bool taken;           /* somebody waits to make the same name */
+    bool taken;           /* another errand waits to make the same name */
 };
 
 static bool count_errand(void *context, struct bytes key, struct bytes value)
@@ -66,7 +66,8 @@ static struct op forget_op(struct errands *errands, struct arena *arena,
                           BYTES_NONE);
 }
 
-/* ERR_CONFLICT: the last number is not `before` any more, so somebody asked since it was read. */
+/* ERR_CONFLICT: the last number is not `before` any more, because another errand was
+ * asked for since. */
 static enum err put_job(struct errands *errands, struct arena *arena, struct job_record *job,
                         const struct census *census, struct bytes before)
 {
@@ -87,7 +88,7 @@ static enum err put_job(struct errands *errands, struct arena *arena, struct job
     return config->propose(config->context, &put);
 }
 
-/* Of a backup or export that was given no name: 20261117T193012.345Z. */
+/* The name of a backup or export that was given none: 20261117T193012.345Z. */
 static struct bytes name_of_now(struct arena *arena, int64_t now_ms)
 {
     char name[64];
@@ -224,7 +225,7 @@ struct listing {
 
 enum placing { PLACE_BEFORE, PLACE_HERE, PLACE_AFTER };
 
-/* Where something is that sorts by `key`: before the page, on it or behind it. */
+/* Whether what sorts by `key` comes before the page, on it or behind it. */
 static enum placing listing_place(struct listing *listing, struct bytes key)
 {
     const struct errand_page *page = listing->page;
@@ -293,7 +294,7 @@ static void add_export(struct buf *json, const char *name, const struct stat *fi
     buf_add_char(json, '}');
 }
 
-/* Exports are files; when they were made is the file's own time. */
+/* Exports are files; the file's own time says when each was made. */
 static enum err list_exports(const char *dir, struct listing *listing)
 {
     struct tree_list files = {0};

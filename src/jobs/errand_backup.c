@@ -72,7 +72,7 @@ static void taking_release(struct taking *taking)
     free(taking->lanes);
 }
 
-/* All before the first copy, so that their moments lie close together. */
+/* All snapshots are taken before the first copy, so that their moments lie close together. */
 static enum err take_snapshots(struct taking *taking, struct reason *why)
 {
     enum err e = ERR_OK;
@@ -109,8 +109,8 @@ static enum err name_taken(struct reason *why)
     return ERR_CONFLICT;
 }
 
-/* A backup of that name is this errand's if it was asked for at the same moment: the errand was at
- * its end when the server was, and all that is missing is to say so. */
+/* A backup of that name is this errand's if it was asked for at the same moment: it was whole when
+ * the server ended, and only the errand's record does not say so yet. */
 static enum err is_made(struct job_record *job, const struct manifest *manifest, struct reason *why)
 {
     if (manifest->taken_ms != job->asked_ms) return name_taken(why);

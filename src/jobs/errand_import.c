@@ -136,8 +136,8 @@ static enum err commit_part(struct importing *importing, struct lane_part *part)
     return e;
 }
 
-/* A lane that has nothing of a round is past it without saying so: what it would find there after a
- * crash is nothing again. */
+/* A lane that has nothing of a round is past it without a commit: after a crash it would find
+ * nothing there again. */
 static enum err take_round(struct importing *importing)
 {
     enum err e = importer_fill(importing->importer, importing->why);

@@ -10,7 +10,7 @@ struct errands {
     struct errand_config config;
     char backups[TREE_PATH_MAX]; /* directories */
     char exports[TREE_PATH_MAX];
-    struct effort effort; /* of what is under way */
+    struct effort effort; /* how far the errand under way is */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t running; /* id; 0: none */
@@ -18,30 +18,30 @@ struct errands {
     bool stopped;
 };
 
-/* One object of the store, copied into `arena`; size 0 if there is none. */
+/* Copies one object of the store into `arena`; size 0 if there is none. */
 MUST_USE enum err errand_read(struct errands *errands, struct arena *arena, struct bytes key,
                               struct bytes *value_out);
 
 /* errand_backup.c */
 
-/* Makes the backup that `job` asks for, of all lanes, and says in it what there is in it. ERR_OK
+/* Makes the backup that `job` asks for, of all lanes, and notes in the job what is in it. ERR_OK
  * too where it was made before a crash. */
 MUST_USE enum err errand_backup(struct errands *errands, struct job_record *job,
                                 struct reason *why);
 
-/* errand_export.c, errand_import.c: what they say of themselves is in the job. */
+/* errand_export.c, errand_import.c: they note in the job what they did. */
 MUST_USE enum err errand_export(struct errands *errands, struct job_record *job,
                                 struct reason *why);
 MUST_USE enum err errand_import(struct errands *errands, struct job_record *job,
                                 struct reason *why);
 
-/* A snapshot of one lane, in a directory of that lane's, whose path is `dir_out`. */
+/* Takes a snapshot of one lane, in a directory of that lane's, whose path is `dir_out`. */
 MUST_USE enum err errand_snapshot(struct errands *errands, unsigned lane,
                                   char dir_out[TREE_PATH_MAX], struct store_position *position_out,
                                   struct reason *why);
 void errand_drop_snapshots(struct errands *errands);
-/* From now on what is written to `ops.dir` leaves room on the disk of a lane that lies there too.
- */
+/* Makes what is written to `ops.dir` from now on leave room on the disk of a lane that
+ * lies there too. */
 void errand_keep_room(struct errands *errands);
 
 #endif

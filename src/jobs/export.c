@@ -51,7 +51,7 @@ static bool put(struct exporter *exporter, const struct port_record *record)
     return exporter->err == ERR_OK;
 }
 
-/* Notes what a walk of the store came to, unless something failed before. */
+/* Notes how a walk of the store ended, unless something failed before. */
 static enum err walked(struct exporter *exporter, enum err e)
 {
     if (exporter->err == ERR_OK) exporter->err = e;

@@ -5,8 +5,7 @@
  *     exporter_close(exporter, ..)             the last line, and the file's name
  *
  * A lane is shown by the view of a store that stands still, so any kind of store will do. Its
- * definitions stand before the cells that are of them; what an earlier lane defined is not defined
- * again. */
+ * definitions stand before their cells; what an earlier lane defined is not defined again. */
 #ifndef TALLY_JOBS_EXPORT_H
 #define TALLY_JOBS_EXPORT_H
 
@@ -18,21 +17,21 @@
 struct exporter;
 
 struct export_request {
-    const char *dir; /* of exports */
+    const char *dir; /* holds exports */
     const char *name;
     struct port_record header; /* its lanes stay the caller's until the exporter is closed */
 };
 
-/* Below: ERR_STORAGE, ERR_CORRUPT with a sentence in `why_out`; ERR_BUSY: told to stop. Whatever
- * failed, exporter_close is due. */
+/* Errors here and below: ERR_STORAGE, ERR_CORRUPT with a sentence in `why_out`; ERR_BUSY: told to
+ * stop. exporter_close is due in any case. */
 MUST_USE enum err exporter_open(struct exporter **exporter_out,
                                 const struct export_request *request, struct effort *effort,
                                 struct reason *why_out);
 /* ERR_CONFLICT: it has a counter of an earlier lane's in another mode. */
 MUST_USE enum err exporter_lane(struct exporter *exporter, struct store *store,
                                 struct reason *why_out);
-/* `e` is what became of all before it: with an error nothing is left of the file. Returns it, or
- * the error of the file's end; `*lines_out` is what was written. */
+/* `e` is the outcome of all before it: with an error nothing is left of the file. Returns it, or
+ * the error of the file's end; `*lines_out` is how many were written. */
 MUST_USE enum err exporter_close(struct exporter *exporter, enum err e, uint64_t *lines_out,
                                  struct reason *why_out);
 

@@ -51,7 +51,7 @@ static bool is_for(const struct import_lane *lane, const struct import_line *lin
         return is_of_tenant(lane, record->tenant);
     case PORT_ID:
         return true;
-    default: /* dealt with before, or for people to read */
+    default: /* these were dealt with before, or are for people to read */
         return false;
     }
 }
@@ -88,8 +88,8 @@ static enum err find_generation(struct chunk *chunk, struct bytes counter, uint3
     return definition ? ERR_OK : ERR_CONFLICT;
 }
 
-/* Names the entity to be counted anew once this cell is in its counter. NULL: nothing reconciles
- * it, or the cell goes into a generation that nobody reads yet. */
+/* Names the entity to be counted anew once this cell is in its counter. NULL: no entry reconciles
+ * it, or the cell goes into a generation that no reader goes by yet. */
 static struct mark_change *mark_of_cell(struct chunk *chunk, const struct port_record *record)
 {
     const struct definition *definition = rules_find(chunk->rules, record->counter);
@@ -181,7 +181,8 @@ static bool chunk_is_full(const struct chunk *chunk)
     return chunk->count == chunk->count_max || chunk->weight >= chunk->lane->with->batch_weight / 2;
 }
 
-/* A lane that has all its lines of a round is where the round ends. */
+/* Fills the chunk up to what a commit takes, or to the round's end for a lane that has
+ * all of it. */
 static enum err fill_chunk(struct chunk *chunk)
 {
     const struct importer *importer = chunk->importer;

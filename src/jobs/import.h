@@ -9,7 +9,7 @@
  *                                             caller's that says how far the lane got
  *
  * (1) What names a tenant goes into its tenant's lane. An id is a fingerprint, which does not show
- *     its tenant: it goes into every lane, where nobody but its tenant's lane can be asked for it.
+ *     its tenant: it goes into every lane, where only its tenant's lane can be asked for it.
  * (2) Each lane has a position of its own: all lines up to it that concern the lane are in it. So
  *     a crash resumes at the least of them, and no lane takes a line twice.
  * (3) A cell is put as the export has it, whatever stood there, so importing twice is importing

@@ -84,7 +84,7 @@ static enum err commit_definitions(struct merging *merging)
     if (merging->count == 0) return ERR_OK;
     propose_fit(&bundle, config->batch_ops);
     enum err e = config->propose(config->context, &bundle);
-    return e == ERR_OK ? ERR_OK : ERR_BUSY; /* what is so is read again */
+    return e == ERR_OK ? ERR_OK : ERR_BUSY; /* what is stored is read again then */
 }
 
 enum err import_definitions(struct importer *importer, const struct import_lane *lane,

@@ -43,7 +43,7 @@ static enum err next_record(struct importer *importer, struct arena *arena,
 
 /* -- Reading it through ------------------------------------------------------------------------ */
 
-/* A bucket that begins at a time of no bucket could never be read. */
+/* A bucket whose start is no bucket's could never be read. */
 static bool bucket_fits(const struct port_record *cell)
 {
     if (cell->dimensions.data) return true;
@@ -83,7 +83,7 @@ static bool has_definition(const struct importer *importer, struct bytes counter
     return false;
 }
 
-/* What one line says, against those before it. NULL: it fits. */
+/* Compares what one line says with those before it. NULL: it fits. */
 static const char *check_record(struct importer *importer, const struct port_record *record)
 {
     bool first = importer->at == 1;

@@ -94,7 +94,7 @@ static struct bytes take_hex(struct reading *reading, enum name name)
     return bytes_of(out, text.size / 2);
 }
 
-/* One of the header's lanes, or in a file of an older version the header itself. */
+/* Reads one of the header's lanes or, in a file of an older version, the header itself. */
 static void read_lane(struct reading *reading, struct port_lane *lane)
 {
     lane->sequence = take_unsigned(reading, SEQUENCE);

@@ -1,7 +1,7 @@
 /* care.c -- the store's own caretaking, and what is asked of a store beside its two faces.
  *
- * Whatever removes rows that a commit could touch takes the lane's lock first, like a commit: two
- * that take rows in different orders could else wait for each other. */
+ * Caretaking that removes rows which a commit could touch takes the lane's lock first, like a
+ * commit: two that take rows in different orders could else wait for each other. */
 #include "store/postgres/internal.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 /* -- One statement in a transaction of its own ------------------------------------------------- */
 
-/* The result is the caller's to clear. ERR_STORAGE: nothing was done, or nobody knows. */
+/* The caller clears the result. ERR_STORAGE: nothing was done, or it is not known. */
 static enum err care_ask(struct lane_store *lane, enum sql_name name, struct sql_values *values,
                          bool locks, PGresult **result_out)
 {
@@ -49,7 +49,7 @@ static enum err care_ask(struct lane_store *lane, enum sql_name name, struct sql
     return e;
 }
 
-/* As care_ask, of a statement that says how many rows it removed. */
+/* Does what care_ask does, for a statement that says how many rows it removed. */
 static enum err care_count(struct lane_store *lane, enum sql_name name, struct sql_values *values,
                            bool locks, int64_t *count_out)
 {
@@ -91,7 +91,7 @@ static bool drop_keys(struct lane_store *lane, struct sql_values *values)
     return e == ERR_OK && count == CHUNK_ROWS;
 }
 
-/* Those that nobody can ask for any more: an outcome is asked for within seconds. */
+/* Drops commits that are no longer asked for: an outcome is asked for within seconds. */
 static void drop_commits(struct lane_store *lane, struct sql_values *values, int64_t now_ns)
 {
     struct care_state *care = &lane->care;
@@ -158,7 +158,7 @@ static bool postgres_tend(struct store *store)
 
 /* -- What else is asked ------------------------------------------------------------------------ */
 
-/* At once for readers of this node; the rows go while the store is tended. */
+/* Readers of this node forget at once; the rows go while the store is tended. */
 static void postgres_forget(struct store *store, int64_t before_ms)
 {
     struct lane_store *lane = LANE_STORE_OF(store);

@@ -90,7 +90,7 @@ static void hear_notice(void *context, const PGresult *notice)
 
 /* -- Opening ----------------------------------------------------------------------------------- */
 
-/* What the dsn says comes later and wins. */
+/* The dsn's own options come later in the string and win. */
 static PGconn *start_connecting(const char *dsn)
 {
     const char *const keys[] = {
@@ -117,7 +117,7 @@ static bool connect_by(PGconn *pg, int64_t until_ms)
     return next == PGRES_POLLING_OK;
 }
 
-/* The password does not belong into a log, whoever puts it into a message. */
+/* The password does not belong into a log, whatever put it into a message. */
 static void explain_connection(const char *dsn, PGconn *pg, struct link *link)
 {
     const char *message = PQerrorMessage(pg);
@@ -161,7 +161,7 @@ void link_close(struct link *link)
 
 /* -- Waiting ----------------------------------------------------------------------------------- */
 
-/* Until libpq has the next result whole. False: the link is broken. */
+/* Waits until libpq has the next result whole. False: the link is broken. */
 static bool wait_result(struct link *link)
 {
     while (!link->broken && PQisBusy(link->pg)) {
@@ -182,7 +182,7 @@ static PGresult *next_result(struct link *link)
     return wait_result(link) ? PQgetResult(link->pg) : NULL;
 }
 
-/* A result that says that something went wrong; it is cleared. */
+/* Notes a result that says that something went wrong, and clears it. */
 static void hear_failure(struct link *link, PGresult *result)
 {
     if (PQresultStatus(result) == PGRES_FATAL_ERROR) {
@@ -202,7 +202,7 @@ static bool is_good(const PGresult *result)
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
 }
 
-/* The answer to one statement; NULL: it failed. */
+/* Takes the answer to one statement; NULL: it failed. */
 static PGresult *take_one(struct link *link)
 {
     PGresult *result = next_result(link);

@@ -49,15 +49,16 @@ void link_close(struct link *link); /* NULL is none */
 void link_send(struct link *link, enum sql_name name, struct sql_values *values,
                enum link_result result);
 void link_go(struct link *link, int wait_ms);
-/* The caller clears it. NULL: it failed, or one before it; link_end says so too. */
+/* Takes the next result that was kept; the caller clears it. NULL: it failed, or one before it;
+ * link_end says so too. */
 MUST_USE PGresult *link_take(struct link *link);
 /* ERR_STORAGE: link_why and link_state say what the first failure was. */
 MUST_USE enum err link_end(struct link *link);
 
-/* A text of several statements, outside of a round; all of them are done or none. */
+/* Runs a text of several statements, outside of a round; all of them are done or none. */
 MUST_USE enum err link_script(struct link *link, const char *text, int wait_ms);
-/* One statement of parameters in text form, outside of a round: for what is asked once. The caller
- * clears the result. NULL: it failed. */
+/* Runs one statement with parameters in text form, outside of a round: for what is asked once. The
+ * caller clears the result. NULL: it failed. */
 MUST_USE PGresult *link_ask(struct link *link, const char *text, int count,
                             const char *const *values, int wait_ms);
 

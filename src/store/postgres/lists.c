@@ -19,7 +19,7 @@ struct key_walk {
     bool over;
 };
 
-/* The least key that begins with none of the bytes of `prefix`; size 0: there is none. */
+/* The least key after all that begin with `prefix`; size 0: there is none. */
 static struct bytes prefix_end(struct arena *arena, struct bytes prefix)
 {
     while (prefix.size > 0 && (unsigned char)prefix.data[prefix.size - 1] == 0xff)

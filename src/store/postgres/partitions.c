@@ -1,9 +1,9 @@
 /* partitions.c -- the table of events is divided by time of arrival, so that retention drops tables
  * instead of rows.
  *
- * A partition is made apart and then attached, which waits for nobody who reads or writes events;
- * `CREATE TABLE .. PARTITION OF` would lock all of them out. It is made by whoever needs it first,
- * on a link of its own, because it has to be there whatever becomes of the batch. */
+ * A partition is made apart and then attached, which keeps no reader or writer of events waiting;
+ * `CREATE TABLE .. PARTITION OF` would lock all of them out. The first commit that needs it makes
+ * it, on a link of its own, because it has to be there whatever becomes of the batch. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -20,7 +20,7 @@ struct pool {
     bool down;
     bool probing;
     int64_t probed_ns;
-    struct reason why; /* that it is down */
+    struct reason why; /* why it is down */
 };
 
 static int64_t mono_ns(void)
@@ -77,7 +77,7 @@ static enum err open_one(struct pool *pool, struct link **link_out)
     pool->down = true;
     pool->why = why;
     pool->probed_ns = mono_ns();
-    pthread_cond_broadcast(&pool->freed); /* nobody is to wait for it */
+    pthread_cond_broadcast(&pool->freed); /* so that no thread waits for it */
     return e;
 }
 

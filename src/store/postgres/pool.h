@@ -1,8 +1,8 @@
 /* pool.h -- links that are lent out, opened as they are wanted and no more than a number of them.
  *
- * While the database cannot be reached nobody waits for it: the first opening that fails makes the
- * pool down, everybody is refused at once, and pool_probe, called now and then by those who tend
- * the store, tries again. */
+ * While the database cannot be reached no thread waits for it: the first opening that fails makes
+ * the pool down, every thread is refused at once, and pool_probe, which caretaking calls now and
+ * then, tries again. */
 #ifndef TALLY_STORE_POSTGRES_POOL_H
 #define TALLY_STORE_POSTGRES_POOL_H
 
@@ -13,18 +13,18 @@ struct pool;
 struct pool *pool_new(const struct link_config *config, unsigned links_max);
 void pool_free(struct pool *pool); /* all were given back */
 
-/* Any thread. Waits for one that is free for `wait_ms` at most. ERR_STORAGE: there is none. */
+/* Any thread. Waits for a free link for `wait_ms` at most. ERR_STORAGE: there is none. */
 MUST_USE enum err pool_take(struct pool *pool, int wait_ms, struct link **link_out);
 
 /* Closes it if it is broken. */
 void pool_give(struct pool *pool, struct link *link);
 
-/* A link broke that was good before: the idle ones are closed, for the server they led to is most
+/* A link broke that was good before: closes the idle ones, for the server they led to is most
  * likely gone, and the next ones taken are new. */
 void pool_renew(struct pool *pool);
 
 bool pool_is_down(struct pool *pool);
-/* If it is down and has not been tried for a while. */
+/* Tries to reach the database if the pool is down and has not been tried for a while. */
 void pool_probe(struct pool *pool);
 
 #endif

@@ -32,7 +32,7 @@ void postgres_close(struct database *database)
     free(database);
 }
 
-/* On a link of its own, because a pool that fails to open one says so in the log only. */
+/* Looks on a link of its own, because a pool that fails to open one says so in the log only. */
 static enum err look(struct database *database, bool may_upgrade, struct reason *why_out)
 {
     const struct link_config config = {.dsn = database->dsn, .sql = &database->sql};

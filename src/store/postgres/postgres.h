@@ -9,9 +9,10 @@
  * One commit of a lane is one transaction: it locks the lane's row, reads what the batch needs,
  * writes what was decided as arrays, appends a row to `commits` with a random stamp and commits.
  *
- * (1) The lane's row is the only lock that anybody waits for, so there is no deadlock.
- * (2) A node's memory of a lane is true only while the newest commit has the sequence and the stamp
- *     that the node knows; otherwise somebody else committed, and it begins from what is stored.
+ * (1) The lane's row is the only lock that a commit waits for, so there is no deadlock.
+ * (2) A node's memory of a lane is true only while the newest commit has the sequence and the
+ *     stamp that the node knows; otherwise another node committed, and this one begins from what
+ *     is stored.
  * (3) What became of a COMMIT whose answer did not come is found out by locking the lane, which
  *     waits for the transaction to end, and looking for its stamp.
  * (4) Several batches may be submitted before a sync: they are one transaction. The next turn waits
@@ -43,10 +44,11 @@ struct postgres_config {
  * nothing is half made. On success it says what was done. */
 MUST_USE enum err postgres_migrate(const struct postgres_config *config, struct reason *why_out);
 
-/* ERR_STORAGE: the database cannot be used; ERR_INVALID: not like this. `why_out` says why. */
+/* Opens the database. ERR_STORAGE: it cannot be used; ERR_INVALID: not like this.
+ * `why_out` says why. */
 MUST_USE enum err postgres_open(struct database **database_out,
                                 const struct postgres_config *config, struct reason *why_out);
-/* Every store was closed. */
+/* To be called once every store is closed. */
 void postgres_close(struct database *database);
 
 MUST_USE enum err postgres_lane(struct database *database, unsigned lane, struct store **store_out,

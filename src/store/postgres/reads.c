@@ -31,7 +31,7 @@ static void read_failed(struct inquiry *inquiry)
     lane_failed(inquiry->lane, "read", inquiry->link);
 }
 
-/* The moment's transaction begins with its first statement, and in its round. */
+/* Begins the moment's transaction with its first statement, and in its round. */
 static void begin_moment(struct inquiry *inquiry)
 {
     struct moment_view *moment = inquiry->moment;
@@ -152,7 +152,8 @@ static enum err postgres_series(struct view *view, const struct cell_ref *ref, u
     return e;
 }
 
-/* A range under way: pages, so that one that is stopped early costs no more than it shows. */
+/* A range under way. It is read in pages, so that one that is stopped early costs no more
+ * than it shows. */
 struct ranging {
     struct inquiry inquiry;
     uint64_t series;

@@ -273,7 +273,7 @@ static enum err check_meta(const struct database *database, const struct meta *m
     return ERR_OK;
 }
 
-/* Another node may be making it at the same time: whoever comes second finds it made. */
+/* Another node may be making it at the same time: the second one finds it made. */
 static enum err ensure_schema(struct database *database, struct link *link, struct reason *why_out)
 {
     bool exists = false;

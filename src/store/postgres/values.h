@@ -75,7 +75,7 @@ void row_time(struct sql_values *values, int64_t value);
 /* Bytes of all of them together. */
 size_t values_size(const struct sql_values *values);
 
-/* As libpq wants them: views that live until the next change. */
+/* Fills the arrays as libpq wants them, with views that live until the next change. */
 void values_bind(struct sql_values *values, const char *values_out[static VALUES_MAX],
                  int lengths_out[static VALUES_MAX]);
 

@@ -1,6 +1,6 @@
 /* write.c -- what a batch changed, as a few statements of arrays.
  *
- * Nothing is waited for: what a statement comes to is heard with the round that it is part of. A
+ * Nothing is waited for: the result of a statement comes with the round that it is part of. A
  * statement that would be larger than ROWS_BYTES is cut in two. */
 #include "store/postgres/internal.h"
 
@@ -32,7 +32,7 @@ static void rows_end(struct rows *rows)
     if (values->rows > 0) link_send(rows->lane->link, rows->name, values, LINK_DROP);
 }
 
-/* Between two rows. */
+/* Begins another statement, between two rows, where this one has grown large. */
 static void rows_cut(struct rows *rows)
 {
     if (values_size(&rows->lane->values) < ROWS_BYTES) return;
