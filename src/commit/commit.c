@@ -331,6 +331,7 @@ static void batch_begin(struct commit *commit, struct batch *batch, uint32_t sli
                                   .secret = &commit->config.store->secret,
                                   .parser = commit->parser,
                                   .moment = batch_moment(commit, batch->set_back),
+                                  .set_back = batch->set_back,
                                   .sequence = position->last_sequence,
                                   .next_series = position->next_series};
     batch->place.first_sequence = position->last_sequence + 1;
@@ -356,7 +357,6 @@ static void batch_decide(struct commit *commit, struct batch *batch)
 {
     const struct damage *damage = &batch->apply.damage;
     apply_decide(&batch->apply);
-    batch->apply.writes.set_back = batch->set_back;
     batch_enter(batch, BATCH_DECIDED);
     if (damage->count) damage_say(damage->what, damage->key, damage->count);
     crash_point("commit.decided");

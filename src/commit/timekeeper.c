@@ -222,27 +222,36 @@ static bool note_apply(struct bundle *bundle)
     note->record.resets = keeper->recorded.resets + back;
     note->record.moment = worth_recording(keeper);
     note->applied = true;
+    note->back = back;
     pthread_mutex_unlock(&keeper->lock);
     return back;
 }
 
+/* What arrives after a setting back would count as gone if what is retained began later. */
 static void note_prepare(struct bundle *bundle, int64_t time_ms)
 {
     struct timekeeper_note *note = CONTAINER_OF(bundle, struct timekeeper_note, bundle);
-    (void)time_ms;
-    note->op = propose_object(&note->arena, &note->keeper->store->secret,
-                              object_key(&note->arena, OBJECT_META, META_CLOCK),
-                              clock_record_encode(&note->arena, &note->record));
+    struct arena *arena = &note->arena;
+    const struct hash_secret *secret = &note->keeper->store->secret;
+    note->ops[0] = propose_object(arena, secret, object_key(arena, OBJECT_META, META_CLOCK),
+                                  clock_record_encode(arena, &note->record));
+    if (!note->back) return;
+    uint64_t retained_ms = time_ms > 0 ? (uint64_t)time_ms : 0;
+    note->ops[1] = propose_object(arena, secret, object_key(arena, OBJECT_META, META_RETAINED),
+                                  object_number(arena, retained_ms));
+    bundle->count = 2;
 }
 
 void timekeeper_note(struct timekeeper *keeper, struct timekeeper_note *note, bool operator_says)
 {
     *note = (struct timekeeper_note){.keeper = keeper, .operator_says = operator_says};
     arena_init(&note->arena, 1024);
-    note->op.kind = OP_OBJECT;
-    note->bundle = (struct bundle){.ops = &note->op,
+    note->ops[0].kind = OP_OBJECT;
+    note->bundle = (struct bundle){.ops = note->ops,
                                    .count = 1,
                                    .urgency = URGENCY_URGENT,
+                                   .atomic = true,
+                                   .whole = true,
                                    .weighty = true,
                                    .retime = note_apply,
                                    .prepare = note_prepare};
@@ -251,7 +260,7 @@ void timekeeper_note(struct timekeeper *keeper, struct timekeeper_note *note, bo
 void timekeeper_noted(struct timekeeper_note *note)
 {
     struct timekeeper *keeper = note->keeper;
-    bool durable = note->applied && note->bundle.err == ERR_OK && note->op.err == ERR_OK;
+    bool durable = note->applied && note->bundle.err == ERR_OK;
     pthread_mutex_lock(&keeper->lock);
     bool back = durable && note->record.resets != keeper->recorded.resets;
     if (durable) {

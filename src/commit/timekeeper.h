@@ -44,8 +44,9 @@ struct timekeeper_note {
     struct timekeeper *keeper;
     struct arena arena;
     struct bundle bundle;
-    struct op op;
+    struct op ops[2];
     bool operator_says; /* to set time back */
+    bool back;          /* it is set back */
     bool applied;       /* the line of time is as `record` says */
     struct clock_record record;
 };

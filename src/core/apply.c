@@ -123,18 +123,25 @@ static enum err decide_expire(struct apply *apply, struct op *op, bool *changed_
     return ERR_OK;
 }
 
-/* The time from which on events are retained only grows, and is never ahead of the batch's own
- * time: a clock that has gone back since the proposal would else make events that are yet to come
- * count as gone. */
-static bool is_wrongly_retained(const struct apply *apply, const struct object_change *change,
-                                struct bytes now)
+static bool is_retained(const struct object_change *change)
 {
     struct bytes name = bytes_of(change->key.data + 1, change->key.size - 1);
+    return change->key.data[0] == OBJECT_META && bytes_equal(name, META_RETAINED);
+}
+
+/* The time from which on events are retained only grows, and is never ahead of the batch's own
+ * time: a clock that has gone back since the proposal would else make events that are yet to come
+ * count as gone. Where time is set back it goes back too, as far as it was ahead. */
+static enum err judge_retained(const struct apply *apply, const struct object_change *change,
+                               struct bytes now, bool *moves_out)
+{
     uint64_t before = 0, after;
-    if (change->key.data[0] != OBJECT_META || !bytes_equal(name, META_RETAINED)) return false;
-    if (now.size > 0 && !object_number_decode(now, &before)) return true;
-    if (!object_number_decode(change->value, &after)) return true;
-    return after < before || (int64_t)after > apply->moment.now_ms;
+    if (now.size > 0 && !object_number_decode(now, &before)) return ERR_CONFLICT;
+    if (!object_number_decode(change->value, &after)) return ERR_CONFLICT;
+    if ((int64_t)after > apply->moment.now_ms) return ERR_CONFLICT;
+    if (after < before && !apply->set_back) return ERR_CONFLICT;
+    *moves_out = apply->set_back ? after < before : after > before;
+    return ERR_OK;
 }
 
 /* A caretaker proposes by what it has read; if that is no longer so, nothing happens. */
@@ -148,8 +155,9 @@ static enum err decide_object(struct apply *apply, struct op *op, bool *changed_
         is_in_force(apply, name, generation))
         return ERR_MANAGED;
     if (change->conditional && !bytes_equal(now, change->expected)) return ERR_CONFLICT;
-    if (is_wrongly_retained(apply, change, now)) return ERR_CONFLICT;
-    if (bytes_equal(now, change->value)) return ERR_OK;
+    bool moves = !bytes_equal(now, change->value);
+    enum err e = is_retained(change) ? judge_retained(apply, change, now, &moves) : ERR_OK;
+    if (e != ERR_OK || !moves) return e;
     change_object(apply, change->index)->value = change->value;
     *changed_out = true;
     return ERR_OK;
@@ -347,6 +355,7 @@ void apply_decide(struct apply *apply)
         .first_sequence = apply->sequence + 1,
         .time_ms = apply->moment.now_ms,
         .sure_ms = moment_sure(&apply->moment),
+        .set_back = apply->set_back,
         .reads = &apply->reads,
         .causes = arena_alloc(apply->arena, apply->causes_max * sizeof(struct op *)),
         .arena = apply->arena,

@@ -56,6 +56,7 @@ struct apply {
     const struct hash_secret *secret; /* the store's */
     struct json_parser *parser;       /* for events that came by other rules; may be NULL without */
     struct moment moment;             /* batch time */
+    bool set_back;                    /* it may be before the batch before */
     uint64_t sequence;                /* the last one given out; advanced */
     uint64_t next_series;             /* the next free id; advanced */
 

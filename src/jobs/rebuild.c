@@ -222,6 +222,9 @@ static enum err fill_chunk(struct step *step, bool *caught_up_out)
     struct store_stats stats;
     uint64_t next;
     store_stats(store, &stats);
+    /* Asked after what is durable was: time may have been set back since the step began. */
+    enum err e = store_number(store, META_RETAINED, &step->retained_ms);
+    if (e != ERR_OK) return e;
     const struct event_query query = {.after = step->job.position,
                                       .upto = stats.durable_sequence,
                                       .arrived_from = (int64_t)step->retained_ms,
@@ -229,7 +232,7 @@ static enum err fill_chunk(struct step *step, bool *caught_up_out)
                                       .budget = step->look_bytes};
     step->last = step->job.position;
     step->durable = stats.durable_sequence;
-    enum err e = view_events(&store->view, &query, take_event, step, &next);
+    e = view_events(&store->view, &query, take_event, step, &next);
     if (e == ERR_OK) e = step->err;
     *caught_up_out = e == ERR_OK && next == 0 && !step->full;
     if (*caught_up_out)
@@ -331,7 +334,8 @@ struct swap {
     struct bundle bundle;
     struct op placeholder;
     struct rules *rules; /* with the new generation */
-    bool swapped;        /* it did not only replay another chunk */
+    uint64_t since;
+    bool swapped; /* it did not only replay another chunk */
 };
 
 enum { SWAP_OBJECTS = 3 };
@@ -356,6 +360,7 @@ static void swap_prepare(struct bundle *bundle, int64_t time_ms)
     step->parser = step->rebuilder->commit_parser;
     enum err e = fill_chunk(step, &caught_up);
     if (e == ERR_OK) e = check_history(step);
+    if (e == ERR_OK && step->retained_ms < swap->since) e = ERR_CONFLICT; /* tried again */
     if (e != ERR_OK) {
         swap->placeholder.err = e;
         return;
@@ -386,10 +391,12 @@ static enum err swap_generations(struct step *step)
 {
     struct rebuilder *rebuilder = step->rebuilder;
     const struct caretaker *config = &rebuilder->config;
+    const struct job_rebuild *job = &step->job.rebuild;
+    /* What is retained began later when the job did, if time was set back meanwhile. */
     struct swap swap = {.step = step,
-                        .rules = rules_with_generation(
-                            step->rules, step->definition->name, step->job.rebuild.generation,
-                            step->job.rebuild.since, step->job.rebuild.from.size > 0)};
+                        .since = job->since < step->retained_ms ? job->since : step->retained_ms};
+    swap.rules = rules_with_generation(step->rules, step->definition->name, job->generation,
+                                       swap.since, job->from.size > 0);
     swap.bundle = (struct bundle){.ops = &swap.placeholder,
                                   .count = 1,
                                   .urgency = URGENCY_URGENT,

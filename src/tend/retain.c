@@ -1,7 +1,6 @@
 /* retain.c -- one proposal at a time. */
 #include "tend/retain.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/crash.h"
@@ -17,10 +16,7 @@ struct retain {
     struct arena arena;
     struct bundle bundle;
     struct op op;
-    int64_t before_ms;   /* proposed last; 0: never */
-    int64_t decided_ms;  /* what the proposal before it said */
-    bool resumed;        /* what was decided before the start has been carried out */
-    atomic_bool decided; /* decided, and not yet carried out */
+    int64_t dropped_ms; /* the store was told to drop what arrived before this; 0: nothing yet */
 };
 
 /* The period grows with the retention, up to ten minutes: an event is gone soon after its time. */
@@ -52,29 +48,17 @@ void retain_end(struct care *care)
 
 static void retain_done(struct bundle *bundle)
 {
-    struct retain *retain = retain_of(bundle->owner);
-    if (bundle->err == ERR_OK && bundle->ops[0].err == ERR_OK) retain->decided = true;
-    if (bundle->ops[0].err == ERR_CONFLICT) retain->before_ms = retain->decided_ms;
-    care_answered(&retain->care);
+    care_answered(&retain_of(bundle->owner)->care);
 }
 
-static void carry_out(struct retain *retain)
+/* What was decided, also before a crash that came before the drop. It may be less than what was
+ * dropped once: then time was set back. */
+static void carry_out(struct retain *retain, int64_t retained_ms)
 {
-    if (!retain->decided) return;
+    if (retained_ms == retain->dropped_ms) return;
     crash_point("retain.before_drop");
-    store_forget(retain->care.lane->store, retain->before_ms);
-    retain->decided = false;
-}
-
-/* Carries out a decision that a crash cut off from its drop. */
-static bool resume(struct retain *retain)
-{
-    struct store *store = retain->care.lane->store;
-    uint64_t before_ms;
-    if (store_number(store, META_RETAINED, &before_ms) != ERR_OK) return false;
-    retain->before_ms = (int64_t)before_ms;
-    if (before_ms > 0) store_forget(store, retain->before_ms);
-    return true;
+    store_forget(retain->care.lane->store, retained_ms);
+    retain->dropped_ms = retained_ms;
 }
 
 enum care_next retain_step(struct care *care)
@@ -84,15 +68,13 @@ enum care_next retain_step(struct care *care)
     const struct moment moment = clock_moment(care->lane->clock);
     int64_t before_ms = moment_ago(&moment, care->config->retention_ms);
     struct store_stats stats;
-    if (!retain->resumed && !(retain->resumed = resume(retain))) return CARE_RESTS;
-    carry_out(retain);
+    uint64_t retained_ms;
+    if (store_number(store, META_RETAINED, &retained_ms) != ERR_OK) return CARE_RESTS;
+    carry_out(retain, (int64_t)retained_ms);
     store_stats(store, &stats);
     if (stats.oldest_event_ms == 0 || stats.oldest_event_ms >= before_ms) return CARE_RESTS;
-    /* Time was set back; what is gone stays gone. */
-    if (before_ms <= retain->before_ms) return CARE_RESTS;
+    if (before_ms <= (int64_t)retained_ms) return CARE_RESTS;
     arena_reset(&retain->arena);
-    retain->decided_ms = retain->before_ms;
-    retain->before_ms = before_ms;
     retain->op = propose_object(&retain->arena, &store->secret,
                                 object_key(&retain->arena, OBJECT_META, META_RETAINED),
                                 object_number(&retain->arena, (uint64_t)before_ms));

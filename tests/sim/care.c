@@ -63,7 +63,8 @@ static void check_left_out(const struct care *care, unsigned counter, uint64_t a
     const struct ruleset *rules = reload_rules(care->sim, care->sim->rules_next);
     for (const struct model_past *past = care->model->events; past; past = past->before) {
         if (past->duplicate || past->sequence <= after || past->sequence >= before) continue;
-        if (past->arrived_ms < care->model->retained_ms) continue;
+        if (past->arrived_ms < care->model->retained_ms || past->sequence <= care->model->gone)
+            continue;
         if (!model_touches(&rules->counters[counter], &past->event)) continue;
         sim_fail(care->sim, "a rebuild of %s leaves out sequence %llu",
                  ruleset_counter_name(counter), (unsigned long long)past->sequence);
@@ -96,7 +97,7 @@ static void follow_begin(struct care *care, struct model_rebuild *rebuild,
     if (job->rebuild.generation != ++model->generation)
         sim_fail(care->sim, "a rebuild makes generation %u, expected %u", job->rebuild.generation,
                  model->generation);
-    if ((int64_t)job->rebuild.since > model->retained_ms)
+    if ((int64_t)job->rebuild.since > model->retained_ms && care->sim->clocks.back_ms == 0)
         sim_fail(care->sim, "a rebuild begins at %lld, history at %lld",
                  (long long)job->rebuild.since, (long long)model->retained_ms);
     *rebuild = (struct model_rebuild){.counter = rebuild->counter,
@@ -144,7 +145,8 @@ static void follow_done(struct care *care, struct model_rebuild *rebuild,
     check_loss(care, rebuild);
     rebuild->progress = MODEL_DONE;
     counter->generation = rebuild->generation;
-    counter->since_ms = rebuild->since_ms;
+    counter->since_ms =
+        rebuild->since_ms < care->model->retained_ms ? rebuild->since_ms : care->model->retained_ms;
     counter->first_ms = rebuild->first_ms;
     counter->adjusted = false;
     care->sim->rebuilt++;
@@ -223,10 +225,27 @@ static void expect_number(const struct care *care, const struct object_change *c
                  (unsigned long long)number, (unsigned long long)expected);
 }
 
+/* Where time is set back it must not lie ahead of what arrives from then on. */
+static void follow_back(struct care *care, int64_t before_ms)
+{
+    struct model *model = care->model;
+    if (before_ms >= model->retained_ms || before_ms != care->apply->moment.now_ms)
+        sim_fail(care->sim, "events are said to be retained from %lld at %lld",
+                 (long long)before_ms, (long long)care->apply->moment.now_ms);
+    for (const struct model_past *past = model->events; past; past = past->before)
+        if (past->arrived_ms < model->retained_ms && past->sequence > model->gone)
+            model->gone = past->sequence;
+    model->retained_ms = before_ms;
+}
+
 static void follow_retained(struct care *care, const struct object_change *change)
 {
     const struct sim *sim = care->sim;
     int64_t before_ms = (int64_t)number_of(care, change);
+    if (care->apply->set_back) {
+        follow_back(care, before_ms);
+        return;
+    }
     if (before_ms <= care->model->retained_ms || before_ms > care->apply->moment.now_ms ||
         before_ms > sim->wall_most_ms - sim->plan.retention_ms)
         sim_fail(care->sim, "events before %lld are let go of at %lld, retention is %lld",
@@ -433,6 +452,7 @@ static void follow_refusal(struct care *care, const struct slice *slice)
     bool faulty = sim->journal_faulty || sim->state_faulty;
     bool right = false;
     if (e == ERR_CONFLICT) right = kind == ERRAND_ASK && copy->rebuilds_count > care->errand->seen;
+    if (e == ERR_CONFLICT && kind == ERRAND_STEP) right = sim->clocks.back_ms > 0;
     if (e == ERR_STORAGE) right = faulty;
     if (kind == ERRAND_STEP && e != ERR_CONFLICT && e != ERR_STORAGE)
         right = slice->count == 1 || follow_replays(&trial, slice) == e;

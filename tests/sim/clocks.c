@@ -192,13 +192,6 @@ void clocks_between(struct fleet *fleet)
     if (dice_chance(dice, 10)) step_wall(fleet, 40 * HOUR_MS);
 }
 
-/* Not to before what retention let go of while it went by a wrong clock: what arrives then would
- * count as gone. */
-static bool may_reset(const struct sim *sim)
-{
-    return sim->fleet->wall_ms >= chain_head(&sim->chain)->retained_ms;
-}
-
 /* An operator's word goes to all lanes, as it does over HTTP. */
 static void accept_clock(struct fleet *fleet)
 {
@@ -208,8 +201,6 @@ static void accept_clock(struct fleet *fleet)
 
 static void reset_clock(struct fleet *fleet)
 {
-    for (unsigned i = 0; i < fleet->count; i++)
-        if (!may_reset(fleet->lanes[i])) return;
     for (unsigned i = 0; i < fleet->count; i++)
         note(fleet->lanes[i], true);
 }

@@ -250,7 +250,8 @@ static void compare_query(struct sim *sim, struct event_query query, unsigned mo
 
 static struct event_query query_all(const struct sim *sim)
 {
-    return (struct event_query){.upto = UINT64_MAX,
+    return (struct event_query){.after = sim->chain.shown.gone,
+                                .upto = UINT64_MAX,
                                 .arrived_from = sim->chain.shown.retained_ms,
                                 .events = true,
                                 .duplicates = true,
@@ -271,7 +272,8 @@ void events_compare_some(struct sim *sim)
         query.tenant = bytes_str(plan_tenant(sim, dice_below(dice, sim->plan.tenants)));
     query.events = dice_chance(dice, 70);
     query.duplicates = dice_chance(dice, 70);
-    if (dice_chance(dice, 40)) query.after = (uint64_t)dice_between(dice, 0, (int64_t)last);
+    if (dice_chance(dice, 40))
+        query.after = (uint64_t)dice_between(dice, (int64_t)query.after, (int64_t)last);
     if (dice_chance(dice, 40)) query.upto = (uint64_t)dice_between(dice, 0, (int64_t)last);
     if (dice_chance(dice, 40)) query.budget = dice_below(dice, 5000);
     compare_query(sim, query, dice_below(dice, 6));

@@ -30,6 +30,7 @@ void model_copy(struct model *to, const struct model *from)
     memcpy(to->counters, from->counters, sizeof to->counters);
     to->generation = from->generation;
     to->retained_ms = from->retained_ms;
+    to->gone = from->gone;
     to->rebuilds_count = from->rebuilds_count;
     memcpy(to->rebuilds, from->rebuilds, sizeof to->rebuilds);
     to->garbage_count = from->garbage_count;

@@ -258,6 +258,7 @@ struct model {
     struct model_counter counters[RULESET_COUNTERS];
     uint32_t generation; /* the last one given out */
     int64_t retained_ms; /* events that arrived before may be gone */
+    uint64_t gone;       /* and those up to here, that did when time was set back */
     unsigned rebuilds_count;
     struct model_rebuild rebuilds[MODEL_REBUILDS_MAX]; /* the first has id 1 */
     unsigned garbage_count;

@@ -63,6 +63,8 @@ static void decide_batch(struct sim *sim, const struct apply *apply)
     for (uint32_t s = 0; s < apply->slices_count; s++)
         decide_slice(sim, model, apply, &apply->slices[s]);
     if (sim->plan.limits.early) sim_fail(sim, "a key is forgotten before its time");
+    if (writes->set_back && writes->count && model->retained_ms > apply->moment.now_ms)
+        sim_fail(sim, "what arrives now is not retained");
     if (writes->count != model->sequence - before ||
         (writes->count && writes->first_sequence != before + 1))
         sim_fail(sim, "the batch has sequences %llu+%u, expected %llu+%llu",

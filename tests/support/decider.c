@@ -66,6 +66,7 @@ void decider_decide(struct decider *decider)
                             .secret = &store->secret,
                             .parser = decider->parser,
                             .moment = decider->moment,
+                            .set_back = decider->set_back,
                             .sequence = store->writer.position.last_sequence,
                             .next_series = store->writer.position.next_series};
     enum err e = writer_begin(&store->writer);

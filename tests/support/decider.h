@@ -19,6 +19,7 @@ struct decider {
     struct arena arena; /* of the batch */
     struct apply_limits limits;
     struct moment moment; /* batch time; a test moves it */
+    bool set_back;        /* and says that it goes back */
     struct rules *rules;  /* in force for the next batch; a test sets and keeps them; NULL: none */
     struct json_parser *parser;
     struct apply apply;

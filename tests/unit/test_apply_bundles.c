@@ -362,6 +362,19 @@ static void events_to_come_are_never_older_than_what_is_retained(void **state)
     assert_int_equal(retain_from(decider.moment.now_ms), ERR_OK);
 }
 
+static void what_is_retained_begins_no_later_than_time_is_set_back_to(void **state)
+{
+    assert_int_equal(retain_from(decider.moment.now_ms), ERR_OK);
+    decider.moment.now_ms -= 1000;
+    decider.set_back = true;
+    assert_int_equal(retain_from(decider.moment.now_ms), ERR_OK);
+    assert_int_equal(decider.apply.writes.count, 1);
+    assert_int_equal(retain_from(decider.moment.now_ms + 1), ERR_CONFLICT);
+    decider.moment.now_ms += 500;
+    assert_int_equal(retain_from(decider.moment.now_ms), ERR_OK); /* it does already */
+    assert_int_equal(decider.apply.writes.count, 0);
+}
+
 /* It was once taken for another request's. */
 static void a_damaged_outcome_is_no_conflict(void **state)
 {
@@ -604,6 +617,7 @@ int main(void)
         DECISION(a_repeated_bundle_gets_every_first_answer),
         DECISION(a_bundle_under_anothers_key_is_a_conflict),
         DECISION(events_to_come_are_never_older_than_what_is_retained),
+        DECISION(what_is_retained_begins_no_later_than_time_is_set_back_to),
         DECISION(a_damaged_outcome_is_no_conflict),
         DECISION(a_bundle_of_refusals_is_remembered),
         DECISION(a_failed_atomic_bundle_is_remembered_as_failed),

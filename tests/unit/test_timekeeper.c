@@ -327,6 +327,62 @@ static void what_is_used_before_a_reset_is_made_again_does_not_age_by_it(void **
     assert_true(use("K1").replayed);
 }
 
+static bool count_event(void *context, const struct stored_event *stored)
+{
+    (void)stored;
+    ++*(unsigned *)context;
+    return true;
+}
+
+/* As a rebuild sees it. */
+static unsigned retained_events(void)
+{
+    uint64_t retained_ms, next;
+    unsigned count = 0;
+    assert_int_equal(store_number(heart->store, META_RETAINED, &retained_ms), ERR_OK);
+    const struct event_query query = {.upto = UINT64_MAX,
+                                      .arrived_from = (int64_t)retained_ms,
+                                      .events = true,
+                                      .budget = SIZE_MAX};
+    assert_int_equal(view_events(&heart->store->view, &query, count_event, &count, &next), ERR_OK);
+    return count;
+}
+
+static void deliver(const char *id)
+{
+    assert_int_equal(heart_do(heart, ask_event(&heart->asks, id, "up", "", NULL)).err, ERR_OK);
+    assert_true(heart_checkpoint(heart)); /* to the archive, in a file of its own */
+}
+
+/* Retention went by the lead: the time from which on events are retained lay ahead. */
+static void what_arrives_after_a_reset_is_retained(void **state)
+{
+    start("embedded", 0);
+    deliver("E1");
+    deliver("E2");
+    heart->time->wall_ms += 40 * DAY;
+    timekeeper_accept(heart->keeper); /* by mistake */
+    for (unsigned i = 0; i < 3; i++) {
+        heart->time->mono_ns += HOUR * 1000000;
+        run_round();
+    }
+    assert_int_equal(retained_events(), 0);
+    heart->time->wall_ms = HEART_START_MS + 3 * HOUR;
+    assert_int_equal(set_back(), ERR_OK);
+    deliver("E3");
+    deliver("E4");
+    assert_int_equal(retained_events(), 2);
+    crash(SECOND);
+    run_round();
+    assert_int_equal(retained_events(), 2);
+    heart_wait_ms(heart, DAY + HOUR); /* and retention goes on from there */
+    deliver("E5");
+    run_round();
+    heart_wait_ms(heart, HOUR);
+    run_round();
+    assert_int_equal(retained_events(), 1);
+}
+
 static void the_same_reset_twice_is_two_records(void **state)
 {
     lead("embedded");
@@ -387,6 +443,7 @@ int main(void)
         KEEPER(a_lead_that_grows_is_recorded_again),
         KEEPER(a_reset_that_does_not_become_durable_is_made_again),
         KEEPER(what_is_used_before_a_reset_is_made_again_does_not_age_by_it),
+        KEEPER(what_arrives_after_a_reset_is_retained),
         KEEPER(the_same_reset_twice_is_two_records),
         KEEPER(what_rocksdb_forgets_the_decision_has_forgotten),
         KEEPER(a_clock_before_the_last_batch_is_suspect_and_that_is_said),

@@ -285,7 +285,7 @@ static int file_unlink(struct archive *archive, const struct archive_summary *su
 void archive_drop(struct archive *archive, int64_t before_ms)
 {
     pthread_mutex_lock(&archive->mutex);
-    if (before_ms > archive->dropped_before_ms) archive->dropped_before_ms = before_ms;
+    archive->dropped_before_ms = before_ms;
     while (drop_begin(archive, before_ms)) {
         struct archive_summary summary = archive->files[0]->summary;
         /* No other thread takes from the list, so the first stays the first while the disk
