@@ -2,7 +2,7 @@
  *
  *   begin    -> transaction open: the lane is locked, the newest commit is known
  *   load     -> its rows are read
- *   submit   -> its changes are on their way; nobody waits for them
+ *   submit   -> its changes are on their way; nothing waits for them
  *   sync     -> one row more in `commits`, COMMIT
  *
  * The transaction stays open from the first turn's begin to the sync; turns between the two are
@@ -193,7 +193,7 @@ static struct stamp new_stamp(void)
     return stamp;
 }
 
-/* Law (3): whoever has the lane's lock after it knows that the transaction has ended. */
+/* Law (3): a node that gets the lane's lock after it knows that the transaction has ended. */
 static enum fate find_out(struct lane_store *lane, const struct store_position *position,
                           struct stamp stamp)
 {
@@ -218,7 +218,7 @@ static enum fate find_out(struct lane_store *lane, const struct store_position *
     return fate;
 }
 
-/* A warning is said of a wait for a standby that was given up: the batch is here and perhaps
+/* The database warns where it gave up the wait for a standby: the batch is there and perhaps
  * nowhere else, so it is not called durable. */
 static enum fate commit_link(struct lane_store *lane, struct stamp stamp, bool anything)
 {
@@ -255,8 +255,8 @@ static const struct write_set *last_change(const struct write_set *list)
     return last;
 }
 
-/* ERR_OK: all of it is durable. Otherwise it is not, or nobody knows. Either way this node is done
- * with the transaction. */
+/* ERR_OK: all of it is durable. Otherwise it is not, or it is not known whether. Either way this
+ * node is done with the transaction. */
 static enum err commit_transaction(struct lane_store *lane, const struct write_set *list)
 {
     const struct store_position decided = lane->store.writer.position;
