@@ -28,8 +28,92 @@ void cache_keep_order(struct cache *cache, struct order_node *(*place)(struct ca
     }
 }
 
+/* -- Laws -------------------------------------------------------------------------------------- */
+
+struct cache_sums {
+    size_t entries;
+    size_t bytes;
+    size_t dirty_bytes;
+    size_t pins;
+    size_t lives[LIFE_WRITTEN + 1];
+};
+
+static struct cache_sums shard_sums(const struct cache *cache, const struct cache_shard *shard)
+{
+    struct cache_sums sums = {0};
+    for (size_t b = 0; b <= shard->table.mask; b++) {
+        for (struct table_node *node = shard->table.buckets[b]; node; node = node->next) {
+            const struct cache_entry *entry = CONTAINER_OF(node, struct cache_entry, node);
+            size_t size = cache->entry_size(entry);
+            must(&cache->shards[cache_shard_number(node->hash)] == shard);
+            sums.entries++;
+            sums.bytes += size;
+            sums.dirty_bytes += entry->life == LIFE_CLEAN ? 0 : size;
+            sums.pins += entry->pins;
+            sums.lives[entry->life]++;
+        }
+    }
+    return sums;
+}
+
+static size_t list_count(const struct cache_list *list, enum cache_life life)
+{
+    size_t count = 0;
+    const struct cache_entry *before = NULL;
+    for (const struct cache_entry *entry = list->first; entry; entry = entry->next) {
+        must(entry->life == life);
+        must(entry->previous == before);
+        before = entry;
+        count++;
+    }
+    must(list->last == before);
+    return count;
+}
+
+static size_t order_count(const struct order_node *node)
+{
+    return node ? 1 + order_count(node->left) + order_count(node->right) : 0;
+}
+
+static void shard_check(const struct cache *cache, const struct cache_shard *shard)
+{
+    struct cache_sums sums = shard_sums(cache, shard);
+    must(sums.entries == shard->table.count);
+    must(sums.bytes == shard->bytes);
+    must(sums.dirty_bytes == shard->dirty_bytes);
+    must(sums.lives[LIFE_DIRTY] == list_count(&shard->dirty, LIFE_DIRTY));
+    must(sums.lives[LIFE_WRITTEN] == list_count(&shard->written, LIFE_WRITTEN));
+    must(sums.lives[LIFE_DIRTY] + sums.lives[LIFE_WRITTEN] == shard->dirty_count);
+    must(!shard->place || order_count(shard->newer.root) == shard->dirty_count);
+}
+
+void cache_check(struct cache *cache)
+{
+    for (unsigned i = 0; i < CACHE_SHARDS; i++) {
+        struct cache_shard *shard = &cache->shards[i];
+        pthread_mutex_lock(&shard->lock);
+        shard_check(cache, shard);
+        pthread_mutex_unlock(&shard->lock);
+    }
+}
+
+size_t cache_pinned(struct cache *cache)
+{
+    size_t pins = 0;
+    for (unsigned i = 0; i < CACHE_SHARDS; i++) {
+        struct cache_shard *shard = &cache->shards[i];
+        pthread_mutex_lock(&shard->lock);
+        pins += shard_sums(cache, shard).pins;
+        pthread_mutex_unlock(&shard->lock);
+    }
+    return pins;
+}
+
+/* -- Beginning and end ------------------------------------------------------------------------- */
+
 void cache_release(struct cache *cache)
 {
+    if (SLOW_CHECKS) cache_check(cache);
     for (unsigned i = 0; i < CACHE_SHARDS; i++) {
         struct cache_shard *shard = &cache->shards[i];
         for (size_t b = 0; b <= shard->table.mask; b++) {
@@ -229,6 +313,7 @@ void cache_flushed(struct cache *cache, bool ok)
     for (unsigned i = 0; i < CACHE_SHARDS; i++)
         while (settle_some(cache, &cache->shards[i], ok))
             continue;
+    if (SLOW_CHECKS) cache_check(cache);
 }
 
 /* The lock is held. Visits up to `max` entries of a shard. True: there are more, after

@@ -11,7 +11,12 @@
  * to entries stay good for as long as a batch is in flight. What an entry shows to readers is
  * always durable; a staged value hangs beside it until its batch is published.
  *
- * Everything about an entry is read and written under its shard's lock, held for a few lines. */
+ * Everything about an entry is read and written under its shard's lock, held for a few lines.
+ *
+ * (1) An entry is in the shard of its hash.
+ * (2) It is in the list of its life: in `dirty`, in `written` or, if clean, in none. Those in one
+ *     of the two are in the order of keys too, if the cache keeps one.
+ * (3) A shard's figures are the sums over its entries. */
 #ifndef TALLY_STORE_EMBEDDED_CACHE_H
 #define TALLY_STORE_EMBEDDED_CACHE_H
 
@@ -169,6 +174,11 @@ void cache_flushed(struct cache *cache, bool ok);
 
 /* More than half of the room is dirty: time to write back now. */
 bool cache_pressed(struct cache *cache);
+
+/* These walk through all of it, for slow builds: the laws above, and how many times entries are
+ * pinned. */
+void cache_check(struct cache *cache);
+size_t cache_pinned(struct cache *cache);
 
 struct cache_stats {
     size_t bytes;

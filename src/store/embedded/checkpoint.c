@@ -321,6 +321,7 @@ static void reopen_state(struct embedded *embedded)
 static void restart_journal(struct embedded *embedded)
 {
     if (journal_restart(embedded->journal) != ERR_OK) return;
+    must(journal_last_sequence(embedded->journal) == atomic_load(&embedded->durable_sequence));
     pthread_mutex_lock(&embedded->pipeline);
     embedded->down = false;
     pthread_mutex_unlock(&embedded->pipeline);
@@ -367,6 +368,7 @@ static void say_failed_files(struct embedded *embedded)
 
 static bool tend_locked(struct embedded *embedded)
 {
+    embedded_check_tend(embedded);
     pthread_mutex_lock(&embedded->pipeline);
     bool down = embedded->down;
     pthread_mutex_unlock(&embedded->pipeline);
@@ -375,6 +377,7 @@ static bool tend_locked(struct embedded *embedded)
     more |= history_archive(embedded);
     more |= journal_prepare(embedded->journal);
     say_failed_files(embedded);
+    embedded_check_tend(embedded);
     return more;
 }
 

@@ -162,6 +162,7 @@ void counters_stage(struct counters *counters, struct read_counter *read)
 {
     must(read->changed);
     struct named *named = read->handle;
+    must(named != NULL);
     struct cache_shard *shard = cache_lock(&counters->cache, read->print.low);
     named->staged = read;
     cache_unlock(shard);

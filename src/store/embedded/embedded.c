@@ -310,6 +310,8 @@ enum err embedded_open(struct store **store_out, const struct embedded_config *c
     atomic_store(&embedded->applied_sequence, embedded->applied.last_sequence);
     embedded->checkpoint_ns = clock_mono_ns(config->clock);
     history_open(embedded);
+    embedded_check_turn(embedded);
+    embedded_check_tend(embedded);
     if (embedded->down)
         log_line(LOG_ERROR, "the disk is full: open for reading only until there is room");
     *store_out = &embedded->store;
@@ -323,6 +325,9 @@ static void embedded_close(struct store *store)
 {
     struct embedded *embedded = embedded_of(store);
     must(embedded->submitted_first == NULL);
+    embedded_check_turn(embedded);
+    embedded_check_tend(embedded);
+    embedded_check_idle(embedded);
     if (embedded->state_failed || !checkpoint_has_room(embedded) ||
         checkpoint_run(embedded) != ERR_OK)
         log_line(LOG_WARN, "closed without a last checkpoint; the journal has everything");

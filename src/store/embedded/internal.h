@@ -12,7 +12,22 @@
  * Locks, outermost first: tending (a step of caretaking, or links being made), turn (one turn, or
  * the winding back after a failure), visible (a batch is shown whole), pipeline (what is submitted,
  * and the flags), then a cache shard or the registry. `retained` (the journal's and archive's files
- * stay) is taken by readers of history alone. */
+ * stay) is taken by readers of history alone.
+ *
+ * What the parts keep together, each in its own place of the order of sequences:
+ *
+ *     kept from <= archived, applied, pinned      the journal has what these still need (law 5)
+ *     applied, archived <= durable                the state has nothing that is not durable (law 4)
+ *     durable <= the journal's durable            readers see nothing that it may lose (law 1)
+ *     durable <= staged (writer.position)         batches submitted lie between, without a gap
+ *
+ * (1) These hold at every moment. Series are given out in the same order.
+ * (2) While the store is down nothing is staged or submitted: the writer stands where readers do.
+ * (3) A batch pins what it loaded until it is published or dropped. Where none is under way, after
+ *     a failure and at the end, nothing is pinned and nothing staged.
+ *
+ * check.c asserts them: embedded_check_turn at the beginning and end of a turn, embedded_check_tend
+ * at those of a step of caretaking, embedded_check_idle where no batch is under way. */
 #ifndef TALLY_STORE_EMBEDDED_INTERNAL_H
 #define TALLY_STORE_EMBEDDED_INTERNAL_H
 
@@ -154,6 +169,13 @@ void history_trim(struct embedded *embedded);
 /* snapshot.c */
 enum err embedded_snapshot(struct store *store, const char *dir,
                            struct store_position *position_out, struct reason *why_out);
+
+/* check.c: the laws above. With the turn and the pipeline held, or alone: */
+void embedded_check_turn(const struct embedded *embedded);
+/* For the thread that tends. */
+void embedded_check_tend(struct embedded *embedded);
+/* No batch is under way. In slow builds only. */
+void embedded_check_idle(struct embedded *embedded);
 
 /* checkpoint.c */
 bool embedded_tend(struct store *store);

@@ -143,6 +143,7 @@ void objects_stage(struct objects *objects, struct read_object *read)
 {
     must(read->changed);
     struct thing *thing = read->handle;
+    must(thing != NULL);
     struct cache_shard *shard = cache_lock(&objects->cache, read->print.low);
     thing->staged = read;
     cache_unlock(shard);

@@ -65,6 +65,8 @@ static void publish(struct embedded *embedded, struct write_set *writes)
         objects_publish(embedded->objects, &reads->objects[i]);
     if (writes->dead_count) embedded_bury(embedded, writes->dead, writes->dead_count);
     if (writes->count == 0) return;
+    must(writes->first_sequence == embedded->durable.last_sequence + 1);
+    must(writes->next_series >= embedded->durable.next_series);
     struct store_position durable = {writes->first_sequence + writes->count - 1,
                                      writes->next_series, writes->time_ms};
     registry_publish(embedded->registry, durable.last_sequence);
@@ -120,6 +122,9 @@ static uint32_t fail(struct embedded *embedded, struct write_set *list)
     for (struct write_set *writes = more; writes; writes = writes->next)
         embedded_drop(embedded, writes->reads);
     registry_drop_staged(embedded->registry);
+    must(embedded->durable.last_sequence == journal_durable_sequence(embedded->journal));
+    embedded_check_turn(embedded);
+    embedded_check_idle(embedded);
     /* The failure is told before the next turn, which must not go by what is now known to have
      * failed. */
     uint32_t count = report(embedded, list, ERR_STORAGE) + report(embedded, more, ERR_STORAGE);

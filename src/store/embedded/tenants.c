@@ -106,6 +106,7 @@ void tenants_stage(struct tenants *tenants, struct read_tenant *read)
 {
     must(read->changed);
     struct owner *owner = read->handle;
+    must(owner != NULL);
     struct cache_shard *shard = owner_lock(tenants, owner);
     owner->staged = read;
     cache_unlock(shard);

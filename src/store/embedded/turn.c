@@ -168,9 +168,11 @@ static enum err load_rest(struct embedded *embedded, struct read_set *reads, str
     return e == ERR_OK ? ERR_OK : ERR_STORAGE;
 }
 
+/* The turn is held. */
 static bool is_down(struct embedded *embedded)
 {
     pthread_mutex_lock(&embedded->pipeline);
+    embedded_check_turn(embedded);
     bool down = embedded->down;
     pthread_mutex_unlock(&embedded->pipeline);
     return down;
@@ -234,8 +236,8 @@ void embedded_submit(struct writer *writer, struct write_set *writes)
     struct embedded *embedded = embedded_of(writer->store);
     struct pending *pending = pending_take(embedded);
     buf_reset(&pending->body);
+    must(writes->first_sequence == writer->position.last_sequence + 1);
     if (writes->count > 0) {
-        must(writes->first_sequence == writer->position.last_sequence + 1);
         stage(embedded, writes->reads);
         block_encode(&pending->body, writes);
         must(!pending->body.failed);
@@ -250,6 +252,7 @@ void embedded_submit(struct writer *writer, struct write_set *writes)
     else
         embedded->submitted_first = writes;
     embedded->submitted_last = writes;
+    embedded_check_turn(embedded);
     pthread_mutex_unlock(&embedded->pipeline);
     pthread_mutex_unlock(&embedded->turn);
 }
