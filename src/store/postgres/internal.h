@@ -1,8 +1,7 @@
 /* internal.h -- what the files of the PostgreSQL store share.
  *
- * The thread that has the turn of a lane owns its `link`, `values`, `failed` and the writer's
- * position; a sync takes the turn for as long as it lasts. Readers have links and parameters
- * of their own. */
+ * Whoever has the turn of a lane owns its `link`, `values`, `failed` and the writer's position; a
+ * sync takes the turn for as long as it lasts. Readers have links and parameters of their own. */
 #ifndef TALLY_STORE_POSTGRES_INTERNAL_H
 #define TALLY_STORE_POSTGRES_INTERNAL_H
 
@@ -57,7 +56,8 @@ struct lane_store {
 
     atomic_bool down; /* the last turn or sync could not reach the database */
     _Atomic uint64_t durable_sequence;
-    _Atomic int64_t sure_ms; /* what was sure at the last commit here; INT64_MIN: none yet */
+    _Atomic int64_t
+        sure_ms; /* what of the time is sure, at this node's last commit; INT64_MIN: none yet */
     _Atomic uint64_t errors;
     _Atomic uint64_t syncs;
     _Atomic int64_t oldest_ms;  /* arrival of the oldest event; 0: none */
@@ -85,7 +85,7 @@ struct moment_view {
 extern const struct writer_ops postgres_writer_ops;
 /* Adds to `values` the lane, as every statement's first parameter. */
 void values_begin(struct sql_values *values, const struct lane_store *lane);
-/* Counts an error and logs it, not more than a few times a second. */
+/* Counts an error and says it in the log, not more than a few times a second. */
 void lane_failed(struct lane_store *lane, const char *doing, const struct link *link);
 /* Waits for the transaction that is open, if there is one, to be given up. */
 void lane_let_go(struct lane_store *lane);
@@ -119,11 +119,11 @@ struct inquiry {
     struct sql_values values;
 };
 void inquiry_begin(struct inquiry *inquiry, struct view *view);
-/* The parameters are those of the inquiry, whose first one is the lane. The caller clears
- * the result. ERR_STORAGE. */
+/* ERR_STORAGE. The parameters are those of the inquiry, whose first one is the lane. The caller
+ * clears the result. */
 MUST_USE enum err inquiry_ask(struct inquiry *inquiry, enum sql_name name, PGresult **result_out);
 void inquiry_end(struct inquiry *inquiry);
-/* Reports that a result holds what this store did not write. */
+/* What a result holds is not what this store wrote. */
 enum err inquiry_corrupt(const struct inquiry *inquiry, const char *what);
 
 /* care.c */
