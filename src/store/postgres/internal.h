@@ -1,7 +1,8 @@
 /* internal.h -- what the files of the PostgreSQL store share.
  *
- * Whoever has the turn of a lane owns its `link`, `values`, `failed` and the writer's position; a
- * sync takes the turn for as long as it lasts. Readers have links and parameters of their own. */
+ * The thread that has the turn of a lane owns its `link`, `values`, `failed` and the writer's
+ * position; a sync takes the turn for as long as it lasts. Readers have links and parameters
+ * of their own. */
 #ifndef TALLY_STORE_POSTGRES_INTERNAL_H
 #define TALLY_STORE_POSTGRES_INTERNAL_H
 
@@ -85,7 +86,7 @@ struct moment_view {
 extern const struct writer_ops postgres_writer_ops;
 /* Adds to `values` the lane, as every statement's first parameter. */
 void values_begin(struct sql_values *values, const struct lane_store *lane);
-/* Counts an error and says it in the log, not more than a few times a second. */
+/* Counts an error and logs it, not more than a few times a second. */
 void lane_failed(struct lane_store *lane, const char *doing, const struct link *link);
 /* Waits for the transaction that is open, if there is one, to be given up. */
 void lane_let_go(struct lane_store *lane);
@@ -119,11 +120,11 @@ struct inquiry {
     struct sql_values values;
 };
 void inquiry_begin(struct inquiry *inquiry, struct view *view);
-/* ERR_STORAGE. The parameters are those of the inquiry, whose first one is the lane. The caller
- * clears the result. */
+/* The parameters are those of the inquiry, whose first one is the lane. The caller clears
+ * the result. ERR_STORAGE. */
 MUST_USE enum err inquiry_ask(struct inquiry *inquiry, enum sql_name name, PGresult **result_out);
 void inquiry_end(struct inquiry *inquiry);
-/* What a result holds is not what this store wrote. */
+/* Reports that a result holds what this store did not write. */
 enum err inquiry_corrupt(const struct inquiry *inquiry, const char *what);
 
 /* care.c */

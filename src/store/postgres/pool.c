@@ -81,6 +81,13 @@ static enum err open_one(struct pool *pool, struct link **link_out)
     return e;
 }
 
+/* While no further one can be opened (the server may have as many as it takes), those that are have
+ * to do. */
+static unsigned most_open(const struct pool *pool)
+{
+    return pool->down ? pool->open : pool->max;
+}
+
 enum err pool_take(struct pool *pool, int wait_ms, struct link **link_out)
 {
     int64_t until_ns = mono_ns() + (int64_t)wait_ms * 1000000;
@@ -89,9 +96,9 @@ enum err pool_take(struct pool *pool, int wait_ms, struct link **link_out)
     int waited = 0;
     enum err e = ERR_STORAGE;
     pthread_mutex_lock(&pool->lock);
-    while (!pool->down && pool->idle_count == 0 && pool->open == pool->max && waited == 0)
+    while (pool->idle_count == 0 && pool->open == most_open(pool) && pool->open > 0 && waited == 0)
         waited = pthread_cond_clockwait(&pool->freed, &pool->lock, CLOCK_MONOTONIC, &until);
-    if (pool->idle_count > 0 && !pool->down) {
+    if (pool->idle_count > 0) {
         *link_out = pool->idle[--pool->idle_count];
         e = ERR_OK;
     } else if (!pool->down && pool->open < pool->max) {
@@ -124,7 +131,7 @@ void pool_renew(struct pool *pool)
 bool pool_is_down(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
-    bool down = pool->down;
+    bool down = pool->down && pool->open == 0;
     pthread_mutex_unlock(&pool->lock);
     return down;
 }

@@ -1,8 +1,8 @@
 /* pool.h -- links that are lent out, opened as they are wanted and no more than a number of them.
  *
- * While the database cannot be reached no thread waits for it: the first opening that fails makes
- * the pool down, every thread is refused at once, and pool_probe, which caretaking calls now and
- * then, tries again. */
+ * While the database cannot be reached no thread waits for it: after an opening that failed no
+ * other is tried but by pool_probe, which caretaking calls now and then. Links that are open are
+ * lent on; where there is none, every thread is refused at once. */
 #ifndef TALLY_STORE_POSTGRES_POOL_H
 #define TALLY_STORE_POSTGRES_POOL_H
 
@@ -23,8 +23,9 @@ void pool_give(struct pool *pool, struct link *link);
  * likely gone, and the next ones taken are new. */
 void pool_renew(struct pool *pool);
 
+/* There is no link, and the last opening failed. */
 bool pool_is_down(struct pool *pool);
-/* Tries to reach the database if the pool is down and has not been tried for a while. */
+/* Opens one if the last opening failed and that was a while ago. */
 void pool_probe(struct pool *pool);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include <openssl/rand.h>
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "core/counter.h"
 
@@ -263,7 +264,9 @@ static enum err commit_transaction(struct lane_store *lane, const struct write_s
     struct stamp stamp = new_stamp();
     const struct write_set *last = last_change(list);
     enum fate fate = FATE_UNDONE;
+    crash_point("postgres.before_commit");
     if (!lane->failed) fate = commit_link(lane, stamp, last != NULL);
+    crash_point("postgres.after_commit");
     if (fate == FATE_UNKNOWN || fate == FATE_TO_BE_FOUND) lane_failed(lane, "commit", lane->link);
     end_transaction(lane, fate == FATE_DONE);
     if (fate == FATE_TO_BE_FOUND) fate = find_out(lane, &decided, stamp);

@@ -9,6 +9,7 @@ export class Relay {
     #sockets = new Set();
     #target;
     #losing = 0;
+    #watching = null;
     lost = 0;
     delay = 0; // of each reply, in milliseconds
 
@@ -30,10 +31,17 @@ export class Relay {
                 far.destroy();
             });
         }
-        near.on('data', (data) => far.write(data));
+        let losing = false; // the next reply of this connection
+        near.on('data', (data) => {
+            if (this.#watching?.(data)) {
+                this.#watching = null;
+                losing = true;
+            }
+            far.write(data);
+        });
         far.on('data', (data) => {
-            if (this.#losing > 0) {
-                this.#losing--;
+            if (losing || this.#losing > 0) {
+                if (!losing) this.#losing--;
                 this.lost++;
                 near.destroy();
             } else if (this.delay) {
@@ -49,9 +57,18 @@ export class Relay {
         this.#losing = count;
     }
 
+    /** The reply to the next request for which `test` is true is lost, with its connection. */
+    loseAfter(test) {
+        this.#watching = test;
+    }
+
+    get port() {
+        return this.#server.address().port;
+    }
+
     async start() {
         await new Promise((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
-        this.url = `http://127.0.0.1:${this.#server.address().port}`;
+        this.url = `http://127.0.0.1:${this.port}`;
         return this;
     }
 

@@ -1,0 +1,213 @@
+// SPEC 12: a store in PostgreSQL: nodes over one database, answers that are lost, a database that is away.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+
+import { expectTriple } from './support/expect.mjs';
+import { eventually, times, together } from './support/pace.mjs';
+import { Database } from './support/postgres.mjs';
+import { Relay } from './support/relay.mjs';
+import { runTally, Server, TOTAL } from './support/server.mjs';
+import { SECRET, tokenFor } from './support/tokens.mjs';
+
+let database;
+let schemas = 0;
+before(async () => {
+    database = await Database.create();
+    Object.assign(database.settings, { fsync: 'on', synchronous_commit: 'on' });
+    await database.start();
+});
+after(() => database?.stop());
+
+const newSchema = () => `t${++schemas}`;
+
+function node(schema, settings = {}, options = {}) {
+    return new Server({
+        ...options,
+        settings: { 'store.kind': 'postgres', 'store.postgres.dsn': database.dsn, 'store.postgres.schema': schema, 'store.lanes': 4, ...settings },
+    });
+}
+
+const ONE_LANE = { 'store.lanes': 1 };
+
+/** Some nodes over one schema, stopped at the end whatever happens. */
+async function withNodes(count, use, settings, options) {
+    const schema = newSchema();
+    const nodes = Array.from({ length: count }, () => node(schema, settings, options));
+    try {
+        for (const each of nodes) await each.start();
+        await use(nodes, schema);
+    } finally {
+        for (const each of nodes) await each.stop();
+    }
+}
+
+/** Sends until it is answered with something else than 503, at whichever node comes next. */
+async function insist(nodes, first, send) {
+    for (let tries = 0; tries < 60; tries++) {
+        const reply = await send(nodes[(first + tries) % nodes.length]).catch(() => null);
+        if (reply && reply.status !== 503) return reply;
+        await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    throw new Error('no answer but 503');
+}
+
+const post = (server, tenant, path, body, headers = {}) =>
+    server.call('POST', `/api/${path}`, { token: tokenFor(tenant), body, headers });
+
+const keyed = (server, tenant, name, key, amount = 1) =>
+    post(server, tenant, `counters/${tenant}/${name}/increment`, { ...TOTAL, amount }, { 'Idempotency-Key': key });
+
+const event = (server, tenant, eventId) =>
+    post(server, tenant, `events/${tenant}`, { eventId, type: 'x', occurredAt: '2026-01-01T00:00:00Z', payload: { eventId } });
+
+describe('a store in PostgreSQL', () => {
+    test('SPEC 12: tally migrate makes the schema, and again changes nothing', async () => {
+        const schema = newSchema();
+        const args = ['migrate', '--set', 'store.kind=postgres', '--set', `store.postgres.dsn=${database.dsn}`, '--set', `store.postgres.schema=${schema}`];
+        for (let round = 0; round < 2; round++) {
+            const end = await runTally(args);
+            assert.equal(end.code, 0, end.stderr);
+            assert.equal(end.stdout, `the schema ${schema} is of version 1, with 16 lanes.\n`);
+        }
+        assert.equal((await database.sql(`SELECT count(*) FROM ${schema}.lanes`)).trim(), '16');
+    });
+
+    test('SPEC 12: what cannot work refuses to start with a sentence, and never shows the password', async () => {
+        const refusal = async (...settings) => {
+            const sets = ['store.kind=postgres', `auth.jwtSecret=${SECRET}`, ...settings].flatMap((each) => ['--set', each]);
+            const end = await runTally(['serve', '--listen', '127.0.0.1:0', ...sets]);
+            assert.equal(end.code, 1, end.stdout);
+            assert.ok(!end.stderr.includes(Database.PASSWORD), end.stderr);
+            return end.stderr;
+        };
+        const dsn = (change) => `store.postgres.dsn=${change(database.dsn)}`;
+        assert.match(await refusal(), /needs store\.postgres\.dsn/);
+        assert.match(await refusal(dsn((text) => text.replace(/:\d+\/postgres/, ':1/postgres'))), /cannot reach the database: .*refused/);
+        assert.match(await refusal(dsn((text) => text.replace(/postgres$/, 'nowhere'))), /database "nowhere" does not exist/);
+        await database.sql('CREATE ROLE guest LOGIN');
+        assert.match(await refusal(dsn((text) => text.replace('postgres:', 'guest:'))), /cannot make the schema: permission denied/);
+        await database.sql("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'");
+        assert.match(await refusal(dsn((text) => text.replace(/postgres$/, 'latin'))), /encoding is LATIN1; tally needs UTF8/);
+    });
+
+    test('SPEC 12: a read on any node sees what any node acknowledged before it began', () =>
+        withNodes(2, async (nodes) => {
+            for (let i = 1; i <= times(40); i++) {
+                const writer = nodes[i % 2];
+                const reader = nodes[(i + 1) % 2];
+                expectTriple(await post(writer, 'acme', 'counters/acme/views/increment', TOTAL), i);
+                expectTriple(await reader.tenant('acme').get('views'), i);
+            }
+        }));
+
+    test('SPEC 12: ids and keys that are sent to two nodes at once count once and get one answer', () =>
+        withNodes(2, async (nodes) => {
+            const count = times(40);
+            await together(count, async (i) => {
+                const tenant = `t${i % 5}`;
+                const [a, b] = await Promise.all(nodes.map((each) => insist([each], 0, (at) => keyed(at, tenant, 'n', `k${i}`))));
+                assert.equal(a.text, b.text);
+                const events = await Promise.all(nodes.map((each) => insist([each], 0, (at) => event(at, tenant, `e${i}`))));
+                assert.deepEqual(events.map((reply) => reply.body.result).sort(), ['APPLIED', 'DROPPED_DUPLICATE']);
+                assert.equal(events[0].body.id, events[1].body.id);
+            });
+            for (let i = 0; i < 5; i++)
+                expectTriple(await nodes[0].tenant(`t${i}`).get('n'), Array.from({ length: count }, (_, n) => n).filter((n) => n % 5 === i).length);
+            assert.equal((await database.sql("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'")).trim(), '0');
+        }));
+
+    test('SPEC 12: a node is killed under load; the other goes on, and nothing is lost or doubled', () =>
+        withNodes(2, async (nodes) => {
+            const count = times(200, 40);
+            const work = together(8, async (worker) => {
+                for (let i = worker; i < count; i += 8)
+                    assert.equal((await insist(nodes, i, (at) => keyed(at, `t${i % 3}`, 'n', `k${i}`))).status, 200);
+            });
+            await nodes[0].restart({ hard: true });
+            await nodes[1].restart({ hard: true });
+            await work;
+            const sums = await together(3, async (i) => Number((await nodes[0].tenant(`t${i}`).get('n')).body.net));
+            assert.equal(sums.reduce((a, b) => a + b), count);
+        }));
+
+    /* The transaction ends 5 s after the node fell silent; the other one waits for the lane 2 s a time. */
+    test('SPEC 12: a node that hangs in a commit holds its lane for seconds, and its answer is no lie', () =>
+        withNodes(1, async ([healthy], schema) => {
+            const hanging = node(schema, ONE_LANE, { env: { TALLY_PAUSE_POINT: 'postgres.before_commit:800' } });
+            await post(healthy, 'acme', 'counters/acme/views/increment', TOTAL);
+            try {
+                await hanging.start();
+                const late = post(hanging, 'acme', 'counters/acme/views/increment', { ...TOTAL, amount: 10 });
+                await eventually('the lane to be held', async () =>
+                    Number(await database.sql("SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'")) > 0, { every: 10 });
+                hanging.signal('SIGSTOP');
+                expectTriple(await insist([healthy], 0, (at) => post(at, 'acme', 'counters/acme/views/increment', { ...TOTAL, amount: 100 })), 101);
+                hanging.signal('SIGCONT');
+                assert.equal((await late).status, 503);
+                expectTriple(await healthy.tenant('acme').get('views'), 101);
+            } finally {
+                hanging.signal('SIGCONT');
+                await hanging.stop();
+            }
+        }, ONE_LANE));
+});
+
+describe('answers of the database that are lost', () => {
+    let relay;
+    let server;
+    before(async () => {
+        relay = await new Relay(() => database.port).start();
+        const dsn = database.dsn.replace(/:\d+\/postgres/, `:${relay.port}/postgres`);
+        /* Without prepared statements the relay sees their texts. */
+        server = node(newSchema(), { 'store.postgres.dsn': dsn, 'store.postgres.pooler': 'transaction', 'store.lanes': 1 });
+        await server.start();
+    });
+    after(async () => {
+        await server?.stop();
+        await relay?.stop();
+    });
+
+    test('SPEC 12: the answer to COMMIT is lost: the outcome is found by the stamp, and is success', async () => {
+        for (let i = 1; i <= times(10); i++) {
+            const before = relay.lost;
+            relay.loseAfter((data) => data.includes('.commits (lane'));
+            expectTriple(await post(server, 'acme', 'counters/acme/found/increment', TOTAL), i);
+            assert.equal(relay.lost, before + 1);
+        }
+    });
+
+    test('SPEC 12: whichever answer is lost, an id counts once and nothing that was acknowledged goes', async () => {
+        const texts = ['FOR UPDATE', '.registry', '.series', '.cells', 'INSERT INTO', 'COMMIT'];
+        let count = 0;
+        for (const text of texts) {
+            for (let i = 0; i < times(4); i++) {
+                relay.loseAfter((data) => data.includes(text));
+                const reply = await insist([server], 0, (at) => keyed(at, 'acme', 'n', `${text}-${i}`));
+                assert.equal(reply.status, 200, reply.text);
+                count++;
+                const again = await insist([server], 0, (at) => event(at, 'acme', `${text}-${i}`));
+                assert.equal(again.status, 200);
+                assert.equal((await insist([server], 0, (at) => event(at, 'acme', `${text}-${i}`))).body.result, 'DROPPED_DUPLICATE');
+            }
+        }
+        expectTriple(await insist([server], 0, (at) => at.tenant('acme').get('n')), count);
+    });
+});
+
+describe('a database that is away', () => {
+    test('SPEC 12: writes and reads are 503 at once, and work goes on by itself when it is back', () =>
+        withNodes(1, async ([server]) => {
+            const t = server.tenant('acme');
+            expectTriple(await t.increment('views', TOTAL), 1);
+            await database.down();
+            await eventually('the first refusal', async () => (await t.increment('views', { ...TOTAL, amount: 10 })).status === 503);
+            for (let i = 0; i < 10; i++) {
+                assert.equal((await t.increment('views', { ...TOTAL, amount: 10 })).status, 503);
+                assert.equal((await t.get('views')).status, 503);
+            }
+            await database.up();
+            await eventually('a write', async () => (await t.increment('likes', TOTAL)).status === 200);
+            expectTriple(await insist([server], 0, (at) => at.tenant('acme').get('views')), 1);
+        }));
+});
