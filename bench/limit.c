@@ -29,7 +29,7 @@
 #define EVENTS_MAX 256
 
 static const char REPLY[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-                            "Cache-Control: no-store\r\nTally-Sequence: 1000000\r\n"
+                            "Cache-Control: no-store\r\nTally-Sequence: 0-1000000\r\n"
                             "Content-Length: 45\r\n\r\n"
                             "{\"net\":\"1000\",\"added\":\"1000\",\"subbed\":\"0000\"}";
 #define REPLY_SIZE (sizeof(REPLY) - 1)

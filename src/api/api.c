@@ -125,6 +125,7 @@ static enum head_verdict api_head(void *context, struct exchange *exchange)
     if (!match.route) return refuse_head(call, match.err);
     call->place.state = match.route->name;
     exchange->barrier = (match.route->flags & ROUTE_READ) != 0;
+    call->positioned = exchange->barrier && match.tenant.data;
     if (exchange->barrier) call_loop(call)->read_ns = exchange->turn_ns;
     enum err e = is_public(call) ? ERR_OK : check_caller(call, &match);
     if (e != ERR_OK) return refuse_head(call, e);
@@ -143,7 +144,9 @@ static enum request_verdict api_request(void *context, struct exchange *exchange
     bool says = exchange->request.body.size && !known_body(route_index(call->route));
     if (says && !call_bare(call, &verdict)) return verdict;
     must_at = &call->place;
+    if (call->positioned && !position_begin(call, &verdict)) return verdict;
     verdict = call->route->handle(call);
+    if (call->positioned && verdict == REQUEST_ANSWERED) position_end(call);
     must_at = NULL;
     /* The arena of a refused request is emptied now and not with the reply: a turn may refuse
      * many. */
@@ -184,6 +187,7 @@ static bool api_complete(void *context, struct exchange *exchange)
     struct call *call = call_of(exchange);
     void (*finish)(struct call * call) = call->finish;
     call->finish = NULL; /* what comes back from the packer is complete */
+    if (call->positioned && !call->stream) position_end(call);
     if (call->bundle.err == ERR_QUEUE_FULL) {
         metric_add(METRIC_QUEUE_REFUSED, 1);
         exchange_error(exchange, ERR_QUEUE_FULL, NULL);

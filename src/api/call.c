@@ -237,6 +237,7 @@ static bool read_run(void *context)
 static enum request_verdict read_on(struct call *call, struct readers *readers,
                                     void (*read)(struct call *call))
 {
+    if (call->lost) return call_refuse(call, ERR_POSITION, NULL);
     call->read = read;
     call->task = (struct read_task){.tenant = call->tenant, .run = read_run, .context = call};
     call->exchange->reply.body.max = reply_bytes_max(call);
@@ -301,21 +302,6 @@ bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, u
     *key_out = call_key_print(call, key);
     *digest_out = request_digest(&call->exchange->request);
     return true;
-}
-
-uint64_t call_sequence(const struct call *call)
-{
-    struct store *store = call->lane->store;
-    struct store_stats stats;
-    store_stats(store, &stats);
-    return stats.durable_sequence;
-}
-
-void reply_sequence(struct reply *reply, uint64_t sequence)
-{
-    buf_add(&reply->headers, BYTES("Tally-Sequence: "));
-    buf_add_u64(&reply->headers, sequence);
-    buf_add(&reply->headers, BYTES("\r\n"));
 }
 
 void reply_replayed(struct reply *reply)

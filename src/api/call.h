@@ -9,6 +9,7 @@
 #include "api/views/activity.h"
 #include "api/api.h"
 #include "api/params.h"
+#include "api/position.h"
 #include "api/readers.h"
 #include "api/route.h"
 #include "api/shares.h"
@@ -44,6 +45,7 @@ struct loop_state {
     struct collected *lanes; /* one for each lane */
     unsigned *pushed;        /* which lanes got bundles in this turn */
     unsigned pushed_count;
+    struct position_line position;
     int64_t read_ns; /* the turn of the last read */
     int64_t turn_ns; /* the last turn that asked for the time of day, */
     int64_t wall_ms; /* and what it was told */
@@ -65,6 +67,9 @@ struct call {
     struct rules *rules;      /* see call_rules */
     struct params params;     /* the query's; every one is known to the route */
     bool warned;              /* Tally-Warning is among the reply's headers */
+    bool positioned;          /* a read of a tenant: its reply says how far it is, */
+    uint64_t position;        /* which is at least so far */
+    bool lost;                /* it was asked for a position that this history does not contain */
 
     struct bundle bundle;
     struct op op;                      /* a single change's */
@@ -153,11 +158,7 @@ bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, u
               enum request_verdict *verdict_out);
 struct fingerprint call_key_print(struct call *call, struct bytes key);
 
-/* The sequence of the last durable change: a write without any ops comes after that one. */
-uint64_t call_sequence(const struct call *call);
-
 /* Pieces of replies. */
-void reply_sequence(struct reply *reply, uint64_t sequence);
 void reply_replayed(struct reply *reply);
 void reply_triple(struct buf *body, __int128 net, __int128 added, __int128 subbed);
 void reply_error_fields(struct buf *body, enum err e); /* "error":..,"code":.. */

@@ -173,6 +173,11 @@ static enum err fault_events(struct view *view, const struct event_query *query,
     return view_events(&fault->inner->view, query, visit, context, next_out);
 }
 
+static uint64_t fault_sequence(struct view *view)
+{
+    return view_sequence(&FAULT_OF(view->store)->inner->view);
+}
+
 static enum err fault_lookup(struct view *view, struct fingerprint print,
                              struct key_record *record_out)
 {
@@ -249,6 +254,7 @@ static const struct view_ops fault_view_ops = {
     .events = fault_events,
     .lookup = fault_lookup,
     .ids = fault_ids,
+    .sequence = fault_sequence,
 };
 
 static const struct store_ops fault_ops = {

@@ -224,7 +224,7 @@ static enum err memory_counter(struct view *view, const struct cell_ref *ref, st
 /* Copies of matching objects, sorted by key, so that visitors run without the lock. */
 struct gathering {
     struct tables *tables;
-    bool (*wanted)(struct gathering *gathering, const struct object *object);
+    bool (*wanted)(struct gathering *gathering, const struct object *object); /* NULL: all are */
     struct object **objects;
     size_t count;
     size_t capacity;
@@ -248,7 +248,7 @@ static void gather_object(void *context, enum kind kind, const struct object *ob
 {
     struct gathering *gathering = context;
     (void)kind;
-    if (!gathering->wanted(gathering, object)) return;
+    if (gathering->wanted && !gathering->wanted(gathering, object)) return;
     if (gathering->count == gathering->capacity) {
         gathering->capacity = gathering->capacity ? gathering->capacity * 2 : 16;
         gathering->objects =
@@ -437,16 +437,9 @@ static enum err memory_lookup(struct view *view, struct fingerprint print,
     return object ? ERR_OK : ERR_NOT_FOUND;
 }
 
-static bool any_wanted(struct gathering *gathering, const struct object *object)
-{
-    (void)gathering;
-    (void)object;
-    return true;
-}
-
 static enum err memory_ids(struct view *view, store_id_fn *visit, void *context)
 {
-    struct gathering gathering = {.wanted = any_wanted};
+    struct gathering gathering = {0};
     gather(MEMORY_OF(view->store), KEYS, &gathering, compare_keys);
     for (size_t i = 0; i < gathering.count; i++) {
         struct object *object = gathering.objects[i];
@@ -542,6 +535,13 @@ static void memory_close(struct store *store)
     free(memory);
 }
 
+static uint64_t memory_sequence(struct view *view)
+{
+    struct store_stats stats;
+    memory_stats(view->store, &stats);
+    return stats.durable_sequence;
+}
+
 static const struct writer_ops memory_writer_ops = {
     .begin = memory_begin,
     .load = memory_load,
@@ -563,6 +563,7 @@ static const struct view_ops memory_view_ops = {
     .events = memory_events,
     .lookup = memory_lookup,
     .ids = memory_ids,
+    .sequence = memory_sequence,
 };
 
 static const struct store_ops memory_ops = {

@@ -90,6 +90,7 @@ struct view_ops {
     enum err (*lookup)(struct view *view, struct fingerprint print, struct key_record *record_out);
     enum err (*ids)(struct view *view, store_id_fn *visit, void *context);
     void (*instant)(struct view *view, view_read_fn *read, void *context);
+    uint64_t (*sequence)(struct view *view);
 };
 
 struct view {
@@ -190,6 +191,13 @@ MUST_USE static inline enum err view_lookup(struct view *view, struct fingerprin
 MUST_USE static inline enum err view_ids(struct view *view, store_id_fn *visit, void *context)
 {
     return view->ops->ids(view, visit, context);
+}
+
+/* The last sequence that every call which begins from now on is sure to show: the last durable one
+ * of this lane, or of a lane that others write too, the last one known here. Waits for nobody. */
+static inline uint64_t view_sequence(struct view *view)
+{
+    return view->ops->sequence(view);
 }
 
 /* Runs `read` with a view of one moment: no batch becomes visible meanwhile. `read` may be run

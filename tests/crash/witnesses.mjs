@@ -23,7 +23,7 @@ class Sequences {
         const text = reply.headers.get('tally-sequence');
         if (text === undefined) return [];
         const last = this.#last;
-        this.#last = BigInt(text);
+        this.#last = BigInt(text.replace(/^0-/, ''));
         return this.#last > last || (this.#last === last && !changed) ? [] : [`sequence ${text} was given after ${last}`];
     }
 }

@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, wr
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
-import { expectError, expectExactly, expectTriple } from './support/expect.mjs';
+import { expectError, expectExactly, expectTriple, sequenceOf } from './support/expect.mjs';
 import { backedUp, backup, backups, Places, Writers } from './support/errands.mjs';
 import { eventually, times, together, within } from './support/pace.mjs';
 import { config, counter, look, over } from './support/rebuild.mjs';
@@ -76,7 +76,7 @@ describe('a backup under load', () => {
             await eventually('some more writes', () => writers.changes.length > (jobs.length + 1) * times(300));
             const last = writers.changes.at(-1).sequence;
             const job = await backedUp(admin, name);
-            const end = BigInt((await t.increment('mark', TOTAL)).headers.get('Tally-Sequence'));
+            const end = sequenceOf(await t.increment('mark', TOTAL));
             const moment = BigInt(job.sequence);
             assert.ok(moment >= last, `what was acknowledged before is in it: ${moment} >= ${last}`);
             assert.ok(moment < end, `what was sent after is not: ${moment} < ${end}`);

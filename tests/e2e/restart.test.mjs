@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { describe, test } from 'node:test';
 
-import { expectExactly, expectTriple, NOT_FOUND } from './support/expect.mjs';
+import { expectExactly, expectTriple, NOT_FOUND, sequenceOf } from './support/expect.mjs';
 import { times, together } from './support/pace.mjs';
 import { removeDirectory, runTally, Server, serverFor, TOTAL } from './support/server.mjs';
 import { SECRET } from './support/tokens.mjs';
@@ -91,7 +91,7 @@ describe('restart', () => {
         const t = server.tenant();
         let last = 0n;
         for (const hard of [true, false, true]) {
-            const sequence = BigInt((await t.increment('sequence', TOTAL)).headers.get('tally-sequence'));
+            const sequence = sequenceOf(await t.increment('sequence', TOTAL));
             assert.ok(sequence > last, `${sequence} after ${last}`);
             last = sequence;
             await server.restart({ hard });

@@ -253,7 +253,7 @@ static enum request_verdict send_batch(struct call *call, const struct batch_pla
         return call_refuse(call, ERR_TOO_MANY_OPS, NULL);
     if (bundle->atomic && plan->bad) return refuse_bad_op(call, plan->bad);
     if (bundle->count == 0) {
-        bundle->sequence = call_sequence(call);
+        bundle->sequence = view_sequence(&call->lane->store->view);
         finish_each(call);
         return REQUEST_ANSWERED;
     }

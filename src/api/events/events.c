@@ -188,7 +188,7 @@ static enum request_verdict send_many(struct events_reading *reading, bool fits)
                            "have (limits.inflightBytes): send fewer at a time.");
     if (!fits) return call_refuse(call, ERR_TOO_MANY_OPS, NULL);
     if (call->bundle.count) return call_change(call, events_finish_many);
-    call->bundle.sequence = call_sequence(call);
+    call->bundle.sequence = view_sequence(&call->lane->store->view);
     events_finish_many(call);
     return REQUEST_ANSWERED;
 }

@@ -77,6 +77,12 @@ static const struct line *find_line(const struct call_doc *call, enum line_kind 
 
 /* -- Failures ---------------------------------------------------------------------------------- */
 
+/* Every read of a tenant knows how far it is (api/position.h). */
+static bool is_positioned(const struct route *route)
+{
+    return (route->flags & ROUTE_READ) && strstr(route->path, "{tenant}");
+}
+
 /* The failures that follow from the route alone: SPEC 3, "order of checks". Any body may be in a
  * coding that is not taken; see call_fails. */
 static bool route_fails(const struct route *route, enum err e)
@@ -91,6 +97,9 @@ static bool route_fails(const struct route *route, enum err e)
         return !(route->flags & ROUTE_ANY_QUERY);
     case ERR_NOT_FOUND:
         return strstr(route->path, "{tenant}") != NULL;
+    case ERR_INVALID:
+    case ERR_POSITION:
+        return is_positioned(route);
     default:
         return false;
     }
@@ -176,8 +185,11 @@ static void write_sent_headers(struct doc *doc, const struct call_doc *call,
                                const struct line *reply)
 {
     const struct line *line = reply + 1;
-    if (line == call->end || line->kind != LINE_SENDS) return;
+    bool sends = line < call->end && line->kind == LINE_SENDS;
+    if (!sends && !is_positioned(call->route)) return;
     doc_open(doc, "headers", '{');
+    if (is_positioned(call->route))
+        doc_json(doc, "Tally-Sequence", "{'$ref':'#/components/headers/Tally-Sequence'}");
     for (; line < call->end && line->kind == LINE_SENDS; line++) {
         char reference[96];
         snprintf(reference, sizeof reference, "{'$ref':'#/components/headers/%s'}", line->name);
@@ -257,6 +269,19 @@ static void write_path_parameters(struct doc *doc, const struct call_doc *call)
     if (own) write_parameter(doc, "path", own);
 }
 
+static void write_position_parameter(struct doc *doc)
+{
+    static const struct line position = {
+        LINE_QUERY,
+        "minSequence",
+        "Position",
+        "'0-0'",
+        "A `Tally-Sequence`: the answer has everything up to there, or is refused.",
+        MAY,
+        0};
+    write_parameter(doc, "query", &position);
+}
+
 static void write_parameters(struct doc *doc, const struct call_doc *call)
 {
     doc_open(doc, "parameters", '[');
@@ -266,6 +291,7 @@ static void write_parameters(struct doc *doc, const struct call_doc *call)
         if (line->kind == LINE_HEADER) write_parameter(doc, "header", line);
         if (line->kind == LINE_DIMENSIONS) write_dimensions(doc, line);
     }
+    if (is_positioned(call->route)) write_position_parameter(doc);
     doc_close(doc, ']');
 }
 

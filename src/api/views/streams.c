@@ -355,6 +355,7 @@ enum request_verdict stream_get(struct call *call)
     struct reply *reply = &call->exchange->reply;
     struct dims dims = dims_from_params(&call->params, &call->exchange->arena);
     bool head_only = call->exchange->request.method == HTTP_HEAD;
+    if (call->lost) return call_refuse(call, ERR_POSITION, NULL);
     if (!head_only) {
         if (!shares_take_stream(call->api->shares, call->tenant))
             return call_refuse(call, ERR_BUSY, "The tenant has as many streams as it may have.");

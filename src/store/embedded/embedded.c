@@ -32,6 +32,11 @@
 #define FIRST_SERIES 1u            /* 0 means none */
 
 static const struct store_ops embedded_ops;
+static uint64_t embedded_sequence(struct view *view)
+{
+    return atomic_load(&embedded_of(view->store)->durable_sequence);
+}
+
 static const struct writer_ops embedded_writer_ops;
 static const struct view_ops embedded_view_ops;
 
@@ -409,6 +414,7 @@ static const struct view_ops embedded_view_ops = {
     .events = embedded_events,
     .lookup = embedded_lookup,
     .ids = embedded_ids,
+    .sequence = embedded_sequence,
 };
 
 static const struct store_ops embedded_ops = {

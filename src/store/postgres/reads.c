@@ -308,6 +308,11 @@ static enum err postgres_lookup(struct view *view, struct fingerprint print,
     return e;
 }
 
+static uint64_t postgres_sequence(struct view *view)
+{
+    return atomic_load(&LANE_STORE_OF(view->store)->durable_sequence);
+}
+
 /* -- One moment -------------------------------------------------------------------------------- */
 
 static void postgres_instant(struct view *view, view_read_fn *read, void *context)
@@ -340,6 +345,7 @@ static const struct view_ops moment_ops = {
     .instant = moment_instant,
     .events = postgres_events,
     .lookup = postgres_lookup,
+    .sequence = postgres_sequence,
 };
 
 const struct view_ops postgres_view_ops = {
@@ -354,4 +360,5 @@ const struct view_ops postgres_view_ops = {
     .instant = postgres_instant,
     .events = postgres_events,
     .lookup = postgres_lookup,
+    .sequence = postgres_sequence,
 };

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 
+import { sequenceOf } from './expect.mjs';
 import { over } from './rebuild.mjs';
 import { newDirectory, removeDirectory, runTally } from './server.mjs';
 
@@ -61,7 +62,7 @@ export class Writers {
             const counter = `w${index}-${turn % 7}`;
             const reply = await t.increment(counter, { durationSeconds: 0, timestamp: 0 });
             assert.equal(reply.status, 200, reply.text);
-            this.changes.push({ counter, sequence: BigInt(reply.headers.get('Tally-Sequence')) });
+            this.changes.push({ counter, sequence: sequenceOf(reply) });
             const eventId = `e-${index}-${turn}`;
             const event = await t.call('POST', `/api/events/${t.id}`, { body: { eventId, type: 'up', occurredAt: 1000 + turn } });
             assert.equal(event.status, 200, event.text);

@@ -23,6 +23,13 @@ export function triple(added, subbed = 0) {
     return { net: String(BigInt(added) - BigInt(subbed)), added: String(added), subbed: String(subbed) };
 }
 
+/** The sequence in a reply's Tally-Sequence, whose form is that of a server without a group. */
+export function sequenceOf(reply) {
+    const text = reply.headers.get('Tally-Sequence') ?? 'absent';
+    assert.match(text, /^0-\d+$/, reply.text);
+    return BigInt(text.slice(2));
+}
+
 /** 200 and exactly the three fields. */
 export function expectTriple(reply, added, subbed = 0) {
     assert.equal(reply.status, 200, reply.text);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import path from 'node:path';
 
-import { expectTriple } from './expect.mjs';
+import { expectTriple, sequenceOf } from './expect.mjs';
 import { config, counter } from './rebuild.mjs';
 import { Server, TOTAL } from './server.mjs';
 
@@ -32,7 +32,7 @@ export async function live(s, round) {
         const events = Array.from({ length: 5 }, (_, i) => ({ eventId: `e-${round}-${i}`, type: 'up', occurredAt: 1000 + i }));
         const sent = await t.call('POST', `/api/events/${id}`, { body: events });
         assert.equal(sent.body.applied, 5, sent.text);
-        return Number(first.headers.get('Tally-Sequence'));
+        return Number(sequenceOf(first));
     }));
 }
 

@@ -1,0 +1,105 @@
+/* position.c -- reads and writes positions. */
+#include "api/position.h"
+
+#include "api/call.h"
+
+#define LINE_START "Tally-Sequence: 0-"
+#define DIGITS_MAX 20u /* a 64-bit number has no more */
+#define EPOCH_ID_SIZE_MAX 32u
+
+/* -- In ---------------------------------------------------------------------------------------- */
+
+static bool parse_digits(struct bytes text, uint64_t *number_out)
+{
+    uint64_t number = 0;
+    if (text.size == 0 || text.size > DIGITS_MAX) return false;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') return false;
+        if (__builtin_mul_overflow(number, 10, &number)) return false;
+        if (__builtin_add_overflow(number, (uint64_t)(text.data[i] - '0'), &number)) return false;
+    }
+    *number_out = number;
+    return true;
+}
+
+static bool is_epoch_id(struct bytes text)
+{
+    if (text.size == 0 || text.size > EPOCH_ID_SIZE_MAX) return false;
+    for (size_t i = 0; i < text.size; i++) {
+        char byte = text.data[i];
+        if (!(byte >= '0' && byte <= '9') && !(byte >= 'a' && byte <= 'f')) return false;
+    }
+    return true;
+}
+
+bool position_parse(struct bytes text, struct position *position_out)
+{
+    uint64_t epoch;
+    const char *dash = text.size ? memchr(text.data, '-', text.size) : NULL;
+    if (!dash) return false;
+    size_t head_size = (size_t)(dash - text.data);
+    struct bytes head = bytes_of(text.data, head_size);
+    struct bytes rest = bytes_of(dash + 1, text.size - head_size - 1);
+    if (!parse_digits(rest, &position_out->sequence)) return false;
+    position_out->here = bytes_equal(head, BYTES("0"));
+    if (position_out->here) return true;
+    const char *dot = memchr(head.data, '.', head.size);
+    if (!dot) return false;
+    size_t epoch_size = (size_t)(dot - head.data);
+    return parse_digits(bytes_of(head.data, epoch_size), &epoch) &&
+           is_epoch_id(bytes_of(dot + 1, head.size - epoch_size - 1));
+}
+
+/* A store that others write too has more than is known here: its reads ask for it. */
+static bool is_lost(const struct call *call, const struct position *wanted)
+{
+    if (!wanted->here) return true;
+    return wanted->sequence > call->position && !call->lane->store->remote;
+}
+
+bool position_begin(struct call *call, enum request_verdict *verdict_out)
+{
+    struct position wanted;
+    call->position = view_sequence(&call->lane->store->view);
+    if (call->params.count == 0) return true;
+    struct bytes text = params_get(&call->params, BYTES("minSequence"));
+    if (!text.data) return true;
+    if (!position_parse(text, &wanted)) {
+        *verdict_out = call_refuse(call, ERR_INVALID, "minSequence must be a Tally-Sequence.");
+        return false;
+    }
+    call->lost = is_lost(call, &wanted);
+    return true;
+}
+
+/* -- Out --------------------------------------------------------------------------------------- */
+
+void reply_sequence(struct reply *reply, uint64_t sequence)
+{
+    buf_add(&reply->headers, BYTES(LINE_START));
+    buf_add_u64(&reply->headers, sequence);
+    buf_add(&reply->headers, BYTES("\r\n"));
+}
+
+static void write_line(struct position_line *line, uint64_t sequence)
+{
+    struct buf text = {.data = line->text, .capacity = sizeof line->text, .max = sizeof line->text};
+    buf_add(&text, BYTES(LINE_START));
+    buf_add_u64(&text, sequence);
+    buf_add(&text, BYTES("\r\n"));
+    line->sequence = sequence;
+    line->size = text.size;
+}
+
+void position_end(struct call *call)
+{
+    struct reply *reply = &call->exchange->reply;
+    struct position_line *line = &call_loop(call)->position;
+    if (reply->status != 200) return;
+    if (call->lost) {
+        exchange_error(call->exchange, ERR_POSITION, NULL);
+        return;
+    }
+    if (line->sequence != call->position || line->size == 0) write_line(line, call->position);
+    buf_add(&reply->headers, bytes_of(line->text, line->size));
+}
