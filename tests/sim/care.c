@@ -145,8 +145,7 @@ static void follow_done(struct care *care, struct model_rebuild *rebuild,
     check_loss(care, rebuild);
     rebuild->progress = MODEL_DONE;
     counter->generation = rebuild->generation;
-    counter->since_ms =
-        rebuild->since_ms < care->model->retained_ms ? rebuild->since_ms : care->model->retained_ms;
+    counter->since_ms = rebuild->since_ms;
     counter->first_ms = rebuild->first_ms;
     counter->adjusted = false;
     care->sim->rebuilt++;
@@ -267,6 +266,15 @@ static void follow_meta(struct care *care, const struct object_change *change)
         sim_fail(care->sim, "an object of an unknown name is put");
 }
 
+/* What a rebuild began under a lead says of its history was true then; by the time of after it, it
+ * may say that it counts since an earlier time, from which on all is retained. */
+static void follow_since(const struct care *care, struct model_counter *counter, int64_t since_ms)
+{
+    bool done = care->errand && care->errand->kind == ERRAND_STEP;
+    if (!done || care->sim->clocks.back_ms == 0 || since_ms > care->model->retained_ms) return;
+    if (since_ms < counter->since_ms) counter->since_ms = since_ms;
+}
+
 static void follow_definition(struct care *care, const struct object_change *change)
 {
     struct definition said;
@@ -287,6 +295,7 @@ static void follow_definition(struct care *care, const struct object_change *cha
     if (e != ERR_OK || said.adjusted != counter->adjusted)
         sim_fail(care->sim, "%s is said to be%s adjusted", ruleset_counter_name(number),
                  said.adjusted ? "" : " not");
+    follow_since(care, counter, (int64_t)said.since);
     if (said.generation != counter->generation || (int64_t)said.since != counter->since_ms)
         sim_fail(care->sim, "%s is said to have generation %u since %lld, expected %u since %lld",
                  ruleset_counter_name(number), said.generation, (long long)said.since,

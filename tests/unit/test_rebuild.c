@@ -167,6 +167,47 @@ static void a_swap_looks_whether_history_is_still_complete(void **state)
     assert_int_equal(net("a"), FEW);
 }
 
+static bool goes_back(struct bundle *bundle)
+{
+    (void)bundle;
+    return true;
+}
+
+/* The clock was wrong, and retention went by it. */
+static void time_is_set_back(void)
+{
+    struct arena arena;
+    arena_init(&arena, 1024);
+    heart->time->wall_ms = HEART_START_MS + 1000 * 1000;
+    struct op op = propose_object(&arena, &heart->store->secret,
+                                  object_key(&arena, OBJECT_META, META_RETAINED),
+                                  object_number(&arena, (uint64_t)heart->time->wall_ms));
+    struct bundle bundle = {.ops = &op, .count = 1, .urgency = URGENCY_URGENT, .retime = goes_back};
+    assert_int_equal(propose(NULL, &bundle), ERR_OK);
+    arena_release(&arena);
+    events("after", FEW);
+}
+
+/* It was seen where history begins before time was set back. */
+static void a_swap_takes_what_came_after_time_was_set_back(void **state)
+{
+    (void)state;
+    enact("counters:\n" COUNTER("a"));
+    events("before", FEW);
+    heart_wait_ms(heart, 5000 * 1000);
+    let_go_before(heart->time->wall_ms);
+    assert_int_equal(ask_for("a"), ERR_HISTORY);
+    assert_int_equal(wish_for((struct rebuild_wish){.counter = BYTES("a"), .force = true}), ERR_OK);
+    assert_true(rebuild_step(rebuilds)); /* it begins */
+    before_swap = time_is_set_back;
+    steps();
+    assert_null(before_swap);
+    assert_true(job_says("1", "\"done\""));
+    assert_int_equal(net("a"), FEW);
+    let_go_before(heart->time->wall_ms); /* which it is known to have counted */
+    assert_int_equal(ask_for("a"), ERR_HISTORY);
+}
+
 /* What is past its retention may still lie on the disk, for its neighbours' sake. */
 static void a_forced_rebuild_counts_what_is_retained_and_no_more(void **state)
 {
@@ -409,6 +450,7 @@ int main(void)
         LAW(a_second_rebuild_does_not_lose_what_the_first_one_found),
         LAW(a_swap_waits_until_every_event_is_counted),
         LAW(a_swap_looks_whether_history_is_still_complete),
+        LAW(a_swap_takes_what_came_after_time_was_set_back),
         LAW(a_forced_rebuild_counts_what_is_retained_and_no_more),
         LAW(rules_that_change_meanwhile_start_it_anew),
         LAW(the_old_generation_is_removed_and_nothing_else),
