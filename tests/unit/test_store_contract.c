@@ -325,6 +325,27 @@ static void sync_says_how_many_batches_it_reported(void **state)
     assert_false(commit_sync_now(heart->commit));
 }
 
+/* SPEC 13: what a write was told is reached by every read that begins after it. */
+static void the_last_sequence_shown_is_the_last_durable_one(void **state)
+{
+    struct heart *heart = *state;
+    struct view *view = &heart->store->view;
+    assert_int_equal(view_sequence(view), 0);
+    assert_int_equal(done_ok(heart, increment(heart, "views", 1)).sequence, 1);
+    assert_int_equal(view_sequence(view), 1);
+    submit(heart, increment(heart, "views", 1));
+    submit(heart, increment(heart, "likes", 1));
+    assert_int_equal(view_sequence(view), 1);
+    break_next_sync(heart);
+    commit_sync_now(heart->commit);
+    assert_int_equal(view_sequence(view), 1);
+    recover(heart);
+    assert_int_equal(done_ok(heart, increment(heart, "views", 1)).sequence, 2);
+    assert_int_equal(view_sequence(view), 2);
+    heart_crash(heart, 1);
+    assert_int_equal(view_sequence(&heart->store->view), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +366,7 @@ int main(void)
         LAW(until_it_has_recovered_load_answers_storage),
         LAW(a_turn_waits_for_the_one_before_it_to_end),
         LAW(sync_says_how_many_batches_it_reported),
+        LAW(the_last_sequence_shown_is_the_last_durable_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
