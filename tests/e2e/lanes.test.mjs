@@ -8,7 +8,7 @@ import { after, describe, test } from 'node:test';
 import { Places } from './support/errands.mjs';
 import { expectLived, lanePath, laneServer, live, refusal, TENANTS } from './support/lanes.mjs';
 import { together } from './support/pace.mjs';
-import { TOTAL } from './support/server.mjs';
+import { runTally, TOTAL } from './support/server.mjs';
 
 const places = new Places();
 after(() => places.remove());
@@ -107,6 +107,21 @@ test('SPEC 11: a store of before is one lane, and stays it', async () => {
     await s.start();
     await expectLived(s, 1);
     await s.stop();
+});
+
+test('SPEC 11: ids that all tenants share need one lane: it refuses to start, and check-config says where', async () => {
+    const text = 'store:\n  lanes: 4\nevents:\n  idScope: installation\n';
+    const s = server(1, { config: text, settings: { 'store.lanes': 4 } });
+    assert.match(await refusal(s), /4:12: events\.idScope installation needs store\.lanes 1, not 4/);
+    assert.deepEqual(readdirSync(s.data), [], 'nothing was made');
+    const file = path.join(places.fresh('config'), 'lanes.yaml');
+    writeFileSync(file, text);
+    const run = await runTally(['check-config', file]);
+    assert.equal(run.code, 1, run.stdout);
+    assert.match(run.stderr + run.stdout, /lanes\.yaml:4:12: events\.idScope installation needs store\.lanes 1, not 4/);
+    const alone = server(1, { config: text, settings: { 'store.lanes': 1 } });
+    await alone.start();
+    await alone.stop();
 });
 
 describe('a crash while the lanes are made', () => {
