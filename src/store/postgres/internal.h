@@ -109,6 +109,7 @@ MUST_USE enum err postgres_list(struct view *view, struct bytes prefix, struct b
                                 store_counter_fn *visit, void *context);
 MUST_USE enum err postgres_objects(struct view *view, struct bytes prefix, struct bytes after,
                                    store_object_fn *visit, void *context);
+MUST_USE enum err postgres_ids(struct view *view, store_id_fn *visit, void *context);
 MUST_USE enum err postgres_events(struct view *view, const struct event_query *query,
                                   store_event_fn *visit, void *context, uint64_t *next_out);
 

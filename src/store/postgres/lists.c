@@ -161,3 +161,49 @@ enum err postgres_objects(struct view *view, struct bytes prefix, struct bytes a
     key_walk_end(&walk);
     return e;
 }
+
+/* -- Ids --------------------------------------------------------------------------------------- */
+
+static bool row_id(const PGresult *result, int row, struct fingerprint *print_out,
+                   struct key_record *record_out)
+{
+    int64_t sequence, digest;
+    *record_out = (struct key_record){.exists = true, .outcome = result_bytes(result, row, 5)};
+    if (!result_print(result, row, 0, print_out) || !result_i64(result, row, 1, &sequence) ||
+        !result_i64(result, row, 2, &record_out->first_seen_ms) ||
+        !result_i64(result, row, 3, &digest) || !result_bool(result, row, 4, &record_out->event))
+        return false;
+    record_out->sequence = (uint64_t)sequence;
+    record_out->digest = (uint64_t)digest;
+    return true;
+}
+
+/* No id has the fingerprint of zeros that the first page comes after: that would be one in 2^128.
+ */
+enum err postgres_ids(struct view *view, store_id_fn *visit, void *context)
+{
+    struct fingerprint print = {0};
+    struct inquiry inquiry;
+    bool stopped = false;
+    int rows = PAGE_MOST;
+    enum err e = ERR_OK;
+    inquiry_begin(&inquiry, view);
+    while (e == ERR_OK && !stopped && rows == PAGE_MOST) {
+        PGresult *result;
+        values_begin(&inquiry.values, inquiry.lane);
+        values_print(&inquiry.values, print);
+        values_i64(&inquiry.values, PAGE_MOST);
+        e = inquiry_ask(&inquiry, SQL_IDS, &result);
+        rows = e == ERR_OK ? PQntuples(result) : 0;
+        for (int row = 0; row < rows && e == ERR_OK && !stopped; row++) {
+            struct key_record record;
+            if (!row_id(result, row, &print, &record))
+                e = inquiry_corrupt(&inquiry, "an id");
+            else
+                stopped = !visit(context, print, &record);
+        }
+        PQclear(result);
+    }
+    inquiry_end(&inquiry);
+    return e;
+}

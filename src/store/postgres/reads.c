@@ -345,6 +345,7 @@ static const struct view_ops moment_ops = {
     .instant = moment_instant,
     .events = postgres_events,
     .lookup = postgres_lookup,
+    .ids = postgres_ids,
     .sequence = postgres_sequence,
 };
 
@@ -360,5 +361,6 @@ const struct view_ops postgres_view_ops = {
     .instant = postgres_instant,
     .events = postgres_events,
     .lookup = postgres_lookup,
+    .ids = postgres_ids,
     .sequence = postgres_sequence,
 };
