@@ -49,6 +49,7 @@ struct commit {
     int64_t lag_ns;             /* atomic: the last batch's */
     int64_t answered_ns;        /* atomic: when that was */
     struct json_parser *parser; /* the turn's */
+    uint64_t followed;          /* the turn's: which change of rules the rulebook is at */
 
     struct pace_linger linger; /* the turn's */
 };
@@ -375,13 +376,28 @@ static uint64_t count_in_flight(struct commit *commit)
     return count;
 }
 
+/* A batch goes by the rules that the store holds, whichever node brought them into force. Rules of
+ * our own are read again, too: they were made of those that were in force here then. */
+static enum err follow_rules(struct commit *commit)
+{
+    uint64_t newest = commit->config.store->writer.position.rules;
+    if (!commit->config.follow || newest == commit->followed) return ERR_OK;
+    enum err e = commit->config.follow(commit->config.context, commit->config.lane);
+    if (e == ERR_OK) commit->followed = newest;
+    return e;
+}
+
 /* The store's turn. A bundle that has to see everything before it waits until all of it is durable;
  * the queue gives such a bundle alone. */
 static enum err turn_begin(struct commit *commit, const struct batch *batch)
 {
     while (batch->slices[0].bundle->prepare && count_in_flight(commit))
         commit_sync_now(commit);
-    return writer_begin(&commit->config.store->writer);
+    enum err e = writer_begin(&commit->config.store->writer);
+    if (e != ERR_OK) return e;
+    e = follow_rules(commit);
+    if (e != ERR_OK) writer_abandon(&commit->config.store->writer, &(struct read_set){0});
+    return e;
 }
 
 static void batch_prepare(struct batch *batch)

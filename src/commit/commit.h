@@ -25,6 +25,9 @@ struct commit_config {
     struct queue *queue;
     struct store *store;       /* commit_new takes its `durable` hook */
     struct rulebook *rulebook; /* NULL: there are no rules */
+    /* Called by the thread that has the turn, within one, when the rules that the store holds may
+     * have been changed by another process: puts them in the rulebook. NULL: none can. */
+    enum err (*follow)(void *context, unsigned lane);
     const struct clock *clock;
     struct apply_limits limits;
     uint32_t batch_ops_max;

@@ -19,6 +19,7 @@ static void make_commit(struct lane *lane, const struct lane_config *config)
                                          .batches_max = PACE_BATCHES_MAX,
                                          .small_ops = PACE_SMALL_OPS,
                                          .answered = config->answered,
+                                         .follow = config->follow,
                                          .context = config->context};
     lane->commit = commit_new(&commit);
 }

@@ -42,7 +42,8 @@ struct lane_config {
     struct queue_room *room; /* shared by the lanes of a process; NULL: there is but this one */
     struct apply_limits limits;
     uint32_t batch_ops_max;
-    void (*answered)(void *context); /* see commit.h */
+    void (*answered)(void *context); /* these two: see commit.h */
+    enum err (*follow)(void *context, unsigned lane);
     void *context;
 };
 

@@ -35,6 +35,7 @@
 #define META_RETAINED BYTES("retained")     /* number: events that arrived before this are gone */
 #define META_JOBS BYTES("jobs")             /* number: the last one given out */
 #define META_IMPORT BYTES("import")         /* job and line: how far an import is in this lane */
+#define META_RULED BYTES("ruled:")          /* and a digest: rules with it were in force */
 #define META_CLOCK BYTES("clock")           /* clock_record: what a time does not say itself */
 
 /* Each key is made in `arena`. */

@@ -179,6 +179,22 @@ static struct op generation_op(struct enactment *enactment)
                              object_number(arena, enactment->generation));
 }
 
+struct bytes enact_ruled_key(struct arena *arena, uint64_t digest)
+{
+    char name[sizeof "ruled:" - 1 + sizeof digest];
+    memcpy(name, META_RULED.data, META_RULED.size);
+    put_ordered_u64(name + META_RULED.size, digest);
+    return object_key(arena, OBJECT_META, bytes_of(name, sizeof name));
+}
+
+static struct op ruled_op(struct enactment *enactment, int64_t time_ms)
+{
+    struct arena *arena = &enactment->arena;
+    return propose_object(arena, &enactment->store->secret,
+                          enact_ruled_key(arena, enactment->rules->digest),
+                          object_number(arena, time_ms > 0 ? (uint64_t)time_ms : 0));
+}
+
 /* Called on the commit thread, once the time of the bundle's batch is known. */
 static void make_ops(struct bundle *bundle, int64_t time_ms)
 {
@@ -186,12 +202,13 @@ static void make_ops(struct bundle *bundle, int64_t time_ms)
     struct arena *arena = &enactment->arena;
     struct rules *rules = enactment->rules;
     rules->enacted_ms = time_ms;
-    bundle->ops = arena_alloc(arena, (rules->definitions_count + 2) * sizeof *bundle->ops);
+    bundle->ops = arena_alloc(arena, (rules->definitions_count + 3) * sizeof *bundle->ops);
     bundle->count = 0;
     for (unsigned i = 0; i < rules->definitions_count; i++)
         add_definition(enactment, &rules->definitions[i], time_ms);
     if (enactment->generation != enactment->generation_stored)
         add_op(enactment, generation_op(enactment));
+    if (enactment->store->remote) add_op(enactment, ruled_op(enactment, time_ms));
     /* The text comes last, so that a bundle has at least one op. It changes nothing if it is as it
      * was. */
     add_op(enactment, text_op(enactment));

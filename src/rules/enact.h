@@ -43,4 +43,8 @@ MUST_USE enum err enact_plan(struct enactment *enactment, struct store *store, s
 bool enact_is_stored(const struct enactment *enactment);
 void enact_release(struct enactment *enactment);
 
+/* The object that says that rules of this digest were brought into force: kept where nodes share a
+ * store. Made in `arena`. */
+struct bytes enact_ruled_key(struct arena *arena, uint64_t digest);
+
 #endif

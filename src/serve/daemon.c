@@ -225,6 +225,7 @@ static void release(struct server *server)
     if (server->rebuilds) rebuilds_free(server->rebuilds);
     if (server->tend) tend_free(server->tend);
     if (server->reloader) reloader_free(server->reloader);
+    if (server->adopter) adopter_free(server->adopter);
     if (server->auth) auth_free(server->auth);
     server_close_lanes(server);
 }

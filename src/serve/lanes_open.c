@@ -103,6 +103,12 @@ static void wake_wire(void *context)
     wire_wake(server->wire);
 }
 
+static enum err follow_rules(void *context, unsigned lane)
+{
+    struct server *server = context;
+    return adopter_adopt(server->adopter, lane);
+}
+
 static struct queue_limits queue_limits(const struct config *config)
 {
     return (struct queue_limits){
@@ -142,6 +148,7 @@ static enum err open_lane(struct server *server, unsigned index, struct reason *
         .limits = apply_limits(config),
         .batch_ops_max = (uint32_t)config->limits_batch_ops,
         .answered = wake_wire,
+        .follow = config->store_kind == CONFIG_STORE_POSTGRES ? follow_rules : NULL,
         .context = server,
     };
     enum err e = open_store(server, index, &lane.store, why_out);

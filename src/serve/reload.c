@@ -17,6 +17,7 @@
 
 #define TEXT_MAX (16u << 20)
 #define LATER_SECONDS 1
+#define START_TRIES 10u
 
 /* What some lanes did not take yet. */
 struct owed_rules {
@@ -90,7 +91,8 @@ static enum err adopt_stored(const struct rules_change *change, const struct lan
 /* With one lane the config's own rules are filled in, with several a copy for each. */
 static struct rules *rules_of_lane(const struct lanes *lanes, struct rules *rules)
 {
-    return lanes->count > 1 ? rules_for_lane(rules) : rules_hold(rules);
+    bool again = lanes->items[0].store->remote; /* a plan that was overtaken is made again */
+    return again || lanes->count > 1 ? rules_for_lane(rules) : rules_hold(rules);
 }
 
 static enum err plan_lane(struct rules_change *change)
@@ -288,10 +290,32 @@ static enum err reload_enact(struct reloader *reloader, const struct config *con
     return e;
 }
 
+static enum err take_over(const struct reloader *reloader)
+{
+    enum err e = ERR_OK;
+    log_line(LOG_WARN, "the config's rules were in force here before and were replaced by others, "
+                       "which stay in force; reload to bring the config's back");
+    for (unsigned i = 0; i < reloader->config.lanes->count && e == ERR_OK; i++)
+        e = adopter_adopt(reloader->config.adopter, i);
+    return e;
+}
+
+/* Another node that starts at the same time may be first: then the plan is made again. */
 enum err reload_start(struct reloader *reloader, const struct config *config, struct buf *why_out)
 {
-    bool made;
-    return reload_enact(reloader, config, true, &made, why_out);
+    struct adopter *adopter = reloader->config.adopter;
+    enum err e = ERR_OK;
+    bool old = false, made;
+    if (adopter) e = adopter_is_old(adopter, &old);
+    if (e == ERR_OK && old) e = take_over(reloader);
+    if (e != ERR_OK) buf_add(why_out, bytes_str(err_sentence(e)));
+    if (e != ERR_OK || old) return e;
+    for (unsigned tries = 0; tries < START_TRIES; tries++) {
+        buf_reset(why_out);
+        e = reload_enact(reloader, config, true, &made, why_out);
+        if (!adopter || e != ERR_CONFLICT) break;
+    }
+    return e;
 }
 
 /* The keys are judged first: they can only be refused while nothing has changed yet. */
@@ -310,6 +334,7 @@ static enum err reload_config(struct reloader *reloader, const struct config *co
     }
     pthread_mutex_lock(&reloader->changing);
     enum err e = reload_enact(reloader, config, false, made_out, why_out);
+    if (*made_out && reloader->config.adopter) adopter_own(reloader->config.adopter, config);
     if (*made_out)
         auth_enact(reloader->config.auth, keys);
     else

@@ -15,6 +15,7 @@
 #include "api/auth/auth.h"
 #include "commit/lanes.h"
 #include "config/config.h"
+#include "serve/adopt.h"
 
 struct reloader;
 
@@ -22,6 +23,7 @@ struct reload_config {
     const struct config_source *source;
     const struct lanes *lanes;
     struct auth *auth;
+    struct adopter *adopter; /* where nodes share the store; else NULL */
 };
 
 struct reloader *reloader_new(const struct reload_config *config);
@@ -29,7 +31,9 @@ void reloader_free(struct reloader *reloader);
 
 /* At the start: brings the config's rules into force and waits until that is durable; the lanes
  * have been started. A store that cannot be written can still be read by the rules that it
- * holds, if they are the config's. `why_out` gets a sentence if it fails. */
+ * holds, if they are the config's. Where nodes share the store, rules that were in force there
+ * before and no longer are stay so, and those in force are taken over: a node that comes back with
+ * an old file changes nothing. `why_out` gets a sentence if it fails. */
 MUST_USE enum err reload_start(struct reloader *reloader, const struct config *config,
                                struct buf *why_out);
 

@@ -42,8 +42,12 @@ void server_make_reconciler(struct server *server)
 
 void server_make_reloader(struct server *server)
 {
-    const struct reload_config reload = {
-        .source = server->options->source, .lanes = &server->lanes, .auth = server->auth};
+    if (server->config->store_kind == CONFIG_STORE_POSTGRES)
+        server->adopter = adopter_new(&server->lanes, server->config);
+    const struct reload_config reload = {.source = server->options->source,
+                                         .lanes = &server->lanes,
+                                         .auth = server->auth,
+                                         .adopter = server->adopter};
     server->reloader = reloader_new(&reload);
 }
 

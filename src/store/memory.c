@@ -107,8 +107,10 @@ static void memory_submit(struct writer *writer, struct write_set *writes)
     if (writes->count > 0) {
         must(writes->first_sequence == writer->position.last_sequence + 1);
         tables_apply(&memory->head, writes);
-        writer->position = (struct store_position){writes->first_sequence + writes->count - 1,
-                                                   writes->next_series, writes->time_ms};
+        writer->position =
+            (struct store_position){.last_sequence = writes->first_sequence + writes->count - 1,
+                                    .next_series = writes->next_series,
+                                    .time_ms = writes->time_ms};
     }
     writes->next = NULL;
     *(memory->submitted_last ? &memory->submitted_last->next : &memory->submitted_first) = writes;
@@ -132,8 +134,10 @@ static void show(struct memory *memory, const struct write_set *list)
         if (writes->count == 0) continue;
         tables_apply(&memory->shown, writes);
         history_take(&memory->history, writes);
-        memory->shown_position = (struct store_position){writes->first_sequence + writes->count - 1,
-                                                         writes->next_series, writes->time_ms};
+        memory->shown_position =
+            (struct store_position){.last_sequence = writes->first_sequence + writes->count - 1,
+                                    .next_series = writes->next_series,
+                                    .time_ms = writes->time_ms};
     }
 }
 

@@ -17,6 +17,8 @@ struct store_position {
     uint64_t last_sequence;
     uint64_t next_series;
     int64_t time_ms;
+    uint64_t rules; /* the newest durable batch that changed rules, by its last sequence; 0: there
+                     * is none, or nobody but this process could have done that */
 };
 
 /* `sync` calls it for each batch, in the order of submission, with the pointer that the write set

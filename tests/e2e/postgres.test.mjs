@@ -153,6 +153,68 @@ describe('a store in PostgreSQL', () => {
         }, ONE_LANE));
 });
 
+describe('rules of several nodes', () => {
+    const counter = (name, on) => `
+  - counterName: ${name}
+    rules: [{ on: ${on}, op: increment }]`;
+    const config = (...counters) => `counters:${counters.join('')}\n`;
+    const ADMIN = tokenFor('operator', { scope: 'admin' });
+    const send = (server, type, id) =>
+        post(server, 'acme', 'events/acme', { eventId: id, type, occurredAt: '2026-01-01T00:00:00Z' });
+    const net = async (server, name) =>
+        (await server.call('GET', `/api/counters/acme/${name}/get`, { token: tokenFor('acme') })).body?.net;
+    const reload = (server) => server.call('POST', '/api/admin/reload', { token: ADMIN });
+
+    test('SPEC 12: rules that one node reloads are what the others decide by, from their next batch on', () =>
+        withNodes(2, async ([a, b]) => {
+            await send(a, 'x', 'e1');
+            await send(b, 'x', 'e2');
+            a.writeConfig(config(counter('first', 'x'), counter('second', 'x')));
+            assert.equal((await reload(a)).status, 200);
+            await send(b, 'x', 'e3');
+            assert.deepEqual([await net(a, 'first'), await net(a, 'second')], ['3', '1']);
+            assert.deepEqual([await net(b, 'first'), await net(b, 'second')], ['3', '1']);
+        }, ONE_LANE, { config: config(counter('first', 'x')) }));
+
+    test('SPEC 12: a node that comes back with an old file changes nothing, until it is reloaded', () =>
+        withNodes(2, async ([a, b]) => {
+            a.writeConfig(config(counter('second', 'x')));
+            assert.equal((await reload(a)).status, 200);
+            await b.restart();
+            assert.match(b.stderr, /were in force here before/);
+            await send(b, 'x', 'e1');
+            await send(a, 'x', 'e2');
+            assert.deepEqual([await net(b, 'first'), await net(b, 'second')], ['0', '2']);
+            assert.equal((await reload(b)).status, 200);
+            await send(a, 'x', 'e3');
+            assert.deepEqual([await net(b, 'first'), await net(b, 'second')], ['1', '2']);
+        }, {}, { config: config(counter('first', 'x')) }));
+
+    test('SPEC 12: what a rebuild on one node swapped in is what the others count in', () =>
+        withNodes(2, async ([a, b]) => {
+            for (let i = 0; i < 5; i++) await send(i % 2 ? a : b, 'x', `e${i}`);
+            const { job } = (await a.call('POST', '/api/admin/counters/first/rebuild', { token: ADMIN, body: {} })).body;
+            await eventually('the rebuild to end', async () =>
+                (await a.call('GET', `/api/admin/jobs/${job}`, { token: ADMIN })).body.state === 'done');
+            await send(b, 'x', 'later');
+            assert.deepEqual([await net(a, 'first'), await net(b, 'first')], ['6', '6']);
+        }, ONE_LANE, { config: config(counter('first', 'x')) }));
+
+    test('SPEC 12: nodes that start at the same time with new rules both start', async () => {
+        const schema = newSchema();
+        const nodes = [1, 2, 3].map(() => node(schema, {}, { config: config(counter('first', 'x'), counter('second', 'y')) }));
+        try {
+            await Promise.all(nodes.map((each) => each.start()));
+            await together(3, (i) => insist([nodes[i]], 0, (at) => send(at, 'x', `e${i}`)));
+            assert.deepEqual(await together(3, (i) => net(nodes[i], 'first')), ['3', '3', '3']);
+            const generations = (await database.sql(`SELECT count(DISTINCT value) = count(*) FROM ${schema}.objects WHERE lane = 0 AND substring(key, 1, 1) = 'c'`)).trim();
+            assert.equal(generations, 't');
+        } finally {
+            for (const each of nodes) await each.stop();
+        }
+    });
+});
+
 describe('answers of the database that are lost', () => {
     let relay;
     let server;

@@ -174,8 +174,10 @@ static enum err replay_block(void *context, const struct journal_block *block)
     arena_init(&arena, 64u << 10);
     enum err e = block_visit(block->body, block->time_ms, &arena, &visitor);
     arena_release(&arena);
-    embedded->durable = (struct store_position){block->first_sequence + block->count - 1,
-                                                block->next_series, block->time_ms};
+    embedded->durable =
+        (struct store_position){.last_sequence = block->first_sequence + block->count - 1,
+                                .next_series = block->next_series,
+                                .time_ms = block->time_ms};
     return e;
 }
 

@@ -67,8 +67,9 @@ static void publish(struct embedded *embedded, struct write_set *writes)
     if (writes->count == 0) return;
     must(writes->first_sequence == embedded->durable.last_sequence + 1);
     must(writes->next_series >= embedded->durable.next_series);
-    struct store_position durable = {writes->first_sequence + writes->count - 1,
-                                     writes->next_series, writes->time_ms};
+    struct store_position durable = {.last_sequence = writes->first_sequence + writes->count - 1,
+                                     .next_series = writes->next_series,
+                                     .time_ms = writes->time_ms};
     registry_publish(embedded->registry, durable.last_sequence);
     atomic_store(&embedded->sure_ms, writes->sure_ms);
     pthread_mutex_lock(&embedded->pipeline);

@@ -241,8 +241,10 @@ void embedded_submit(struct writer *writer, struct write_set *writes)
         stage(embedded, writes->reads);
         block_encode(&pending->body, writes);
         must(!pending->body.failed);
-        writer->position = (struct store_position){writes->first_sequence + writes->count - 1,
-                                                   writes->next_series, writes->time_ms};
+        writer->position =
+            (struct store_position){.last_sequence = writes->first_sequence + writes->count - 1,
+                                    .next_series = writes->next_series,
+                                    .time_ms = writes->time_ms};
     }
     writes->stored = pending;
     writes->next = NULL;

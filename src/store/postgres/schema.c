@@ -22,7 +22,8 @@ static const char tables[] =
     /* A row is what a commit locks, and is hardly ever changed: a version chain would grow. */
     "CREATE TABLE {S}.lanes (lane int PRIMARY KEY);"
     "CREATE TABLE {S}.commits (lane int NOT NULL, sequence bigint NOT NULL, at bigint NOT NULL,"
-    " next_series bigint NOT NULL, stamp uuid NOT NULL, PRIMARY KEY (lane, sequence));"
+    " next_series bigint NOT NULL, rules bigint NOT NULL, stamp uuid NOT NULL,"
+    " PRIMARY KEY (lane, sequence));"
     "CREATE TABLE {S}.tenants (tenant_id text COLLATE \"C\" NOT NULL, lane int NOT NULL,"
     " cells bigint NOT NULL, PRIMARY KEY (tenant_id, lane)) WITH (fillfactor = 75);"
     "CREATE TABLE {S}.series (series bigint NOT NULL, cells bigint NOT NULL, print uuid NOT NULL,"
@@ -92,7 +93,7 @@ static void add_lane(struct buf *script, const char *schema, unsigned lane)
              "CREATE TABLE %1$s.registry_%2$u PARTITION OF %1$s.registry FOR VALUES IN (%2$u);"
              "INSERT INTO %1$s.lanes VALUES (%2$u);"
              "INSERT INTO %1$s.commits VALUES (%2$u, 0, (-9223372036854775808)::bigint, 1,"
-             " gen_random_uuid());",
+             " 0, gen_random_uuid());",
              schema, lane);
 }
 

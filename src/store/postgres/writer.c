@@ -14,7 +14,7 @@
 
 #include "base/crash.h"
 #include "base/log.h"
-#include "core/counter.h"
+#include "core/object.h"
 
 void values_begin(struct sql_values *values, const struct lane_store *lane)
 {
@@ -38,13 +38,15 @@ void lane_failed(struct lane_store *lane, const char *doing, const struct link *
 static bool read_newest(const PGresult *result, struct store_position *position_out,
                         struct stamp *stamp_out)
 {
-    int64_t sequence, next_series;
+    int64_t sequence, next_series, rules;
     struct fingerprint stamp;
     if (PQntuples(result) != 1) return false;
     if (!result_i64(result, 0, 0, &sequence) || !result_i64(result, 0, 1, &position_out->time_ms))
         return false;
-    if (!result_i64(result, 0, 2, &next_series) || !result_print(result, 0, 3, &stamp))
+    if (!result_i64(result, 0, 2, &next_series) || !result_i64(result, 0, 3, &rules) ||
+        !result_print(result, 0, 4, &stamp))
         return false;
+    position_out->rules = (uint64_t)rules;
     position_out->last_sequence = (uint64_t)sequence;
     position_out->next_series = (uint64_t)next_series;
     *stamp_out = (struct stamp){stamp.high, stamp.low};
@@ -94,6 +96,7 @@ static void end_transaction(struct lane_store *lane, bool over)
 static void take_position(struct lane_store *lane, const struct store_position *position)
 {
     lane->stored = *position;
+    lane->rules = position->rules;
     atomic_store(&lane->durable_sequence, position->last_sequence);
     lane->store.writer.position = *position;
 }
@@ -163,14 +166,31 @@ static void postgres_abandon(struct writer *writer, struct read_set *reads)
     pthread_mutex_unlock(&lane->turn);
 }
 
+/* The text of the rules, or what is kept of a rule counter. */
+static bool changes_rules(const struct read_set *reads)
+{
+    for (uint32_t i = 0; i < reads->objects_count; i++) {
+        const struct read_object *read = &reads->objects[i];
+        struct bytes name = bytes_of(read->key.data + 1, read->key.size - 1);
+        if (!read->changed) continue;
+        if (read->key.data[0] == OBJECT_DEFINITION) return true;
+        if (read->key.data[0] == OBJECT_META && bytes_equal(name, META_RULES)) return true;
+    }
+    return false;
+}
+
 static void postgres_submit(struct writer *writer, struct write_set *writes)
 {
     struct lane_store *lane = LANE_STORE_OF(writer->store);
     if (writes->count > 0) {
         must(writes->first_sequence == writer->position.last_sequence + 1);
         if (!lane->failed) lane_write(lane, writes);
-        writer->position = (struct store_position){writes->first_sequence + writes->count - 1,
-                                                   writes->next_series, writes->time_ms};
+        writer->position =
+            (struct store_position){.last_sequence = writes->first_sequence + writes->count - 1,
+                                    .next_series = writes->next_series,
+                                    .time_ms = writes->time_ms,
+                                    .rules = writer->position.rules};
+        if (changes_rules(writes->reads)) lane->rules = writer->position.last_sequence;
     }
     writes->next = NULL;
     *(lane->submitted_last ? &lane->submitted_last->next : &lane->submitted_first) = writes;
@@ -230,6 +250,7 @@ static enum fate commit_link(struct lane_store *lane, struct stamp stamp, bool a
         values_i64(&lane->values, (int64_t)position->last_sequence);
         values_i64(&lane->values, position->time_ms);
         values_i64(&lane->values, (int64_t)position->next_series);
+        values_i64(&lane->values, (int64_t)lane->rules);
         add_stamp(&lane->values, stamp);
         link_send(link, SQL_APPEND, &lane->values, LINK_DROP);
     }
@@ -260,7 +281,7 @@ static const struct write_set *last_change(const struct write_set *list)
  * node is done with the transaction. */
 static enum err commit_transaction(struct lane_store *lane, const struct write_set *list)
 {
-    const struct store_position decided = lane->store.writer.position;
+    struct store_position decided = lane->store.writer.position;
     struct stamp stamp = new_stamp();
     const struct write_set *last = last_change(list);
     enum fate fate = FATE_UNDONE;
@@ -272,6 +293,7 @@ static enum err commit_transaction(struct lane_store *lane, const struct write_s
     if (fate == FATE_TO_BE_FOUND) fate = find_out(lane, &decided, stamp);
     if (fate == FATE_DONE && last) {
         lane->stamp = stamp;
+        decided.rules = lane->rules;
         take_position(lane, &decided);
         atomic_store(&lane->sure_ms, last->sure_ms);
     }
