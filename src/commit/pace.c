@@ -12,10 +12,10 @@
 #define COLLECTED_OPS_MAX 256u
 #define PACKED_HERE_BYTES (16u << 10)
 
-_Static_assert(PACE_SMALL_OPS < PACE_BATCH_OPS, "under load deciding and syncing overlap");
-_Static_assert(PACE_CARE_OPS <= PACE_BATCH_OPS, "a caretaker's bundle is a batch at most");
-_Static_assert(PACE_TENANT_OPS < PACE_BATCH_OPS, "tenants share a batch");
-_Static_assert(COLLECTED_OPS_MAX < PACE_BATCH_OPS, "a net thread reads on beside the deciding");
+_Static_assert(PACE_SMALL_OPS < PACE_ENOUGH_OPS, "under load deciding and syncing overlap");
+_Static_assert(PACE_CARE_OPS <= PACE_ENOUGH_OPS, "a caretaker's bundle is a batch at most");
+_Static_assert(PACE_TENANT_OPS < PACE_ENOUGH_OPS, "tenants share a batch");
+_Static_assert(COLLECTED_OPS_MAX < PACE_ENOUGH_OPS, "a net thread reads on beside the deciding");
 
 const struct look_limits pace_commit_look = {
     .busy_max = FEW_OPS, .look_ns = 100 * US, .crowded_ns = 20 * MS};

@@ -25,7 +25,7 @@
 
 /* A batch that has so many ops takes no more. It is walked several times: one of 5000 events (6 MB)
  * is fetched from memory each time, one of 1000 lies in a core's cache (decision 5). */
-#define PACE_BATCH_OPS 1024u
+#define PACE_ENOUGH_OPS 1024u
 
 /* Batches that are being decided, written or answered at the same time: as they are small, many of
  * them keep the disk busy. */

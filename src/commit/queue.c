@@ -19,7 +19,7 @@ struct queue *queue_new(const struct queue_limits *limits, struct queue_room *ro
     if (!limits->tenant_urgent_ops_max)
         queue->limits.tenant_urgent_ops_max = limits->urgent_ops_max;
     if (!limits->tenant_bytes_max) queue->limits.tenant_bytes_max = limits->bytes_max;
-    if (!limits->batch_ops) queue->limits.batch_ops = UINT32_MAX;
+    if (!limits->enough_ops) queue->limits.enough_ops = UINT32_MAX;
     pthread_mutex_init(&queue->lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -280,7 +280,7 @@ static bool take_first(struct queue *queue, struct fifo *fifo, struct slice *sli
 
 static uint32_t batch_enough(const struct queue *queue, uint32_t ops_max)
 {
-    return queue->limits.batch_ops < ops_max ? queue->limits.batch_ops : ops_max;
+    return queue->limits.enough_ops < ops_max ? queue->limits.enough_ops : ops_max;
 }
 
 /* The urgent bundles' share of a batch, and no more than what leaves room for what is owed. */

@@ -24,7 +24,7 @@ struct queue_limits {
     size_t bytes_max;               /* memory held by all bundles in the room */
     size_t batch_weight_max;        /* sum of op->weight in one batch; 0: any */
     size_t tenant_bytes_max;        /* by one tenant's batched bundles; 0: as much as there is */
-    uint32_t batch_ops;             /* nothing more joins a batch that has so many; 0: any */
+    uint32_t enough_ops;            /* nothing more joins a batch that has so many; 0: any */
 };
 
 /* `room` outlives the queue; NULL: it has one for itself. */
@@ -45,7 +45,7 @@ void queue_wake(struct queue *queue);
 bool queue_is_small(struct queue *queue, uint32_t ops_max);
 
 /* Fills `slices` with ops in the order they are to be judged and returns how many slices: about
- * `limits.batch_ops`, and up to `ops_max` where bundles marked `whole`, which come whole, need it.
+ * `limits.enough_ops`, and up to `ops_max` where bundles marked `whole`, which come whole, need it.
  * Does not wait. */
 uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max);
 

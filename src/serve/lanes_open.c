@@ -119,7 +119,7 @@ static struct queue_limits queue_limits(const struct config *config)
         .bytes_max = (size_t)config->limits_inflight_bytes,
         .tenant_bytes_max = (size_t)config->limits_inflight_bytes / 5 * 4,
         .batch_weight_max = config_batch_weight(config),
-        .batch_ops = PACE_BATCH_OPS,
+        .enough_ops = PACE_ENOUGH_OPS,
     };
 }
 

@@ -20,10 +20,10 @@ enum care_next {
 struct care {
     const struct care_kind *kind;
     const struct tend_config *config;
-    const struct lane *lane;
-    uint32_t budget;       /* ops that one step proposes at most */
-    int64_t due_ns;        /* by the lane's clock */
-    atomic_bool proposing; /* a bundle of it is in the queue or being decided */
+    const struct lane *lane; /* tests have some without a queue or a keeper */
+    uint32_t budget;         /* ops that one step proposes at most */
+    int64_t due_ns;          /* by the lane's clock */
+    atomic_bool proposing;   /* a bundle of it is in the queue or being decided */
     struct must_place place;
 };
 

@@ -114,6 +114,27 @@ describe('operating it', () => {
         assert.equal(total(after, 'counter_update_success_total') - total(before, 'counter_update_success_total'), 5);
     });
 
+    test('SPEC 10: what is answered from a key is counted as that, and not as a change or a refusal again', async () => {
+        const t = server.tenant();
+        const op = (name, idempotencyKey, kind = 'increment') => ({ op: kind, name, ...TOTAL, ...(idempotencyKey && { idempotencyKey }) });
+        const once = [() => t.increment('m', TOTAL, { 'Idempotency-Key': 'one' }),
+            () => t.decrement('none', TOTAL, { 'Idempotency-Key': 'two' }),
+            () => t.batch([op('m'), op('none', undefined, 'decrement')], { headers: { 'Idempotency-Key': 'three' } }),
+            () => t.batch([op('m', 'four'), op('none', 'five', 'decrement')])];
+        const names = ['counter_update_success_total', 'tally_constraint_refused_total', 'tally_keys_replayed_total'];
+        const figures = async () => {
+            const now = await metrics();
+            return names.map((name) => total(now, name));
+        };
+        const grown = async (work) => {
+            const before = await figures();
+            for (const send of work) assert.ok([200, 409].includes((await send()).status));
+            return (await figures()).map((value, i) => value - before[i]);
+        };
+        assert.deepEqual(await grown(once), [3, 3, 0]);
+        assert.deepEqual(await grown(once), [0, 0, 5], 'a key of a batch is one, keys of its operations are their own');
+    });
+
     test('SPEC 10: what came to no route is counted too: an unknown path, a wrong method, no HTTP at all', async () => {
         const counted = async () => {
             const now = await metrics();

@@ -112,7 +112,7 @@ static void plan_limits(struct plan *plan, struct dice *dice)
         .urgent_ops_max = (uint32_t)dice_between(dice, 1, 20),
         .bytes_max = dice_chance(dice, 30) ? (size_t)dice_between(dice, 500, 5000) : 1u << 30,
         .tenant_bytes_max = dice_chance(dice, 30) ? (size_t)dice_between(dice, 500, 3000) : 0,
-        .batch_ops = dice_chance(dice, 50) ? 1 + (uint32_t)dice_below(dice, 8) : 0,
+        .enough_ops = dice_chance(dice, 50) ? 1 + (uint32_t)dice_below(dice, 8) : 0,
     };
     plan->sweep_ms = dice_between(dice, 1, 5000);
     plan->step_ops = 1 + dice_below(dice, 6);

@@ -109,7 +109,7 @@ static int teardown(void **state)
 
 static void nothing_joins_a_batch_that_has_enough(void **state)
 {
-    start_again((struct queue_limits){.batch_ops = 10});
+    start_again((struct queue_limits){.enough_ops = 10});
     push("t", 'a', 8);
     push("t", 'b', 8);
     push("u", 'c', 1);
@@ -119,7 +119,7 @@ static void nothing_joins_a_batch_that_has_enough(void **state)
 
 static void a_whole_bundle_may_be_larger_than_enough(void **state)
 {
-    start_again((struct queue_limits){.batch_ops = 10});
+    start_again((struct queue_limits){.enough_ops = 10});
     push("t", 'a', 5);
     push_whole("t", 'b', 95);
     push_whole("u", 'c', 96);
@@ -131,7 +131,7 @@ static void a_whole_bundle_may_be_larger_than_enough(void **state)
 
 static void urgent_bundles_leave_others_half_of_enough(void **state)
 {
-    start_again((struct queue_limits){.batch_ops = 10});
+    start_again((struct queue_limits){.enough_ops = 10});
     push("t", 'a', 20);
     push_urgent('s', 20, false);
     assert_string_equal(take(100), "s0+5 a0+20");
@@ -141,7 +141,7 @@ static void urgent_bundles_leave_others_half_of_enough(void **state)
 
 static void where_one_is_enough_the_urgencies_take_turns(void **state)
 {
-    start_again((struct queue_limits){.batch_ops = 1});
+    start_again((struct queue_limits){.enough_ops = 1});
     push_urgent('s', 3, false);
     push("t", 'a', 1);
     assert_string_equal(take(100), "s0+1");

@@ -96,7 +96,7 @@ static void finish_one(struct call *call)
         exchange_error(call->exchange, ERR_STORAGE, NULL);
         return;
     }
-    change_count(op);
+    if (!op->replayed) change_count(op);
     if (op->err != ERR_OK && op->err != ERR_LIMIT) {
         exchange_error(call->exchange, op->err, NULL);
     } else {
@@ -115,7 +115,7 @@ static void finish_one(struct call *call)
 
 void change_count(const struct op *op)
 {
-    if (op->err == ERR_OK && !op->replayed) metric_add(METRIC_UPDATE_SUCCESS, 1);
+    if (op->err == ERR_OK) metric_add(METRIC_UPDATE_SUCCESS, 1);
     if (op->err == ERR_NEGATIVE || op->err == ERR_LIMIT) metric_add(METRIC_CONSTRAINT_REFUSED, 1);
 }
 

@@ -23,7 +23,8 @@ MUST_USE enum err change_fill(struct call *call, enum op_kind kind, struct bytes
  * which these are, as in struct known. */
 bool change_strays(enum op_kind kind, const struct json_value *values, uint32_t *elsewhere_out);
 
-/* Counts a decided op in the metrics. */
+/* Counts a decided op in the metrics; not for one that was answered from its key's record, for it
+ * was counted when it was decided. */
 void change_count(const struct op *op);
 
 #endif

@@ -2,6 +2,7 @@
 #include "api/counters/batch.h"
 #include "api/call.h"
 #include "api/counters/change.h"
+#include "base/metrics.h"
 
 static void add_error(struct buf *body, const struct op *op, const struct bad_op *bad)
 {
@@ -29,6 +30,14 @@ static void add_result(struct buf *body, const struct op *op, const struct bad_o
     if (op->replayed) buf_add(body, BYTES(",\"replayed\":true"));
 }
 
+static void count(const struct op *op, bool bundle_replayed)
+{
+    if (op->replayed)
+        metric_add(METRIC_KEYS_REPLAYED, 1);
+    else if (!bundle_replayed)
+        change_count(op);
+}
+
 void batch_results(struct call *call)
 {
     const struct batch_plan *plan = call->plan;
@@ -40,7 +49,7 @@ void batch_results(struct call *call)
         const struct op *op = &call->bundle.ops[i];
         const struct bad_op *mine = bad && bad->index == i ? bad : NULL;
         if (mine) bad = bad->next;
-        change_count(op);
+        count(op, call->bundle.replayed);
         if (call->errors_only && op->err == ERR_OK) continue;
         if (!first) buf_add_char(body, ',');
         first = false;

@@ -15,6 +15,9 @@
  *   lane 1234 1763407800000                        sequence and moment of lane 0, and so on
  *   taken, copied, file, end                       as above; file .. lane-000/state/000012.sst
  *
+ * One value more is another number in the first line, and 1 and 2 are read for ever. What of it is
+ * shown is chosen in jobs/errand_ask.c (add_backup); tests/unit/test_port.c has its tests.
+ *
  * It is written last. A directory without one, or with one that does not check, is no backup. */
 #ifndef TALLY_STORE_EMBEDDED_BACKUP_MANIFEST_H
 #define TALLY_STORE_EMBEDDED_BACKUP_MANIFEST_H
