@@ -249,6 +249,12 @@ static void rest(struct rebuilds *rebuilds, uint64_t asked)
     pthread_mutex_unlock(&rebuilds->lock);
 }
 
+/* Another process may be asked, and this one not hear of it. */
+static bool is_shared(const struct rebuilds *rebuilds)
+{
+    return rebuilds->rebuilders[0].config.store->remote;
+}
+
 bool rebuild_step(struct rebuilds *rebuilds)
 {
     uint64_t asked = asked_so_far(rebuilds);
@@ -256,13 +262,17 @@ bool rebuild_step(struct rebuilds *rebuilds)
     bool idle = all_joined(rebuilds);
     for (unsigned i = 0; i < rebuilds->count; i++) {
         bool lane_idle;
+        if (!store_leads(rebuilds->rebuilders[i].config.store)) {
+            idle = false; /* until this process leads: nobody will say when that is */
+            continue;
+        }
         const struct must_place place = {.state = "rebuild", .lane = i};
         must_at = &place;
         more |= rebuilder_step(&rebuilds->rebuilders[i], &lane_idle);
         must_at = NULL;
         idle &= lane_idle;
     }
-    if (idle) rest(rebuilds, asked);
+    if (idle && !is_shared(rebuilds)) rest(rebuilds, asked);
     return more;
 }
 

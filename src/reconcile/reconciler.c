@@ -253,6 +253,7 @@ static void scan_lanes(const struct lanes *lanes, struct scan *scan)
 {
     scan_begin(scan);
     for (unsigned i = 0; i < lanes->count; i++) {
+        if (!store_leads(lanes->items[i].store)) continue;
         enum err e = scan_lane(scan, &lanes->items[i]);
         if (e != ERR_OK)
             log_line(LOG_ERROR, "reconcile: the marks could not be read",
@@ -318,7 +319,7 @@ static void drop_useless(struct reconciler *reconciler)
     bool more = false;
     if (now < reconciler->useless_at_ns) return;
     for (unsigned i = 0; i < lanes->count; i++)
-        more |= drop_useless_of(&lanes->items[i]);
+        if (store_leads(lanes->items[i].store)) more |= drop_useless_of(&lanes->items[i]);
     reconciler->useless_at_ns = now + (more ? 0 : USELESS_NS);
 }
 

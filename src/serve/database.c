@@ -1,5 +1,8 @@
 /* database.c -- the store in PostgreSQL, as the config has it. */
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "serve/server.h"
@@ -20,9 +23,23 @@ static struct postgres_config postgres_of_config(const struct config *config)
     };
 }
 
+#define NODE_SIZE (3 * PATH_MAX)
+
+/* This machine, the data directory, where it listens: no two that run at a time have all three. */
+static void name_node(const struct config *config, char name_out[NODE_SIZE])
+{
+    char host[256] = "", data[PATH_MAX];
+    (void)!gethostname(host, sizeof host - 1);
+    if (!realpath(config->data, data)) snprintf(data, sizeof data, "%s", config->data);
+    snprintf(name_out, NODE_SIZE, "%s %s %s", host, data, config->listen);
+}
+
 enum err server_open_database(struct server *server, struct reason *why_out)
 {
-    const struct postgres_config postgres = postgres_of_config(server->config);
+    char node[NODE_SIZE];
+    struct postgres_config postgres = postgres_of_config(server->config);
+    name_node(server->config, node);
+    postgres.node = node;
     if (postgres.unsafe)
         log_line(LOG_WARN, "store.postgres.unsafe: what is acknowledged may be lost");
     return postgres_open(&server->database, &postgres, why_out);

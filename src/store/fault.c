@@ -219,6 +219,12 @@ static bool fault_tend(struct store *store)
     return store_tend(fault->inner);
 }
 
+static bool fault_leads(struct store *store)
+{
+    struct fault *fault = FAULT_OF(store);
+    return store_leads(fault->inner);
+}
+
 static void fault_stats(struct store *store, struct store_stats *stats_out)
 {
     struct fault *fault = FAULT_OF(store);
@@ -263,6 +269,7 @@ static const struct store_ops fault_ops = {
     .snapshot = fault_snapshot,
     .due = fault_due,
     .tend = fault_tend,
+    .leads = fault_leads,
     .stats = fault_stats,
     .close = fault_close,
 };

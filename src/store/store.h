@@ -85,6 +85,7 @@ struct store_ops {
     void (*forget)(struct store *store, int64_t before_ms);
     enum err (*due)(struct store *store, int64_t now_ms, store_due_fn *visit, void *context);
     bool (*tend)(struct store *store);
+    bool (*leads)(struct store *store); /* NULL: no other process has a hand in this store */
     enum err (*snapshot)(struct store *store, const char *dir, struct store_position *position_out,
                          struct reason *why_out); /* NULL: this store makes none */
     void (*stats)(struct store *store, struct store_stats *stats_out);
@@ -125,6 +126,14 @@ MUST_USE static inline enum err store_due(struct store *store, int64_t now_ms, s
 static inline bool store_tend(struct store *store)
 {
     return store->ops->tend(store);
+}
+
+/* Any thread. Whether what works beside the requests (sweeps, retention, rebuilds, reconciliation)
+ * is this process's to do now. Where processes share a store one of them leads at a time; two that
+ * both believe it do no harm, for the commit thread judges each step again. */
+MUST_USE static inline bool store_leads(struct store *store)
+{
+    return !store->ops->leads || store->ops->leads(store);
 }
 
 /* Makes the new directory `dir`, on the store's own file system, a store of the same kind that

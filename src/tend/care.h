@@ -31,6 +31,7 @@ struct care_kind {
     const char *name;
     int64_t (*period_ms)(const struct tend_config *config); /* NULL: it is due in every round */
     bool rests_first; /* one period passes before the first step */
+    bool everywhere;  /* also where another process leads (store_leads) */
     uint32_t budget;  /* the config may lower it */
     struct care *(*make)(uint32_t budget);
     void (*end)(struct care *care); /* frees it; its last bundle was answered */

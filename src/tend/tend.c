@@ -49,11 +49,12 @@ static enum care_next store_step(struct care *care)
 /* In the order of a round: time is looked at before anything goes by it, and the store comes last,
  * for its steps are the ones that may take long. */
 static const struct care_kind kinds[] = {
-    {"clock", NULL, false, 1, watch_make, watch_end, watch_step},
-    {"sweep", sweep_period_ms, true, PACE_CARE_OPS, sweep_make, sweep_end, sweep_step},
-    {"retain", retain_period_ms, false, 1, retain_make, retain_end, retain_step},
-    {"garbage", garbage_period_ms, false, PACE_CARE_OPS, garbage_make, garbage_end, garbage_step},
-    {"store", NULL, false, 0, store_make, store_end, store_step},
+    {"clock", NULL, false, true, 1, watch_make, watch_end, watch_step},
+    {"sweep", sweep_period_ms, true, false, PACE_CARE_OPS, sweep_make, sweep_end, sweep_step},
+    {"retain", retain_period_ms, false, false, 1, retain_make, retain_end, retain_step},
+    {"garbage", garbage_period_ms, false, false, PACE_CARE_OPS, garbage_make, garbage_end,
+     garbage_step},
+    {"store", NULL, false, true, 0, store_make, store_end, store_step},
 };
 
 #define KINDS ARRAY_COUNT(kinds)
@@ -125,6 +126,7 @@ static enum care_next care_step(struct care *care)
 {
     int64_t now_ns = clock_mono_ns(care->lane->clock);
     if (care->proposing || now_ns < care->due_ns) return CARE_RESTS;
+    if (!care->kind->everywhere && !store_leads(care->lane->store)) return CARE_RESTS;
     const struct must_place *before = must_at;
     must_at = &care->place;
     enum care_next next = care->kind->step(care);

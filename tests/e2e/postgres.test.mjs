@@ -200,6 +200,19 @@ describe('rules of several nodes', () => {
             assert.deepEqual([await net(a, 'first'), await net(b, 'first')], ['6', '6']);
         }, ONE_LANE, { config: config(counter('first', 'x')) }));
 
+    test('SPEC 12: a rebuild is done by the node that leads the lane, and by another when that one is dead', () =>
+        withNodes(2, async ([a, b]) => {
+            for (let i = 0; i < 6; i++) await send(i % 2 ? a : b, 'x', `e${i}`);
+            await a.kill();
+            const { job } = (await b.call('POST', '/api/admin/counters/first/rebuild', { token: ADMIN, body: {} })).body;
+            await eventually('the rebuild to end', async () =>
+                (await b.call('GET', `/api/admin/jobs/${job}`, { token: ADMIN })).body.state === 'done', { ms: 30000 });
+            assert.equal(await net(b, 'first'), '6');
+            await a.start();
+            await send(a, 'x', 'later');
+            assert.deepEqual([await net(a, 'first'), await net(b, 'first')], ['7', '7']);
+        }, {}, { config: config(counter('first', 'x')) }));
+
     test('SPEC 12: nodes that start at the same time with new rules both start', async () => {
         const schema = newSchema();
         const nodes = [1, 2, 3].map(() => node(schema, {}, { config: config(counter('first', 'x'), counter('second', 'y')) }));

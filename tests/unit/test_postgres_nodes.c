@@ -101,7 +101,7 @@ static void a_counter_that_one_node_deletes_is_gone_on_the_other(void **state)
     done_ok(nodes->b, ask(&nodes->b->asks, OP_DELETE, "views", 0));
     assert_string_equal(list(nodes->a, "", NULL, EVERY), "");
     done_ok(nodes->a, increment_at(nodes->a, "views", 60, 120, 1));
-    heart_tend(nodes->b); /* fills the grave */
+    heart_tend(nodes->b); /* leads, and fills the grave */
     assert_string_equal(range(nodes->b, "views", 60, 0, 1000, EVERY), "120:1 ");
 }
 
@@ -136,6 +136,47 @@ static void a_node_that_dies_in_a_commit_leaves_the_lane_to_the_others(void **st
     heart_crash(nodes->a, 1);
     assert_int_equal(done_ok(nodes->b, increment(nodes->b, "views", 100)).after.net, 101);
     assert_int_equal(done_ok(nodes->a, increment(nodes->a, "views", 1000)).after.net, 1101);
+}
+
+/* ---- who leads ---- */
+
+static void end_leases(struct heart *heart)
+{
+    char sql[100];
+    snprintf(sql, sizeof sql, "UPDATE %s.leases SET until = now() - interval '1 s'", heart->schema);
+    cluster_run(sql);
+}
+
+static void one_node_leads_and_another_when_its_lease_is_over(void **state)
+{
+    struct nodes *nodes = *state;
+    heart_tend(nodes->a);
+    heart_tend(nodes->b);
+    assert_true(store_leads(nodes->a->store));
+    assert_false(store_leads(nodes->b->store));
+    heart_wait_ms(nodes->a, 3000);
+    heart_tend(nodes->a); /* asks for it again in time */
+    heart_wait_ms(nodes->a, 5000);
+    assert_true(store_leads(nodes->a->store));
+    heart_wait_ms(nodes->a, 5000); /* it did not get to asking */
+    assert_false(store_leads(nodes->a->store));
+    end_leases(nodes->a);
+    heart_tend(nodes->b);
+    heart_tend(nodes->a);
+    assert_true(store_leads(nodes->b->store));
+    assert_false(store_leads(nodes->a->store));
+}
+
+static void a_node_that_ends_gives_its_lease_back(void **state)
+{
+    struct nodes *nodes = *state;
+    heart_tend(nodes->a);
+    heart_tend(nodes->b);
+    assert_false(store_leads(nodes->b->store));
+    heart_reopen(nodes->a);
+    heart_wait_ms(nodes->b, 1000);
+    heart_tend(nodes->b);
+    assert_true(store_leads(nodes->b->store));
 }
 
 /* ---- connections that go ---- */
@@ -237,6 +278,8 @@ int main(void)
         NODES(batch_time_never_runs_back_between_nodes),
         NODES(a_lane_that_another_node_holds_is_waited_for_and_then_refused),
         NODES(a_node_that_dies_in_a_commit_leaves_the_lane_to_the_others),
+        NODES(one_node_leads_and_another_when_its_lease_is_over),
+        NODES(a_node_that_ends_gives_its_lease_back),
         NODES(a_connection_that_was_cut_while_it_idled_is_replaced),
         NODES(a_database_that_ends_and_comes_back_is_found_again),
         NODES(another_number_of_lanes_refuses_to_open),

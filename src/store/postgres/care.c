@@ -8,7 +8,12 @@
 
 #include "base/log.h"
 
-#define LOOK_NS 1000000000 /* between two rounds of caretaking while nothing presses */
+#define MS_NS INT64_C(1000000)
+#define CLEAN_MS 10000 /* between two looks for what is of no more use */
+#define LEASE_MS 8000
+#define LEASE_MARGIN_MS 1000
+#define LEASE_RENEW_MS 2500
+#define LEASE_TRY_MS 1000
 #define COMMITS_NS 60000000000
 #define CHUNK_ROWS 1000
 #define DUE_ROWS 5000
@@ -107,17 +112,16 @@ static void drop_commits(struct lane_store *lane, struct sql_values *values, int
     care->commits_ns = now_ns;
 }
 
-static void count_events(struct lane_store *lane, struct sql_values *values)
+/* Other nodes write events, too, and the one that led before may have let go of some. */
+static void find_oldest(struct lane_store *lane, struct sql_values *values)
 {
     PGresult *result;
-    int64_t oldest_ms;
+    int64_t oldest_ms = 0;
     values_begin(values, lane);
     values_i64(values, atomic_load(&lane->horizon_ms));
-    if (care_ask(lane, SQL_OLDEST_EVENT, values, false, &result) == ERR_OK &&
-        PQntuples(result) == 1 && result_time(result, 0, 0, &oldest_ms)) {
-        atomic_store(&lane->oldest_ms, oldest_ms == INT64_MIN ? 0 : oldest_ms);
-        lane->care.counted = true;
-    }
+    enum err e = care_ask(lane, SQL_OLDEST_EVENT, values, false, &result);
+    if (e == ERR_OK && (PQntuples(result) == 0 || result_i64(result, 0, 0, &oldest_ms)))
+        atomic_store(&lane->oldest_ms, oldest_ms);
     PQclear(result);
 }
 
@@ -135,24 +139,72 @@ static bool forget_some(struct lane_store *lane, struct sql_values *values)
     return false;
 }
 
+/* -- Who leads --------------------------------------------------------------------------------- */
+
+/* A lease is asked for again long before it ends. This node believes in it a little shorter than
+ * the database does, from before it asked, so that two seldom lead at once. */
+static void renew_lease(struct lane_store *lane, struct sql_values *values, int64_t now_ns)
+{
+    PGresult *result;
+    if (now_ns < lane->care.lease_ns) return;
+    values_begin(values, lane);
+    values_print(values, lane->database->node);
+    values_i32(values, LEASE_MS);
+    enum err e = care_ask(lane, SQL_TAKE_LEASE, values, false, &result);
+    bool leads = e == ERR_OK && PQntuples(result) == 1;
+    PQclear(result);
+    if (leads)
+        atomic_store(&lane->leads_until_ns, now_ns + (LEASE_MS - LEASE_MARGIN_MS) * MS_NS);
+    else if (e == ERR_OK)
+        atomic_store(&lane->leads_until_ns, 0);
+    lane->care.lease_ns = now_ns + (leads ? LEASE_RENEW_MS : LEASE_TRY_MS) * MS_NS;
+}
+
+static bool postgres_leads(struct store *store)
+{
+    struct lane_store *lane = LANE_STORE_OF(store);
+    return clock_mono_ns(lane->database->config.clock) < atomic_load(&lane->leads_until_ns);
+}
+
+/* The next one need not wait for the lease to end. */
+static void give_lease(struct lane_store *lane)
+{
+    struct sql_values values;
+    PGresult *result;
+    if (!postgres_leads(&lane->store)) return;
+    values_init(&values);
+    values_begin(&values, lane);
+    values_print(&values, lane->database->node);
+    (void)!care_ask(lane, SQL_GIVE_LEASE, &values, false, &result);
+    PQclear(result);
+    values_release(&values);
+}
+
+/* True: there is more to clean. */
+static bool clean(struct lane_store *lane, struct sql_values *values, int64_t now_ns)
+{
+    if (now_ns < lane->care.clean_ns || !postgres_leads(&lane->store)) return false;
+    drop_commits(lane, values, now_ns);
+    bool more = forget_some(lane, values);
+    more |= fill_graves(lane, values);
+    more |= drop_keys(lane, values);
+    find_oldest(lane, values);
+    if (!more) lane->care.clean_ns = now_ns + CLEAN_MS * MS_NS;
+    return more;
+}
+
 static bool postgres_tend(struct store *store)
 {
     struct lane_store *lane = LANE_STORE_OF(store);
-    struct care_state *care = &lane->care;
     int64_t now_ns = clock_mono_ns(lane->database->config.clock);
+    struct sql_values values;
     pool_probe(lane->database->writers);
     pool_probe(lane->database->readers);
     if (pool_is_down(lane->database->writers)) return false;
-    if (care->looked_ns && now_ns - care->looked_ns < LOOK_NS) return false;
-    struct sql_values values;
     values_init(&values);
-    if (!care->counted) count_events(lane, &values);
-    drop_commits(lane, &values, now_ns);
-    bool more = forget_some(lane, &values);
-    more |= fill_graves(lane, &values);
-    more |= drop_keys(lane, &values);
+    renew_lease(lane, &values, now_ns);
+    bool more = clean(lane, &values, now_ns);
     values_release(&values);
-    care->looked_ns = more ? 0 : now_ns + (now_ns == 0);
     return more;
 }
 
@@ -164,8 +216,7 @@ static void postgres_forget(struct store *store, int64_t before_ms)
     struct lane_store *lane = LANE_STORE_OF(store);
     if (before_ms <= atomic_load(&lane->horizon_ms)) return;
     atomic_store(&lane->horizon_ms, before_ms);
-    lane->care.counted = false;
-    lane->care.looked_ns = 0;
+    lane->care.clean_ns = 0;
 }
 
 static enum err postgres_due(struct store *store, int64_t now_ms, store_due_fn *visit,
@@ -210,6 +261,7 @@ static void postgres_close_lane(struct store *store)
 {
     struct lane_store *lane = LANE_STORE_OF(store);
     lane_let_go(lane);
+    give_lease(lane);
     values_release(&lane->values);
     pthread_mutex_destroy(&lane->turn);
     free(lane);
@@ -220,6 +272,7 @@ const struct store_ops postgres_store_ops = {
     .forget = postgres_forget,
     .due = postgres_due,
     .tend = postgres_tend,
+    .leads = postgres_leads,
     .stats = postgres_stats,
     .close = postgres_close_lane,
 };

@@ -31,6 +31,7 @@ struct database {
     struct pool *readers;
     struct hash_secret secret;
     uint64_t installation;
+    struct fingerprint node; /* who this process is */
     pthread_mutex_t partitions_lock;
     int64_t partitions[PARTITIONS_KNOWN]; /* some that are there, the last one met first */
     unsigned partitions_count;
@@ -62,13 +63,14 @@ struct lane_store {
         sure_ms; /* what of the time is sure, at this node's last commit; INT64_MIN: none yet */
     _Atomic uint64_t errors;
     _Atomic uint64_t syncs;
-    _Atomic int64_t oldest_ms;  /* arrival of the oldest event; 0: none */
-    _Atomic int64_t horizon_ms; /* events before this are gone, or are to be */
+    _Atomic int64_t leads_until_ns; /* by the machine's clock; 0: another node leads, or none */
+    _Atomic int64_t oldest_ms;      /* arrival of the oldest event; 0: none */
+    _Atomic int64_t horizon_ms;     /* events before this are gone, or are to be */
 
-    struct care_state { /* the tend thread's own */
-        int64_t looked_ns;
+    struct care_state {          /* the tend thread's own */
+        int64_t lease_ns;        /* when the lease is next asked for */
+        int64_t clean_ns;        /* when there may be something to clean */
         int64_t forgotten_ms;    /* up to `horizon_ms` once all of it is gone */
-        bool counted;            /* `oldest_ms` is what the database says */
         uint64_t commits_before; /* the newest one when the last ones were dropped */
         int64_t commits_ns;      /* and when that was */
     } care;

@@ -1,6 +1,7 @@
 /* postgres.c -- opens and closes the store, and its lanes. */
 #include "store/postgres/postgres.h"
 
+#include <openssl/rand.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,11 +46,22 @@ static enum err look(struct database *database, bool may_upgrade, struct reason 
     return e;
 }
 
+/* A process that was killed and started again is to find its leases its own. */
+static struct fingerprint node_number(const struct database *database, const char *node)
+{
+    struct fingerprint number;
+    if (node) return fingerprint_of(&database->secret, bytes_str(node));
+    must(RAND_bytes((unsigned char *)&number, sizeof number) == 1);
+    return number;
+}
+
 enum err postgres_open(struct database **database_out, const struct postgres_config *config,
                        struct reason *why_out)
 {
     struct database *database = postgres_new(config);
     enum err e = look(database, false, why_out);
+    database->node = node_number(database, config->node);
+    database->config.node = NULL; /* the caller's, and used up */
     if (e == ERR_OK)
         *database_out = database;
     else

@@ -37,6 +37,8 @@ struct postgres_config {
     bool unsafe;               /* fsync or synchronous_commit may be off */
     bool ids_shared;           /* ids are unique over the installation */
     int64_t key_keep_ms;       /* how long idempotency keys are remembered */
+    const char *node;          /* who this process is among those of the database, the same after a
+                       * restart; NULL: nobody it was before */
     const struct clock *clock;
 };
 

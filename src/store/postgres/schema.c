@@ -21,6 +21,9 @@ static const char tables[] =
     "CREATE TABLE {S}.meta (key text PRIMARY KEY, value bytea NOT NULL);"
     /* A row is what a commit locks, and is hardly ever changed: a version chain would grow. */
     "CREATE TABLE {S}.lanes (lane int PRIMARY KEY);"
+    /* A process that leads a lane's caretaking, until when. */
+    "CREATE TABLE {S}.leases (lane int PRIMARY KEY, holder uuid NOT NULL,"
+    " until timestamptz NOT NULL) WITH (fillfactor = 50);"
     "CREATE TABLE {S}.commits (lane int NOT NULL, sequence bigint NOT NULL, at bigint NOT NULL,"
     " next_series bigint NOT NULL, rules bigint NOT NULL, stamp uuid NOT NULL,"
     " PRIMARY KEY (lane, sequence));"
@@ -48,7 +51,7 @@ static const char tables[] =
     " occurred bigint NOT NULL, first_sequence bigint NOT NULL, first_seen bigint NOT NULL,"
     " lane int NOT NULL, duplicate boolean NOT NULL, tenant_id text COLLATE \"C\" NOT NULL,"
     " id bytea NOT NULL, type bytea NOT NULL, dimensions bytea NOT NULL, payload bytea NOT NULL,"
-    " PRIMARY KEY (sequence, lane, arrived)) PARTITION BY RANGE (arrived);"
+    " PRIMARY KEY (lane, sequence, arrived)) PARTITION BY RANGE (arrived);"
     "CREATE INDEX history_tenant ON {S}.history (tenant_id, sequence);"
     "CREATE TABLE {S}.graves (series bigint NOT NULL, lane int NOT NULL,"
     " PRIMARY KEY (series, lane));";
@@ -92,6 +95,7 @@ static void add_lane(struct buf *script, const char *schema, unsigned lane)
              " WITH (fillfactor = 75);"
              "CREATE TABLE %1$s.registry_%2$u PARTITION OF %1$s.registry FOR VALUES IN (%2$u);"
              "INSERT INTO %1$s.lanes VALUES (%2$u);"
+             "INSERT INTO %1$s.leases VALUES (%2$u, gen_random_uuid(), '-infinity');"
              "INSERT INTO %1$s.commits VALUES (%2$u, 0, (-9223372036854775808)::bigint, 1,"
              " 0, gen_random_uuid());",
              schema, lane);
