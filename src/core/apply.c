@@ -9,6 +9,7 @@
 
 #include "core/prefetch.h"
 #include "core/apply_event.h"
+#include "core/apply_import.h"
 #include "core/apply_mark.h"
 #include "core/cell.h"
 #include "core/counter.h"
@@ -163,34 +164,6 @@ static enum err decide_object(struct apply *apply, struct op *op, bool *changed_
     return ERR_OK;
 }
 
-/* The cell is put as it is, whatever stood there: importing twice is importing once. A counter that
- * is reconciled is then to be counted anew (SPEC 9). The bundle is atomic, so what fails here also
- * undoes its mark. */
-static enum err decide_import(struct apply *apply, struct op *op, bool *changed_out)
-{
-    struct cell before = cell_now(apply, op->cell_index);
-    const struct cell *after = op->imported;
-    op->after = cell_triple(after);
-    if (cell_equal(&before, after) && before.updated_ms == after->updated_ms) return ERR_OK;
-    enum err e = op->mark ? mark_touch(apply, &op->mark->place) : ERR_OK;
-    if (e == ERR_OK) e = cell_put(apply, op->cell_index, &before, *after);
-    if (e != ERR_OK) return e;
-    apply->reads.cells[op->cell_index].value.updated_ms = after->updated_ms;
-    *changed_out = true;
-    return ERR_OK;
-}
-
-/* The id's sequence is that of the import: those of another store mean nothing here. */
-static void decide_import_id(struct apply *apply, struct op *op)
-{
-    if (apply->reads.keys[op->key_index].value.exists) return;
-    add_cause(apply, op);
-    struct key_record record = *op->imported_id;
-    record.sequence = op->sequence;
-    key_remember(apply, op->key_index, &record);
-    apply->reads.keys[op->key_index].value.first_seen_ms = record.first_seen_ms;
-}
-
 static bool key_remembered(const struct apply *apply, const struct key_record *record)
 {
     int64_t keep_ms = apply->limits->key_keep_ms;
@@ -246,6 +219,9 @@ static void decide_op(struct apply *apply, struct op *op)
         return;
     case OP_IMPORT_ID:
         decide_import_id(apply, op);
+        return;
+    case OP_IMPORT_EVENT:
+        decide_import_event(apply, op);
         return;
     case OP_IMPORT:
         op->err = decide_import(apply, op, &changed);

@@ -13,6 +13,7 @@
 #include "core/apply_mark.h"
 #include "core/bucket.h"
 #include "core/cell.h"
+#include "core/event_id.h"
 #include "core/name.h"
 #include "core/object.h"
 #include "core/undo.h"
@@ -346,26 +347,24 @@ static void keep_row(struct apply *apply, const struct event *event)
 
 /* -- The event itself -------------------------------------------------------------------------- */
 
-#define OWNER_SIZE 8u
-
 /* The owner that an id is kept with where ids are unique over all tenants. */
 static struct bytes id_owner(struct apply *apply, const struct op *op)
 {
     if (!apply->limits->ids_shared) return BYTES_NONE;
-    char *owner = arena_alloc(apply->arena, OWNER_SIZE);
-    put_u64(owner, fingerprint_of(apply->secret, op->tenant).low);
-    return bytes_of(owner, OWNER_SIZE);
+    return event_id_owner(apply->arena, apply->secret, op->tenant);
 }
 
 static void drop_duplicate(struct apply *apply, struct op *op)
 {
     struct event *event = op->event;
     const struct key_record *record = &apply->reads.keys[op->key_index].value;
+    struct event_id_note note;
+    bool whole = event_id_note_decode(record->outcome, &note);
     event->result = EVENT_DUPLICATE;
-    event->first_sequence = record->sequence;
+    event->first_sequence = whole && note.origin ? note.origin : record->sequence;
     event->first_seen_ms = record->first_seen_ms;
     event->conflict = record->digest != event->digest;
-    event->foreign = !bytes_equal(record->outcome, id_owner(apply, op));
+    event->foreign = !whole || !bytes_equal(note.owner, id_owner(apply, op));
     event->counters = 0;
     add_cause(apply, op);
 }

@@ -3,7 +3,9 @@
 
 #define NUMBER_TEXT_SIZE 24 /* holds any int64 */
 
-#define STORED_DUPLICATE 1u /* the one flag so far; other bits are no event of ours */
+/* Flags; other bits are no event of ours. */
+#define STORED_DUPLICATE 1u
+#define STORED_IMPORTED 2u
 
 /* The first place in a sorted run whose key is not below `key`. */
 static uint32_t dimension_place(const struct dimension *sorted, uint32_t count, struct bytes key)
@@ -182,7 +184,7 @@ uint32_t event_digest(const struct event *event)
     return (uint32_t)hash_checksum(bytes_of(parts, sizeof parts));
 }
 
-static bool stored_sizes_valid(const struct stored_event *event)
+bool stored_event_fits(const struct stored_event *event)
 {
     size_t id = event->id.size;
     size_t type = event->type.size;
@@ -194,16 +196,22 @@ static bool stored_sizes_valid(const struct stored_event *event)
 
 void stored_event_encode(struct buf *buf, const struct stored_event *event)
 {
-    must(stored_sizes_valid(event));
-    buf_add_char(buf, event->duplicate ? STORED_DUPLICATE : 0);
+    unsigned flags =
+        (event->duplicate ? STORED_DUPLICATE : 0) | (event->origin ? STORED_IMPORTED : 0);
+    must(stored_event_fits(event));
+    buf_add_char(buf, (char)flags);
     buf_add_sized(buf, event->id);
     buf_add_sized(buf, event->type);
     buf_add_signed(buf, event->occurred_ms);
     buf_add_sized(buf, event->dimensions_json);
     buf_add_sized(buf, event->payload);
-    if (!event->duplicate) return;
-    buf_add_varint(buf, event->first_sequence);
-    buf_add_signed(buf, event->first_seen_ms);
+    if (event->duplicate) {
+        buf_add_varint(buf, event->first_sequence);
+        buf_add_signed(buf, event->first_seen_ms);
+    }
+    if (!event->origin) return;
+    buf_add_varint(buf, event->origin);
+    buf_add_signed(buf, event->arrived_ms);
 }
 
 void stored_event_decode(struct reader *reader, struct stored_event *event_out)
@@ -221,7 +229,13 @@ void stored_event_decode(struct reader *reader, struct stored_event *event_out)
         event_out->first_sequence = read_varint(reader);
         event_out->first_seen_ms = read_signed(reader);
     }
-    if (flags & ~STORED_DUPLICATE || !stored_sizes_valid(event_out)) reader->failed = true;
+    if (flags & STORED_IMPORTED) {
+        event_out->origin = read_varint(reader);
+        event_out->arrived_ms = read_signed(reader);
+        reader->failed |= event_out->origin == 0;
+    }
+    if (flags & ~(STORED_DUPLICATE | STORED_IMPORTED) || !stored_event_fits(event_out))
+        reader->failed = true;
     if (!reader->failed) event_out->encoded = bytes_of(from, (size_t)(reader->at - from));
 }
 

@@ -35,6 +35,7 @@ struct event {
     struct bytes dimensions_json; /* canonical, see dimensions_write */
     struct bytes payload;         /* JSON without white space between its parts; size 0: none */
     uint32_t digest;              /* event_digest: what makes a repeat a true repeat */
+    uint64_t origin;              /* an imported event's sequence in the store that it came to */
     int64_t arrived_ms;           /* for an event replayed from history, its batch time then */
     struct projection *projection;
 
@@ -69,9 +70,11 @@ size_t dimensions_size(const struct dimension *dimensions, uint32_t count); /* w
 uint32_t event_digest(const struct event *event);
 
 /* An event as kept in the journal and in the archive, beside its tenant. `sequence` and
- * `arrived_ms` are known from where it lies. A duplicate is the audit of one dropped delivery. */
+ * `arrived_ms` are known from where it lies; an imported one says itself when it arrived. A
+ * duplicate is the audit of one dropped delivery. */
 struct stored_event {
-    uint64_t sequence;
+    uint64_t sequence; /* in this store */
+    uint64_t origin;   /* an imported event's number; 0: it came here */
     int64_t arrived_ms;
     struct bytes tenant;
     struct bytes id;
@@ -93,10 +96,21 @@ static inline struct stored_event event_to_store(const struct event *event)
                                  .occurred_ms = event->occurred_ms,
                                  .dimensions_json = event->dimensions_json,
                                  .payload = event->payload,
+                                 .origin = event->origin,
+                                 .arrived_ms = event->arrived_ms,
                                  .duplicate = event->result == EVENT_DUPLICATE,
                                  .first_sequence = event->foreign ? 0 : event->first_sequence,
                                  .first_seen_ms = event->foreign ? 0 : event->first_seen_ms};
 }
+
+/* The number that clients know it by, its `id`: it keeps the one it was given first. */
+static inline uint64_t stored_event_number(const struct stored_event *event)
+{
+    return event->origin ? event->origin : event->sequence;
+}
+
+/* Whether its parts are of sizes that an event's may be. */
+bool stored_event_fits(const struct stored_event *event);
 
 /* Everything but sequence, arrival and tenant. Decoding checks, sets reader->failed for bytes that
  * no encoder wrote, and borrows from the reader's bytes. */

@@ -140,13 +140,14 @@ static void each_op(struct needs *needs, op_fn *visit)
 /* True for ops that name an id or a key. */
 static bool has_key(const struct op *op)
 {
-    return op->keyed || op->kind == OP_EVENT || op->kind == OP_IMPORT_ID;
+    return op->keyed || op->kind == OP_EVENT || op->kind == OP_IMPORT_ID ||
+           (op->kind == OP_IMPORT_EVENT && op->event->result == EVENT_APPLIED);
 }
 
 /* True for ops that touch no cell. */
 static bool has_no_cell(const struct op *op)
 {
-    return op->kind == OP_OBJECT || op->kind == OP_IMPORT_ID;
+    return op->kind == OP_OBJECT || op->kind == OP_IMPORT_ID || op->kind == OP_IMPORT_EVENT;
 }
 
 static bool has_event(const struct op *op)

@@ -67,7 +67,8 @@ enum op_kind {
     OP_OBJECT, /* puts or removes an object, if it still is what the proposer took it for */
     OP_MARK,   /* a step of reconciling one entity (core/mark.h) */
     OP_IMPORT, /* puts a cell as an export has it, its times too */
-    OP_IMPORT_ID, /* remembers an event id or key as an export has it, unless it is known */
+    OP_IMPORT_ID,    /* remembers an event id or key as an export has it, unless it is known */
+    OP_IMPORT_EVENT, /* keeps an event, or the audit of a duplicate, that came to another store */
 };
 
 struct event;
@@ -93,7 +94,7 @@ struct op {
     bool keyed;             /* carries an idempotency key */
     bool replayed;          /* out: answered from the key's record */
     uint32_t key_index;     /* apply's own: where this op's objects are in the read set */
-    struct event *event;    /* for OP_EVENT and OP_REPLAY */
+    struct event *event;    /* for OP_EVENT, OP_REPLAY and OP_IMPORT_EVENT */
     struct bytes tenant;    /* a view into `counter`, if there is one */
     size_t weight;          /* bytes it adds to a journal block beyond what any direct op may */
     uint64_t sequence;      /* out: in the journal; a refusal has the last one before it */

@@ -37,7 +37,7 @@ static void take_event(struct history *history, const struct op *op, int64_t arr
     const struct event *event = op->event;
     struct past_event *past = &history->events[history->count++];
     *past = (struct past_event){.sequence = op->sequence,
-                                .arrived_ms = arrived_ms,
+                                .arrived_ms = event->origin ? event->arrived_ms : arrived_ms,
                                 .tenant = must_alloc(op->tenant.size),
                                 .tenant_size = op->tenant.size};
     memcpy(past->tenant, op->tenant.data, op->tenant.size);
@@ -49,7 +49,7 @@ static void take_event(struct history *history, const struct op *op, int64_t arr
 void history_take(struct history *history, const struct write_set *writes)
 {
     for (uint32_t i = 0; i < writes->count; i++)
-        if (writes->causes[i]->kind == OP_EVENT)
+        if (writes->causes[i]->kind == OP_EVENT || writes->causes[i]->kind == OP_IMPORT_EVENT)
             take_event(history, writes->causes[i], writes->time_ms);
 }
 

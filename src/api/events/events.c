@@ -14,6 +14,7 @@
 #include "api/events/read.h"
 #include "base/log.h"
 #include "config/config.h"
+#include "core/event_id.h"
 
 #define EVENT_JSON_SIZE 160 /* a common size, to guess how many there are */
 
@@ -61,18 +62,8 @@ static enum body_form body_form(const struct request *request)
  * one for all. */
 struct fingerprint event_print(const struct call *call, struct bytes id)
 {
-    char text[2 + NAME_SIZE_MAX + EVENT_ID_SIZE_MAX];
-    size_t size = 0;
     bool shared = call->api->config.config->events_id_scope == CONFIG_IDS_INSTALLATION;
-    must(call->tenant.size <= NAME_SIZE_MAX && id.size <= EVENT_ID_SIZE_MAX);
-    text[size++] = shared ? 'i' : 'e';
-    if (!shared) {
-        memcpy(text + size, call->tenant.data, call->tenant.size);
-        size += call->tenant.size;
-        text[size++] = 0;
-    }
-    memcpy(text + size, id.data, id.size);
-    return fingerprint_of(&call->lane->store->secret, bytes_of(text, size + id.size));
+    return event_id_print(&call->lane->store->secret, shared, call->tenant, id);
 }
 
 static enum err project_event(struct events_reading *reading, struct sent_event *sent,

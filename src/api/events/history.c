@@ -37,7 +37,7 @@ static void add_value(struct buf *body, struct bytes json, struct bytes absent)
 static void add_event(struct buf *body, const struct stored_event *event)
 {
     buf_add(body, BYTES("{\"id\":\""));
-    buf_add_u64(body, event->sequence);
+    buf_add_u64(body, stored_event_number(event));
     buf_add(body, BYTES("\",\"eventId\":"));
     buf_add_json(body, event->id);
     buf_add(body, BYTES(",\"type\":"));

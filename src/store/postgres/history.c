@@ -8,7 +8,7 @@
 
 static bool row_event(const PGresult *result, int row, struct stored_event *event_out)
 {
-    int64_t sequence, first;
+    int64_t sequence, first, origin;
     *event_out = (struct stored_event){.tenant = result_bytes(result, row, 2),
                                        .id = result_bytes(result, row, 3),
                                        .type = result_bytes(result, row, 4),
@@ -19,8 +19,10 @@ static bool row_event(const PGresult *result, int row, struct stored_event *even
         !result_i64(result, row, 5, &event_out->occurred_ms) ||
         !result_bool(result, row, 8, &event_out->duplicate) ||
         !result_i64(result, row, 9, &first) ||
-        !result_i64(result, row, 10, &event_out->first_seen_ms))
+        !result_i64(result, row, 10, &event_out->first_seen_ms) ||
+        !result_i64(result, row, 11, &origin))
         return false;
+    event_out->origin = (uint64_t)origin;
     event_out->sequence = (uint64_t)sequence;
     event_out->first_sequence = (uint64_t)first;
     return true;

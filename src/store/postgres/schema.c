@@ -49,6 +49,7 @@ static const char tables[] =
     "CREATE INDEX objects_key ON {S}.objects (substring(key, 1, 512), lane);"
     "CREATE TABLE {S}.history (sequence bigint NOT NULL, arrived bigint NOT NULL,"
     " occurred bigint NOT NULL, first_sequence bigint NOT NULL, first_seen bigint NOT NULL,"
+    " origin bigint NOT NULL,"
     " lane int NOT NULL, duplicate boolean NOT NULL, tenant_id text COLLATE \"C\" NOT NULL,"
     " id bytea NOT NULL, type bytea NOT NULL, dimensions bytea NOT NULL, payload bytea NOT NULL,"
     " PRIMARY KEY (lane, sequence, arrived)) PARTITION BY RANGE (arrived);"

@@ -199,32 +199,68 @@ static void row_event(struct sql_values *values, const struct op *op, int64_t ar
     row_bool(values, event.duplicate);
     row_i64(values, event.duplicate ? (int64_t)event.first_sequence : 0);
     row_i64(values, event.duplicate ? event.first_seen_ms : 0);
+    row_i64(values, (int64_t)event.origin);
 }
 
-static bool has_events(const struct write_set *writes)
+static bool is_event(const struct op *op)
 {
-    for (uint32_t i = 0; i < writes->count; i++)
-        if (writes->causes[i]->kind == OP_EVENT) return true;
-    return false;
+    return op->kind == OP_EVENT || op->kind == OP_IMPORT_EVENT;
+}
+
+/* An imported event says itself when it arrived. */
+static int64_t arrival_of(const struct write_set *writes, const struct op *op)
+{
+    return op->kind == OP_IMPORT_EVENT ? op->event->arrived_ms : writes->time_ms;
+}
+
+/* Finds the oldest arrival of a batch's events, and sees to it that each has a partition to go to.
+ * ERR_NOT_FOUND: there are none. */
+static enum err prepare_events(struct lane_store *lane, const struct write_set *writes,
+                               int64_t *oldest_out)
+{
+    enum err found = ERR_NOT_FOUND;
+    int64_t before_ms = INT64_MIN;
+    *oldest_out = INT64_MAX;
+    for (uint32_t i = 0; i < writes->count; i++) {
+        const struct op *op = writes->causes[i];
+        if (!is_event(op)) continue;
+        int64_t arrived_ms = arrival_of(writes, op);
+        if (arrived_ms < *oldest_out) *oldest_out = arrived_ms;
+        if (arrived_ms == before_ms) continue; /* as all that came to this store in one batch */
+        found = partition_ensure(lane->database, arrived_ms);
+        if (found != ERR_OK) return found;
+        before_ms = arrived_ms;
+    }
+    return found;
+}
+
+/* 0 says that there is no event. */
+static void note_oldest(struct lane_store *lane, int64_t oldest_ms)
+{
+    int64_t known_ms = atomic_load(&lane->oldest_ms);
+    while (known_ms == 0 || known_ms > oldest_ms)
+        if (atomic_compare_exchange_weak(&lane->oldest_ms, &known_ms, oldest_ms)) return;
 }
 
 static void write_events(struct lane_store *lane, const struct write_set *writes)
 {
     struct rows rows;
-    int64_t none = 0;
-    if (!has_events(writes)) return;
-    if (partition_ensure(lane->database, writes->time_ms) != ERR_OK) {
+    int64_t oldest_ms;
+    enum err e = prepare_events(lane, writes, &oldest_ms);
+    if (e == ERR_NOT_FOUND) return;
+    if (e != ERR_OK) {
         lane->failed = true;
         return;
     }
-    rows_begin(&rows, lane, SQL_PUT_EVENTS, "lltbblbbfll");
+    rows_begin(&rows, lane, SQL_PUT_EVENTS, "lltbblbbflll");
     for (uint32_t i = 0; i < writes->count; i++) {
-        if (writes->causes[i]->kind != OP_EVENT) continue;
-        row_event(&lane->values, writes->causes[i], writes->time_ms);
+        const struct op *op = writes->causes[i];
+        if (!is_event(op)) continue;
+        row_event(&lane->values, op, arrival_of(writes, op));
         rows_cut(&rows);
     }
     rows_end(&rows);
-    atomic_compare_exchange_strong(&lane->oldest_ms, &none, writes->time_ms);
+    note_oldest(lane, oldest_ms);
 }
 
 void lane_write(struct lane_store *lane, const struct write_set *writes)

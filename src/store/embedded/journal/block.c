@@ -51,6 +51,7 @@ static void encode_cause(struct buf *buf, const struct read_set *reads, const st
     if (refused) return;
     switch (op->kind) {
     case OP_EVENT:
+    case OP_IMPORT_EVENT:
         encode_event(buf, op);
         return;
     case OP_REPLAY: /* the event itself lies where it was replayed from */
@@ -339,7 +340,7 @@ enum err block_events(const struct journal_block *block, store_event_fn *visit, 
     for (uint32_t i = 0; i < block->count && !causes.failed; i++) {
         uint8_t kind = read_u8(&causes);
         if (kind & CAUSE_REFUSED) continue;
-        if (kind != OP_EVENT) {
+        if (kind != OP_EVENT && kind != OP_IMPORT_EVENT) {
             skip_cause(&causes, kind);
             continue;
         }
@@ -349,7 +350,7 @@ enum err block_events(const struct journal_block *block, store_event_fn *visit, 
         if (causes.failed) break;
         event.tenant = tenant;
         event.sequence = block->first_sequence + i;
-        event.arrived_ms = block->time_ms;
+        if (event.origin == 0) event.arrived_ms = block->time_ms;
         *stopped_out = !visit(context, &event);
         if (*stopped_out) return ERR_OK;
     }
