@@ -27,6 +27,7 @@ struct api_errand_ask {
     enum api_errand kind;
     struct bytes name; /* size 0: none was given */
     bool ids;
+    bool events;
 };
 
 struct api_errand_page {

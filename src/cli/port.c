@@ -7,16 +7,17 @@
 #include "base/tree.h"
 
 static const char help_export[] =
-    "usage: tally export [NAME] [--ids] [--no-wait] [--json]\n"
+    "usage: tally export [NAME] [--ids] [--events] [--no-wait] [--json]\n"
     "       tally export --list [--json]\n"
     "       tally export --remove NAME [--json]\n"
     "\n"
     "Writes everything a running server holds into its ops.dir, as lines of JSON, each lane as of\n"
     "one moment: cells, definitions, statuses, entity states and the text of the rules. A NAME that\n"
-    "ends in .gz or .zst is packed; without NAME it is named after the time. Events are not in it; a\n"
-    "backup has them. Needs a token with the scope admin.\n"
+    "ends in .gz or .zst is packed; without NAME it is named after the time. Needs a token with the\n"
+    "scope admin.\n"
     "\n"
     "  --ids                event ids and idempotency keys too; the file is then a secret\n"
+    "  --events             the retained events and dropped duplicates too\n"
     "  --list               the exports there are\n"
     "  --remove NAME        remove one\n"
     "  --no-wait            print the job and do not wait for it\n" CLIENT_HELP;
@@ -30,9 +31,10 @@ static const char help_import[] =
     "counters that the server has no rules for can be read and do not change. Needs a token with\n"
     "the scope admin.\n"
     "\n"
-    "Ids are fingerprints made with a key that each store makes for itself. For an export with ids,\n"
-    "start the new server on a directory made with --prepare, which has the export's key and as\n"
-    "many lanes as store.lanes says, however many the export is of.\n"
+    "Ids are fingerprints made with a key that each store makes for itself, and events keep the\n"
+    "numbers that they were given. For an export with ids or events, start the new server on a\n"
+    "directory made with --prepare: it has the export's key, its own numbers begin above the\n"
+    "export's, and it has as many lanes as store.lanes says, however many the export is of.\n"
     "\n"
     "  --prepare DIR        make an empty data directory, offline\n"
     "  --config FILE        with --prepare: the server's config, which says where ops.dir is\n"
@@ -45,6 +47,7 @@ struct port_flags {
     const char *remove;
     const char *prepare;
     bool ids;
+    bool events;
     bool list;
     bool no_wait;
 };
@@ -79,6 +82,7 @@ static int start(struct client *client, const struct port_flags *flags, const ch
         buf_add_json(&body, bytes_str(flags->name));
     }
     if (flags->ids) buf_addf(&body, "%s\"ids\":true", flags->name ? "," : "");
+    if (flags->events) buf_addf(&body, "%s\"events\":true", flags->name || flags->ids ? "," : "");
     buf_add_char(&body, '}');
     client_path(client, "api", "admin", what);
     int code = client_send(client, "POST", buf_bytes(&body));
@@ -119,11 +123,10 @@ int cli_export(int argc, char **argv)
 {
     struct port_flags flags = {0};
     client_flags_init(&flags.client);
-    const struct cli_option options[] = {CLIENT_OPTIONS(&flags.client),
-                                         {"--ids", NULL, &flags.ids},
-                                         {"--list", NULL, &flags.list},
-                                         {"--remove", &flags.remove, NULL},
-                                         {"--no-wait", NULL, &flags.no_wait}};
+    const struct cli_option options[] = {
+        CLIENT_OPTIONS(&flags.client),     {"--ids", NULL, &flags.ids},
+        {"--events", NULL, &flags.events}, {"--list", NULL, &flags.list},
+        {"--remove", &flags.remove, NULL}, {"--no-wait", NULL, &flags.no_wait}};
     struct cli_arguments arguments = {.command = "export",
                                       .options = options,
                                       .options_count = ARRAY_COUNT(options),
@@ -151,7 +154,7 @@ static int prepare(const struct config_source *source, const struct port_flags *
     if (!code && import_prepare(dir, flags->name, flags->prepare, (unsigned)config.store_lanes,
                                 &why) != ERR_OK)
         code = cli_failure("import", "%s", why.text);
-    if (!code) printf("%s is empty and can take the ids of %s", flags->prepare, flags->name);
+    if (!code) printf("%s is empty and can take %s", flags->prepare, flags->name);
     if (!code && config.store_lanes > 1)
         printf("; serve it with store.lanes %lld", (long long)config.store_lanes);
     if (!code) putchar('\n');

@@ -37,6 +37,8 @@
 #define META_IMPORT BYTES("import")         /* job and line: how far an import is in this lane */
 #define META_RULED BYTES("ruled:")          /* and a digest: rules with it were in force */
 #define META_CLOCK BYTES("clock")           /* clock_record: what a time does not say itself */
+/* sequences: how much of another installation's history was imported, by that one's lanes */
+#define META_IMPORTED_FORMAT "imported %016llx"
 
 /* Each key is made in `arena`. */
 struct bytes object_key(struct arena *arena, char kind, struct bytes name);

@@ -38,7 +38,8 @@ void errands_free(struct errands *errands);
 struct errand_ask {
     enum job_kind kind;
     struct bytes name; /* size 0: named after the time, for a backup or an export */
-    bool ids;
+    bool ids;          /* whether an export has ids, */
+    bool events;       /* and events */
 };
 
 /* Any thread. `id_out` and `name_out` get the errand's id and name. ERR_INVALID: the name is not

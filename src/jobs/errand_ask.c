@@ -141,8 +141,11 @@ static enum err ask_once(struct errands *errands, struct arena *arena, const str
     if (e == ERR_OK) e = take_census(errands, arena, &census);
     if (e == ERR_OK) e = check_ask(errands, ask, &census, why);
     if (e != ERR_OK) return e;
-    *job =
-        (struct job_record){.kind = ask->kind, .name = name, .ids = ask->ids, .asked_ms = now_ms};
+    *job = (struct job_record){.kind = ask->kind,
+                               .name = name,
+                               .ids = ask->ids,
+                               .events = ask->events,
+                               .asked_ms = now_ms};
     e = put_job(errands, arena, job, &census, before);
     *again_out = e == ERR_CONFLICT;
     return e;

@@ -81,6 +81,7 @@ static enum err write_lanes(const struct exporting *exporting, const struct job_
                    .installation = first->installation,
                    .ids_shared = errands->config.embedded->ids_shared,
                    .ids = job->ids,
+                   .events = job->events,
                    .secret = first->secret},
     };
     struct exporter *exporter;

@@ -9,7 +9,7 @@
 #include "base/crash.h"
 #include "core/object.h"
 #include "jobs/errand_internal.h"
-#include "jobs/import.h"
+#include "jobs/import_history.h"
 
 #define POSITION_SIZE 16u
 
@@ -54,9 +54,12 @@ static enum err open_part(struct importing *importing, unsigned index)
     struct lane *lane = &importing->errands->config.lanes->items[index];
     struct bytes key = object_key(&importing->arena, OBJECT_META, META_IMPORT);
     struct buf value;
-    *part = (struct lane_part){
-        .lane = {.with = &lane->caretaker, .index = index, .count = importing->count},
-        .job = importing->job->id};
+    *part = (struct lane_part){.job = importing->job->id};
+    part->lane =
+        (struct import_lane){.with = &lane->caretaker,
+                             .index = index,
+                             .count = importing->count,
+                             .ids_shared = importing->errands->config.embedded->ids_shared};
     buf_init(&value, SIZE_MAX / 2);
     enum err e = view_object(&lane->store->view, key, &value);
     if (e == ERR_OK) part->stored = arena_copy(&importing->arena, buf_bytes(&value));
@@ -113,6 +116,15 @@ static enum err define(struct importing *importing)
     return e == ERR_OK && any ? refresh_rules(importing) : e;
 }
 
+static enum err open_history(struct importing *importing)
+{
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < importing->count && e == ERR_OK; i++)
+        e = import_history_open(importing->importer, &importing->parts[i].lane, &importing->arena,
+                                importing->why);
+    return e;
+}
+
 static enum err open_parts(struct importing *importing)
 {
     uint64_t least = UINT64_MAX;
@@ -126,13 +138,48 @@ static enum err open_parts(struct importing *importing)
 
 /* -- Rounds ------------------------------------------------------------------------------------ */
 
+static enum err part_ended(struct lane_part *part, enum err e)
+{
+    if (e == ERR_OK) part->stored = position_encode(part->room, part->job, part->lane.position);
+    crash_point("import.after_chunk");
+    return e;
+}
+
 static enum err commit_part(struct importing *importing, struct lane_part *part)
 {
     pthread_mutex_lock(part->lane.with->enacting);
     enum err e = import_commit(importing->importer, &part->lane, mark_part, part, importing->why);
     pthread_mutex_unlock(part->lane.with->enacting);
-    if (e == ERR_OK) part->stored = position_encode(part->room, part->job, part->lane.position);
-    crash_point("import.after_chunk");
+    return part_ended(part, e);
+}
+
+/* Events of its own that come to a lane from here on do not keep it from taking the export's. */
+static enum err begin_history(struct importing *importing)
+{
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < importing->count && e == ERR_OK; i++) {
+        struct lane_part *part = &importing->parts[i];
+        if (part->lane.position > 0 || !import_history_has_more(importing->importer, &part->lane))
+            continue;
+        import_history_begin(&part->lane);
+        e = import_note(importing->importer, &part->lane, 1, mark_part, part, importing->why);
+        e = part_ended(part, e);
+    }
+    return e;
+}
+
+/* All of the export's history is in each lane: another import need not look for more. */
+static enum err end_history(struct importing *importing)
+{
+    enum err e = ERR_OK;
+    for (unsigned i = 0; i < importing->count && e == ERR_OK; i++) {
+        struct lane_part *part = &importing->parts[i];
+        if (!import_history_has_more(importing->importer, &part->lane)) continue;
+        import_history_take_all(importing->importer, &part->lane);
+        e = import_note(importing->importer, &part->lane, importer_filled(importing->importer),
+                        mark_part, part, importing->why);
+        e = part_ended(part, e);
+    }
     return e;
 }
 
@@ -153,10 +200,13 @@ static enum err run(struct importing *importing)
 {
     enum err e = check_ids(importing);
     if (e == ERR_OK) e = open_parts(importing);
+    if (e == ERR_OK) e = open_history(importing);
     if (e == ERR_OK) e = define(importing);
+    if (e == ERR_OK) e = begin_history(importing);
     importing->job->size = importer_lines(importing->importer);
     while (e == ERR_OK && !importer_has_ended(importing->importer))
         e = take_round(importing);
+    if (e == ERR_OK) e = end_history(importing);
     crash_point("import.before_done");
     return e;
 }

@@ -4,10 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/event_id.h"
 #include "core/name.h"
 #include "core/object.h"
 #include "jobs/file.h"
+#include "jobs/sequence_set.h"
 #include "store/walk.h"
+
+#define EVENTS_LOOK_BYTES (8u << 20) /* looked through at once */
 
 /* A counter that rules keep, or kept. */
 struct defined {
@@ -32,7 +36,8 @@ struct exporter {
     uint64_t sum; /* port_sum of the lines */
     enum err err;
 
-    struct port_record cell; /* names the counter under way */
+    struct port_record cell;    /* names the counter under way */
+    struct sequence_set events; /* the lane's that are in the export */
 };
 
 /* Writes a line. False: the visitor that wrote it is to stop. */
@@ -199,15 +204,59 @@ static bool put_state(void *context, struct bytes key, struct bytes value)
     return put(exporter, &state);
 }
 
+/* A key's sequence says nothing elsewhere; an event's is what clients know it by. */
 static bool put_id(void *context, struct fingerprint print, const struct key_record *record)
 {
-    return put(context, &(struct port_record){.kind = PORT_ID, .print = print, .key = *record});
+    struct exporter *exporter = context;
+    struct port_record id = {.kind = PORT_ID, .print = print, .key = *record};
+    struct event_id_note note;
+    id.key.sequence = 0;
+    if (!record->event) return put(exporter, &id);
+    if (sequence_set_has(&exporter->events, record->sequence)) return true;
+    if (!event_id_note_decode(record->outcome, &note)) exporter->err = ERR_CORRUPT;
+    if (exporter->err != ERR_OK) return false;
+    id.key.sequence = note.origin ? note.origin : record->sequence;
+    id.key.outcome = note.owner;
+    return put(exporter, &id);
 }
 
 static enum err put_ids(struct exporter *exporter, struct store *store)
 {
     if (exporter->err != ERR_OK || !exporter->header.ids) return exporter->err;
     return walked(exporter, view_ids(&store->view, put_id, exporter));
+}
+
+/* -- Events ------------------------------------------------------------------------------------ */
+
+static bool put_event(void *context, const struct stored_event *event)
+{
+    struct exporter *exporter = context;
+    if (!event->duplicate) sequence_set_add(&exporter->events, event->sequence);
+    return put(exporter,
+               &(struct port_record){.kind = event->duplicate ? PORT_DUPLICATE : PORT_EVENT,
+                                     .event = *event,
+                                     .lane = exporter->lane - 1});
+}
+
+/* Those that retention has let go of are not shown, though they may still lie there. */
+static enum err put_events(struct exporter *exporter, struct store *store)
+{
+    uint64_t retained_ms;
+    uint64_t next = 0;
+    sequence_set_release(&exporter->events);
+    if (exporter->err != ERR_OK || !exporter->header.events) return exporter->err;
+    enum err e = store_number(store, META_RETAINED, &retained_ms);
+    struct event_query query = {.upto = UINT64_MAX,
+                                .arrived_from = retained_ms ? (int64_t)retained_ms : INT64_MIN,
+                                .events = true,
+                                .duplicates = true,
+                                .budget = EVENTS_LOOK_BYTES};
+    if (e != ERR_OK) return walked(exporter, e);
+    do {
+        query.after = next;
+        e = view_events(&store->view, &query, put_event, exporter, &next);
+    } while (walked(exporter, e) == ERR_OK && next > 0);
+    return exporter->err;
 }
 
 /* -- All of it --------------------------------------------------------------------------------- */
@@ -251,6 +300,7 @@ enum err exporter_lane(struct exporter *exporter, struct store *store, struct re
     if (e == ERR_OK) e = put_cells(exporter, store);
     if (e == ERR_OK) e = walk_objects(exporter, store, OBJECT_USAGE, put_status);
     if (e == ERR_OK) e = walk_objects(exporter, store, OBJECT_STATE, put_state);
+    if (e == ERR_OK) e = put_events(exporter, store);
     return e == ERR_OK ? put_ids(exporter, store) : e;
 }
 
@@ -270,6 +320,7 @@ enum err exporter_close(struct exporter *exporter, enum err e, uint64_t *lines_o
     if (e == ERR_STORAGE && !reason_given(why_out))
         reason_say(why_out, "the export could not be written: %s", strerror(errno));
     *lines_out = exporter->lines;
+    sequence_set_release(&exporter->events);
     free(exporter->defined);
     buf_release(&exporter->line);
     arena_release(&exporter->arena);

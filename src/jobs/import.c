@@ -5,6 +5,7 @@
 #include "core/mark.h"
 #include "core/name.h"
 #include "core/object.h"
+#include "jobs/import_history.h"
 #include "jobs/import_internal.h"
 
 #define CHUNK_OPS_MAX 1000u
@@ -51,6 +52,9 @@ static bool is_for(const struct import_lane *lane, const struct import_line *lin
         return is_of_tenant(lane, record->tenant);
     case PORT_ID:
         return true;
+    case PORT_EVENT:
+    case PORT_DUPLICATE:
+        return is_of_tenant(lane, record->tenant) && import_history_wants(lane, record);
     default: /* these were dealt with before, or are for people to read */
         return false;
     }
@@ -169,6 +173,11 @@ static enum err add_record(struct chunk *chunk, const struct port_record *record
     case PORT_ID:
         add_id(chunk, record);
         return ERR_OK;
+    case PORT_EVENT:
+    case PORT_DUPLICATE:
+        add_op(chunk, import_history_op(chunk->lane, &chunk->arena, record));
+        import_history_take(chunk->lane, record);
+        return ERR_OK;
     default:
         unreachable_state(record->kind);
     }
@@ -220,25 +229,51 @@ static void chunk_begin(struct chunk *chunk, struct importer *importer,
 {
     uint32_t most = lane->with->batch_ops < CHUNK_OPS_MAX ? lane->with->batch_ops : CHUNK_OPS_MAX;
     *chunk = (struct chunk){.importer = importer, .lane = lane, .why = why};
-    chunk->count_max = most > 2 ? most : 2;
-    chunk->count = 1; /* the first place is the mark's */
+    chunk->count_max = most > 3 ? most : 3;
+    chunk->count = lane->history.taken ? 2 : 1; /* the first ones are the marks */
     arena_init(&chunk->arena, 256u << 10);
     chunk->ops = arena_alloc(&chunk->arena, chunk->count_max * sizeof *chunk->ops);
     chunk->rules = rulebook_hold(lane->with->rulebook);
+}
+
+/* With the marks, which say what it takes. */
+static enum err end_chunk(struct chunk *chunk, struct import_lane *lane, import_mark_fn *mark,
+                          void *context)
+{
+    chunk->ops[0] = mark(context, &chunk->arena, chunk->position);
+    if (lane->history.taken) chunk->ops[1] = import_history_mark(lane, &chunk->arena);
+    enum err e = commit_chunk(chunk);
+    if (e != ERR_OK) return e;
+    lane->position = chunk->position;
+    import_history_taken(lane);
+    return ERR_OK;
+}
+
+static void chunk_release(struct chunk *chunk)
+{
+    rules_release(chunk->rules);
+    arena_release(&chunk->arena);
 }
 
 enum err import_commit(struct importer *importer, struct import_lane *lane, import_mark_fn *mark,
                        void *context, struct reason *why_out)
 {
     struct chunk chunk;
+    import_history_begin(lane);
     chunk_begin(&chunk, importer, lane, why_out);
     enum err e = fill_chunk(&chunk);
-    if (e == ERR_OK) {
-        chunk.ops[0] = mark(context, &chunk.arena, chunk.position);
-        e = commit_chunk(&chunk);
-    }
-    if (e == ERR_OK) lane->position = chunk.position;
-    rules_release(chunk.rules);
-    arena_release(&chunk.arena);
+    if (e == ERR_OK) e = end_chunk(&chunk, lane, mark, context);
+    chunk_release(&chunk);
+    return e;
+}
+
+enum err import_note(struct importer *importer, struct import_lane *lane, uint64_t position,
+                     import_mark_fn *mark, void *context, struct reason *why_out)
+{
+    struct chunk chunk;
+    chunk_begin(&chunk, importer, lane, why_out);
+    chunk.position = position;
+    enum err e = end_chunk(&chunk, lane, mark, context);
+    chunk_release(&chunk);
     return e;
 }

@@ -41,12 +41,24 @@ MUST_USE enum err importer_fill(struct importer *importer, struct reason *why_ou
 uint64_t importer_filled(const struct importer *importer); /* lines up to the round's end */
 bool importer_has_ended(const struct importer *importer);  /* true: no round follows */
 
+/* How much of the export's history a lane has (import_history.h). */
+struct import_history {
+    uint64_t from;    /* the installation that it is of, */
+    unsigned count;   /* and how many lanes that has */
+    bool own;         /* it is this one */
+    bool stored;      /* the lane has said before what it took */
+    uint64_t *taken;  /* the last sequence taken of each of those lanes; NULL: none is */
+    uint64_t *taking; /* the same with the commit under way */
+};
+
 /* A lane that takes its part. The caller sets it up and keeps it. */
 struct import_lane {
     const struct caretaker *with;
-    unsigned index; /* which lane it is */
-    unsigned count; /* how many lanes there are */
+    unsigned index;  /* which lane it is */
+    unsigned count;  /* how many lanes there are */
+    bool ids_shared; /* event ids are unique over all tenants */
     uint64_t position;
+    struct import_history history;
     struct bytes only;        /* the one rule counter that is taken; size 0: everything */
     uint32_t only_generation; /* where its cells go */
 };
@@ -71,6 +83,11 @@ typedef struct op import_mark_fn(void *context, struct arena *arena, uint64_t li
  * import is to begin again where the lane says it is. */
 MUST_USE enum err import_commit(struct importer *importer, struct import_lane *lane,
                                 import_mark_fn *mark, void *context, struct reason *why_out);
+/* Makes a commit that takes nothing and says how far the lane is, and what it has of the export's
+ * history (import_history.h). */
+MUST_USE enum err import_note(struct importer *importer, struct import_lane *lane,
+                              uint64_t position, import_mark_fn *mark, void *context,
+                              struct reason *why_out);
 /* True if the round has lines for the lane that are not in it yet. */
 bool import_has_part(const struct importer *importer, const struct import_lane *lane);
 

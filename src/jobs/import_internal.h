@@ -24,6 +24,7 @@ struct importer {
     struct port_record *definitions;
     unsigned definitions_count;
     unsigned definitions_capacity;
+    uint64_t *sequences; /* the last event's of each of the export's lanes */
     uint64_t lines;      /* how many the file has, the last not counted */
     uint64_t at;         /* how many were read */
     uint64_t sum;        /* port_sum of the lines read */

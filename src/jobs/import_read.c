@@ -58,6 +58,8 @@ static void keep_header(struct importer *importer, const struct port_record *rec
     memcpy(lanes, record->lanes, size);
     importer->header = *record;
     importer->header.lanes = lanes;
+    importer->sequences =
+        arena_zalloc(&importer->arena, record->lanes_count * sizeof *importer->sequences);
 }
 
 static void keep_definition(struct importer *importer, const struct port_record *record)
@@ -83,6 +85,21 @@ static bool has_definition(const struct importer *importer, struct bytes counter
     return false;
 }
 
+/* Events of a lane stand in the order of their sequences, and none is of a later moment. */
+static const char *check_event(struct importer *importer, const struct port_record *record)
+{
+    const struct port_record *header = &importer->header;
+    if (!header->events) return "is an event in an export without events";
+    if (record->lane >= header->lanes_count) return "is of a lane that the header does not name";
+    uint64_t sequence = record->event.sequence;
+    uint64_t *before = &importer->sequences[record->lane];
+    if (sequence <= *before) return "is an event that does not follow the one before it";
+    if (sequence > header->lanes[record->lane].sequence || record->event.origin > sequence)
+        return "is an event of a later moment than the export's";
+    *before = sequence;
+    return NULL;
+}
+
 /* Compares what one line says with those before it. NULL: it fits. */
 static const char *check_record(struct importer *importer, const struct port_record *record)
 {
@@ -103,6 +120,9 @@ static const char *check_record(struct importer *importer, const struct port_rec
         return NULL;
     case PORT_STATE:
         return has_definition(importer, record->counter) ? NULL : "is of an undefined counter";
+    case PORT_EVENT:
+    case PORT_DUPLICATE:
+        return check_event(importer, record);
     case PORT_ID:
         return importer->header.ids ? NULL : "is an id in an export without ids";
     case PORT_END:

@@ -15,6 +15,9 @@ enum {
     FORMAT_FILES = 'e',
 };
 
+/* What an export has, as flags. */
+enum { EXPORT_IDS = 1, EXPORT_EVENTS = 2 };
+
 /* What differs in how the kinds are shown. */
 static const struct {
     const char *type;
@@ -43,7 +46,7 @@ static bool job_fits(const struct job_record *job)
     if (!job_is_over(job) && (job->ended_ms != 0 || job->why.size > 0)) return false;
     if (job->state == JOB_FAILED && job->why.size == 0) return false;
     if (job->state == JOB_WAITING && (job->position > 0 || job->size > 0)) return false;
-    if (job->ids && job->kind != JOB_EXPORT) return false;
+    if ((job->ids || job->events) && job->kind != JOB_EXPORT) return false;
     if (job->kind != JOB_REBUILD) return true;
     if ((rebuild->based || rebuild->base_lines > 0) && rebuild->from.size == 0) return false;
     if (job->state == JOB_FAILED) return true; /* perhaps before it began */
@@ -86,7 +89,8 @@ struct bytes job_encode(struct arena *arena, const struct job_record *job)
     buf_add_signed(&buf, job->asked_ms);
     buf_add_signed(&buf, job->ended_ms);
     buf_add_sized(&buf, job->why);
-    if (job->kind == JOB_EXPORT) buf_add_char(&buf, job->ids);
+    if (job->kind == JOB_EXPORT)
+        buf_add_char(&buf, (char)((job->ids ? EXPORT_IDS : 0) | (job->events ? EXPORT_EVENTS : 0)));
     if (job->kind == JOB_REBUILD) add_rebuild(&buf, &job->rebuild);
     must(!buf.failed);
     struct bytes value = arena_copy(arena, buf_bytes(&buf));
@@ -136,6 +140,13 @@ static void read_rebuild(struct reader *reader, struct job_rebuild *rebuild)
     rebuild->since = read_varint(reader);
 }
 
+static void read_export(struct reader *reader, struct job_record *job)
+{
+    uint64_t flags = read_below(reader, 2 * EXPORT_EVENTS);
+    job->ids = flags & EXPORT_IDS;
+    job->events = flags & EXPORT_EVENTS;
+}
+
 static void read_job(struct reader *reader, struct job_record *job)
 {
     job->kind = (enum job_kind)read_below(reader, JOB_KINDS);
@@ -146,7 +157,7 @@ static void read_job(struct reader *reader, struct job_record *job)
     job->size = read_varint(reader);
     job->sequence = read_varint(reader);
     read_end(reader, job);
-    if (job->kind == JOB_EXPORT) job->ids = read_bool(reader);
+    if (job->kind == JOB_EXPORT) read_export(reader, job);
     if (job->kind == JOB_REBUILD) read_rebuild(reader, &job->rebuild);
 }
 

@@ -9,7 +9,7 @@
  * journals keeps one record, and with it one position, for each of them.
  *
  *   'j' kind id state name position size sequence asked_ms ended_ms why, then the kind's own:
- *       export: ids          rebuild: force from based base_lines generation rules_digest since
+ *       export: flags         rebuild: force from based base_lines generation rules_digest since
  *
  * Kinds and states are stored by their numbers: append only. Two older formats are still read. */
 #ifndef TALLY_JOBS_JOB_H
@@ -51,6 +51,7 @@ struct job_record {
     enum job_state state;
     struct bytes name; /* the backup's or the export's; a rebuild has the counter's */
     bool ids;          /* an export has event ids and idempotency keys */
+    bool events;       /* an export has the retained events and duplicates */
     uint64_t position; /* lines of the file that an import took; the last sequence counted */
     uint64_t size;     /* bytes of a backup, lines of an export or import, events counted */
     uint64_t sequence; /* a backup's or export's moment; an import's last change; the last there

@@ -34,9 +34,9 @@ enum err port_header(const char *dir, const char *name, struct arena *arena,
 static enum err check_prepare(const struct port_record *header, const char *name, const char *data,
                               unsigned lanes, struct reason *why)
 {
-    if (!header->ids)
-        return reason_err(why, ERR_CONFLICT, "the export %s has no ids; any server can take it",
-                          name);
+    if (!header->ids && !header->events)
+        return reason_err(why, ERR_CONFLICT,
+                          "the export %s has no ids and no events; any server can take it", name);
     if (header->ids_shared && lanes > 1)
         return reason_err(why, ERR_CONFLICT,
                           "the export %s was made with events.idScope installation, which needs "
@@ -44,6 +44,17 @@ static enum err check_prepare(const struct port_record *header, const char *name
                           name, lanes);
     if (!tree_is_empty(data)) return reason_err(why, ERR_CONFLICT, "%s is not empty", data);
     return ERR_OK;
+}
+
+static enum err make_data(const char *data, const struct port_record *header, unsigned lanes,
+                          struct reason *why)
+{
+    const struct lanes_make make = {.count = lanes,
+                                    .ids_shared = header->ids_shared,
+                                    .secret = header->ids ? &header->secret : NULL,
+                                    .last = port_highest(header)};
+    if (tree_make(data) == ERR_OK) return lanes_dir_make(data, &make, why);
+    return reason_err(why, ERR_STORAGE, "%s cannot be made: %s", data, strerror(errno));
 }
 
 enum err import_prepare(const char *dir, const char *name, const char *data, unsigned lanes,
@@ -54,11 +65,7 @@ enum err import_prepare(const char *dir, const char *name, const char *data, uns
     arena_init(&arena, 4096);
     enum err e = port_header(dir, name, &arena, &header, why_out);
     if (e == ERR_OK) e = check_prepare(&header, name, data, lanes, why_out);
-    if (e == ERR_OK) {
-        e = tree_make(data);
-        if (e == ERR_OK) e = lanes_dir_make(data, lanes, header.ids_shared, &header.secret);
-        if (e != ERR_OK) reason_say(why_out, "%s cannot be made: %s", data, strerror(errno));
-    }
+    if (e == ERR_OK) e = make_data(data, &header, lanes, why_out);
     arena_release(&arena);
     return e;
 }

@@ -1,5 +1,6 @@
-/* prepare.h -- what an export says of itself, and an empty data directory that has the id key of an
- * export, so that the ids in it mean something there. Offline. */
+/* prepare.h -- what an export says of itself, and an empty data directory that can take its ids and
+ * events: it has the key that the ids were made with, and its own numbers begin above the export's.
+ * Offline. */
 #ifndef TALLY_JOBS_PREPARE_H
 #define TALLY_JOBS_PREPARE_H
 
@@ -11,9 +12,9 @@
 MUST_USE enum err port_header(const char *dir, const char *name, struct arena *arena,
                               struct port_record *header_out, struct reason *why);
 
-/* Makes `data` an empty store of `lanes` lanes that has the id key of the export in `dir`, however
- * many lanes that is of. ERR_CONFLICT: `data` is not empty, or the export has no ids, or ids that
- * need one lane; ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORAGE; `why_out` has a sentence. */
+/* Makes `data` an empty store of `lanes` lanes that can take the export in `dir`, however many
+ * lanes that is of. ERR_CONFLICT: `data` is not empty, or the export has neither ids nor events, or
+ * ids that need one lane; ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORAGE; `why_out` has a sentence. */
 MUST_USE enum err import_prepare(const char *dir, const char *name, const char *data,
                                  unsigned lanes, struct reason *why_out);
 

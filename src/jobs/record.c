@@ -7,9 +7,16 @@
 #include "jobs/record_internal.h"
 
 const char *const port_kind_names[] = {
-    [PORT_HEADER] = "header", [PORT_RULES] = "rules",   [PORT_DEFINITION] = "definition",
-    [PORT_CELL] = "cell",     [PORT_STATUS] = "status", [PORT_STATE] = "state",
-    [PORT_ID] = "id",         [PORT_END] = "end",
+    [PORT_HEADER] = "header",
+    [PORT_RULES] = "rules",
+    [PORT_DEFINITION] = "definition",
+    [PORT_CELL] = "cell",
+    [PORT_STATUS] = "status",
+    [PORT_STATE] = "state",
+    [PORT_ID] = "id",
+    [PORT_END] = "end",
+    [PORT_EVENT] = "event",
+    [PORT_DUPLICATE] = "duplicate",
 };
 
 const struct bytes port_names[NAMES] = {
@@ -21,6 +28,7 @@ const struct bytes port_names[NAMES] = {
     [ID_SCOPE] = BYTES("idScope"),
     [LANES] = BYTES("lanes"),
     [IDS] = BYTES("ids"),
+    [EVENTS] = BYTES("events"),
     [ID_KEY] = BYTES("idKey"),
     [TEXT] = BYTES("text"),
     [TENANT] = BYTES("tenant"),
@@ -42,6 +50,14 @@ const struct bytes port_names[NAMES] = {
     [FIRST_SEEN_AT] = BYTES("firstSeenAt"),
     [DIGEST] = BYTES("check"),
     [OUTCOME] = BYTES("outcome"),
+    [LANE] = BYTES("lane"),
+    [NUMBER] = BYTES("id"),
+    [ARRIVED_AT] = BYTES("arrivedAt"),
+    [EVENT_ID] = BYTES("eventId"),
+    [TYPE] = BYTES("type"),
+    [OCCURRED_AT] = BYTES("occurredAt"),
+    [PAYLOAD] = BYTES("payload"),
+    [FIRST_SEQUENCE] = BYTES("firstSequence"),
     [LINES] = BYTES("lines"),
     [CHECKSUM] = BYTES("checksum"),
 };
@@ -66,6 +82,14 @@ int64_t port_moment_ms(const struct port_record *header)
     for (unsigned i = 0; i < header->lanes_count; i++)
         if (header->lanes[i].moment_ms > newest_ms) newest_ms = header->lanes[i].moment_ms;
     return newest_ms;
+}
+
+uint64_t port_highest(const struct port_record *header)
+{
+    uint64_t highest = 0;
+    for (unsigned i = 0; i < header->lanes_count; i++)
+        if (header->lanes[i].sequence > highest) highest = header->lanes[i].sequence;
+    return highest;
 }
 
 /* -- Writing ----------------------------------------------------------------------------------- */
@@ -130,6 +154,7 @@ static void write_header(struct buf *line, const struct port_record *record)
     add_unsigned(line, INSTALLATION, record->installation);
     add_text(line, ID_SCOPE, record->ids_shared ? BYTES("installation") : BYTES("tenant"));
     add_bool(line, IDS, record->ids);
+    if (record->events) add_bool(line, EVENTS, true);
     if (record->ids)
         add_hex(line, ID_KEY, bytes_of(record->secret.bytes, sizeof record->secret.bytes));
 }
@@ -157,9 +182,30 @@ static void write_id(struct buf *line, const struct port_record *record)
     put_u64(print + 8, record->print.high);
     add_hex(line, PRINT, bytes_of(print, sizeof print));
     add_bool(line, EVENT, record->key.event);
+    if (record->key.sequence) add_unsigned(line, NUMBER, record->key.sequence);
     add_signed(line, FIRST_SEEN_AT, record->key.first_seen_ms);
     add_unsigned(line, DIGEST, record->key.digest);
     add_hex(line, OUTCOME, record->key.outcome);
+}
+
+static void write_event(struct buf *line, const struct port_record *record)
+{
+    const struct stored_event *event = &record->event;
+    add_name(line, LANE);
+    buf_add_u64(line, record->lane);
+    add_unsigned(line, SEQUENCE, event->sequence);
+    if (stored_event_number(event) != event->sequence)
+        add_unsigned(line, NUMBER, stored_event_number(event));
+    add_signed(line, ARRIVED_AT, event->arrived_ms);
+    add_text(line, TENANT, event->tenant);
+    add_text(line, EVENT_ID, event->id);
+    add_text(line, TYPE, event->type);
+    add_signed(line, OCCURRED_AT, event->occurred_ms);
+    add_text(line, DIMENSIONS, event->dimensions_json);
+    if (event->payload.size) add_text(line, PAYLOAD, event->payload);
+    if (!event->duplicate) return;
+    add_unsigned(line, FIRST_SEQUENCE, event->first_sequence);
+    add_signed(line, FIRST_SEEN_AT, event->first_seen_ms);
 }
 
 void port_record_write(struct buf *line, const struct port_record *record)
@@ -194,6 +240,10 @@ void port_record_write(struct buf *line, const struct port_record *record)
         break;
     case PORT_ID:
         write_id(line, record);
+        break;
+    case PORT_EVENT:
+    case PORT_DUPLICATE:
+        write_event(line, record);
         break;
     case PORT_END:
         add_unsigned(line, LINES, record->lines);

@@ -9,13 +9,21 @@
  *    "bucket":"0","added":"5","subbed":"0","expiresAt":"..","windowStart":"..","updatedAt":".."}
  *   {"kind":"status","tenant":"..","status":"active","updatedAt":".."}
  *   {"kind":"state","tenant":"..","counter":"..","entity":"<hex>","value":"<hex>"}
- *   {"kind":"id","print":"<hex>","event":true,"firstSeenAt":"..","check":"..","outcome":"<hex>"}
+ *   {"kind":"event","lane":0,"sequence":"7","arrivedAt":"..","tenant":"..","eventId":"..",
+ *    "type":"..","occurredAt":"..","dimensions":"{..}","payload":"{..}"}
+ *   {"kind":"duplicate",.. the same ..,"firstSequence":"7","firstSeenAt":".."}
+ *   {"kind":"id","print":"<hex>","event":true,"id":"3","firstSeenAt":"..","check":"..",
+ *    "outcome":"<hex>"}
  *   {"kind":"end","lines":"8","checksum":".."}     last: how many there are before it, and port_sum
  *                                                  of them; a file made by hand may leave that out
  *
  * Each lane is in the export as of a moment of its own, which the header says; its `sequence` is
  * how many changes there were in all of them, its `moment` the newest. A file of an older version
  * does not name the lanes: it has one. A counter that several lanes define stands there once.
+ *
+ * Events of a lane stand in the order of their sequences in it. `id` is the number that clients
+ * know an event by; it is left out where it is the sequence, as it is but for events that the store
+ * had imported itself. The id of an event that has a line has none of its own.
  *
  * Numbers that may be large are decimal strings; times are milliseconds since 1970. A cell with
  * `dimensions` is a rule counter's; they are the set's canonical JSON, as a text. An id is kept as
@@ -25,6 +33,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "core/event.h"
 #include "core/rules.h"
 #include "core/sets.h"
 
@@ -36,7 +45,9 @@ enum port_kind {
     PORT_STATUS,
     PORT_STATE,
     PORT_ID,
-    PORT_END,
+    PORT_EVENT,
+    PORT_DUPLICATE,
+    PORT_END, /* the last one: what is a kind is no greater */
 };
 
 /* As of when a lane is in the export. */
@@ -52,7 +63,8 @@ struct port_record {
     unsigned lanes_count;          /* at least 1 */
     uint64_t installation;
     bool ids_shared;
-    bool ids; /* header: ids follow, and `secret` is what they were made with */
+    bool events; /* header: events follow, and are one whole with their ids */
+    bool ids;    /* header: ids follow, and `secret` is what they were made with */
     struct hash_secret secret;
     struct bytes tenant;
     struct bytes counter;    /* its name */
@@ -66,7 +78,9 @@ struct port_record {
     struct bytes value;  /* definition, state: bytes as stored */
     int64_t updated_ms;  /* status */
     struct fingerprint print;
-    struct key_record key;
+    struct key_record key;     /* id; `sequence` is its event's number, 0: not known */
+    struct stored_event event; /* event, duplicate; once read, `origin` is its number */
+    unsigned lane;             /* event, duplicate: which lane of the exporting store had it */
     uint64_t lines;
     bool summed; /* end: `sum` is that of the lines before it */
     uint64_t sum;
@@ -75,6 +89,8 @@ struct port_record {
 /* A header's lanes had so many changes together, and this was the moment of the newest one. */
 uint64_t port_changes(const struct port_record *header);
 int64_t port_moment_ms(const struct port_record *header);
+/* No event or id in the export has a higher number. */
+uint64_t port_highest(const struct port_record *header);
 
 /* The checksum of one line more, without its end; 0 before the first. */
 uint64_t port_sum(uint64_t sum, struct bytes line);

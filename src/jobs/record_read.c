@@ -8,6 +8,7 @@
 #include "core/number.h"
 #include "core/object.h"
 #include "core/outcome.h"
+#include "core/timefmt.h"
 #include "jobs/record_internal.h"
 
 struct reading {
@@ -62,6 +63,12 @@ static uint64_t take_unsigned(struct reading *reading, enum name name)
     uint64_t value = digits ? strtoull(text, &end, 10) : 0;
     if (!digits || *end) wrong(reading, "lacks a number that it must have");
     return value;
+}
+
+/* 0 where there is none. */
+static uint64_t take_sequence(struct reading *reading, enum name name)
+{
+    return reading->values[name].type == JSON_ABSENT ? 0 : take_unsigned(reading, name);
 }
 
 static bool take_bool(struct reading *reading, enum name name)
@@ -131,6 +138,7 @@ static void read_header(struct reading *reading, struct port_record *record)
     record->installation = take_unsigned(reading, INSTALLATION);
     record->ids_shared = bytes_equal(take_text(reading, ID_SCOPE), BYTES("installation"));
     record->ids = take_bool(reading, IDS);
+    if (reading->values[EVENTS].type != JSON_ABSENT) record->events = take_bool(reading, EVENTS);
     if (!record->ids || reading->why) return;
     struct bytes key = take_hex(reading, ID_KEY);
     if (key.size != sizeof record->secret.bytes) wrong(reading, "has an idKey of another size");
@@ -178,6 +186,7 @@ static void read_id(struct reading *reading, struct port_record *record)
     record->print = (struct fingerprint){get_u64(print.data), get_u64(print.data + 8)};
     record->key = (struct key_record){.exists = true,
                                       .event = take_bool(reading, EVENT),
+                                      .sequence = take_sequence(reading, NUMBER),
                                       .first_seen_ms = take_signed(reading, FIRST_SEEN_AT),
                                       .digest = take_unsigned(reading, DIGEST),
                                       .outcome = take_hex(reading, OUTCOME)};
@@ -185,6 +194,39 @@ static void read_id(struct reading *reading, struct port_record *record)
         wrong(reading, "has a check that is too wide");
     if (!record->key.event && !outcome_is_any(record->key.outcome))
         wrong(reading, "has an outcome that no key can have");
+}
+
+/* A time that a client may read one day. */
+static int64_t take_moment(struct reading *reading, enum name name)
+{
+    int64_t ms = take_signed(reading, name);
+    if (ms < TIME_MS_MIN || ms > TIME_MS_MAX) wrong(reading, "has a time outside of the calendar");
+    return ms;
+}
+
+static void read_event(struct reading *reading, struct port_record *record)
+{
+    struct stored_event *event = &record->event;
+    int64_t lane = take_signed(reading, LANE);
+    if (lane < 0 || lane >= LANES_MAX) wrong(reading, "is of a lane that cannot be");
+    record->lane = (unsigned)lane;
+    record->tenant = event->tenant = take_name(reading, TENANT);
+    event->sequence = take_unsigned(reading, SEQUENCE);
+    event->origin = take_sequence(reading, NUMBER);
+    if (event->origin == 0) event->origin = event->sequence;
+    event->arrived_ms = take_moment(reading, ARRIVED_AT);
+    event->id = take_text(reading, EVENT_ID);
+    event->type = take_text(reading, TYPE);
+    event->occurred_ms = take_moment(reading, OCCURRED_AT);
+    event->dimensions_json = record->dimensions = take_text(reading, DIMENSIONS);
+    if (reading->values[PAYLOAD].type != JSON_ABSENT) event->payload = take_text(reading, PAYLOAD);
+    event->duplicate = record->kind == PORT_DUPLICATE;
+    if (event->duplicate) {
+        event->first_sequence = take_unsigned(reading, FIRST_SEQUENCE);
+        event->first_seen_ms = take_moment(reading, FIRST_SEEN_AT);
+    }
+    if (event->origin == 0) wrong(reading, "has no sequence");
+    if (!stored_event_fits(event)) wrong(reading, "is larger or smaller than an event can be");
 }
 
 static void read_state(struct reading *reading, struct port_record *record)
@@ -225,6 +267,10 @@ static void read_kind(struct reading *reading, struct port_record *record)
     case PORT_ID:
         read_id(reading, record);
         break;
+    case PORT_EVENT:
+    case PORT_DUPLICATE:
+        read_event(reading, record);
+        break;
     case PORT_END:
         record->lines = take_unsigned(reading, LINES);
         record->summed = reading->values[CHECKSUM].type != JSON_ABSENT;
@@ -233,20 +279,28 @@ static void read_kind(struct reading *reading, struct port_record *record)
     }
 }
 
+/* Parses a copy with padding, for the parser reads a little past its text. */
+static bool parse_padded(struct json_parser *parser, struct arena *arena, struct bytes text,
+                         struct json_value *root_out)
+{
+    char *copy = arena_zalloc(arena, text.size + JSON_PADDING);
+    if (text.size) memcpy(copy, text.data, text.size);
+    return json_parse(parser, bytes_of(copy, text.size), root_out);
+}
+
 /* True for dimensions as dimensions_write makes them: they become part of a key, and leave in
  * replies as they are. It uses the parser, so the line's own values are gone. */
 static bool dimensions_are_canonical(struct json_parser *parser, struct arena *arena,
-                                     struct bytes dimensions)
+                                     struct bytes dimensions, uint32_t count_max)
 {
-    char *text = arena_zalloc(arena, dimensions.size + JSON_PADDING);
-    struct dimension pairs[RULES_DIMENSIONS_MAX];
+    struct dimension pairs[EVENT_DIMENSIONS_MAX];
     struct json_value root;
     struct json_iter each;
     uint32_t count = 0;
-    if (dimensions.size) memcpy(text, dimensions.data, dimensions.size);
-    if (!json_parse(parser, bytes_of(text, dimensions.size), &root)) return false;
+    must(count_max <= EVENT_DIMENSIONS_MAX);
+    if (!parse_padded(parser, arena, dimensions, &root)) return false;
     for (json_each(&root, &each); json_next(&each); count++) {
-        if (count == RULES_DIMENSIONS_MAX || each.value.type != JSON_STRING) return false;
+        if (count == count_max || each.value.type != JSON_STRING) return false;
         pairs[count] = (struct dimension){each.key, each.value.string};
         if (count && bytes_compare(pairs[count - 1].key, each.key) >= 0) return false;
     }
@@ -254,6 +308,26 @@ static bool dimensions_are_canonical(struct json_parser *parser, struct arena *a
     struct buf again = {.data = arena_alloc(arena, size), .capacity = size, .max = size};
     dimensions_write(&again, pairs, count);
     return bytes_equal(buf_bytes(&again), dimensions);
+}
+
+/* True for a payload as json_text makes it: an event's digest is of these bytes. */
+static bool payload_is_canonical(struct json_parser *parser, struct arena *arena,
+                                 struct bytes payload)
+{
+    struct json_value root;
+    return payload.size == 0 || (parse_padded(parser, arena, payload, &root) &&
+                                 bytes_equal(json_text(parser, &root), payload));
+}
+
+static void check_texts(struct reading *reading, struct json_parser *parser,
+                        const struct port_record *record)
+{
+    struct bytes dimensions = record->dimensions;
+    uint32_t count_max = record->kind == PORT_CELL ? RULES_DIMENSIONS_MAX : EVENT_DIMENSIONS_MAX;
+    if (dimensions.data && !dimensions_are_canonical(parser, reading->arena, dimensions, count_max))
+        wrong(reading, "has dimensions in another form than tally's");
+    if (!payload_is_canonical(parser, reading->arena, record->event.payload))
+        wrong(reading, "has a payload in another form than tally's");
 }
 
 static bool find_kind(const struct json_value *value, enum port_kind *kind_out)
@@ -280,9 +354,7 @@ bool port_record_read(struct json_parser *parser, struct bytes line, struct aren
         read_kind(&reading, record_out);
     else
         wrong(&reading, "is of no kind that this version knows");
-    struct bytes dimensions = record_out->dimensions;
-    if (!reading.why && dimensions.data && !dimensions_are_canonical(parser, arena, dimensions))
-        wrong(&reading, "has dimensions in another form than tally's");
+    if (!reading.why) check_texts(&reading, parser, record_out);
     *why_out = reading.why;
     return reading.why == NULL;
 }

@@ -106,8 +106,10 @@ _Static_assert((int)API_EXPORT == JOB_EXPORT && (int)API_IMPORT == JOB_IMPORT,
 static enum err ask_errand(void *context, const struct api_errand_ask *asked, struct buf *id_out,
                            struct buf *name_out, struct reason *why_out)
 {
-    const struct errand_ask ask = {
-        .kind = (enum job_kind)asked->kind, .name = asked->name, .ids = asked->ids};
+    const struct errand_ask ask = {.kind = (enum job_kind)asked->kind,
+                                   .name = asked->name,
+                                   .ids = asked->ids,
+                                   .events = asked->events};
     return errand_ask(context, &ask, id_out, name_out, why_out);
 }
 

@@ -10,7 +10,7 @@ import { finished, Places } from './support/errands.mjs';
 import { expectTriple } from './support/expect.mjs';
 import { lanePath, TENANTS } from './support/lanes.mjs';
 import { within } from './support/pace.mjs';
-import { picture as pictured } from './support/picture.mjs';
+import { pages, picture as pictured } from './support/picture.mjs';
 import { ask, medley, over, pour } from './support/rebuild.mjs';
 import { runTally, Server, TOTAL } from './support/server.mjs';
 
@@ -53,17 +53,32 @@ after(() => places.remove());
 
 const server = (lanes, options = {}) => new Server({ config: RULES, data: places.fresh(), ...options, settings: { ...SETTINGS, 'store.lanes': lanes, 'ops.dir': places.ops, ...options.settings } });
 const adminOf = (s) => s.tenant('operator', { scope: 'admin' });
-const picture = async (s) => ({ ...(await pictured(s, TENANTS, KEPT)), tenants: null }); // their statuses stand with their usage
+const picture = (s) => pictured(s, TENANTS, KEPT);
+const ALL = { ids: true, events: true };
 const fileOf = (name) => path.join(places.ops, 'exports', name);
 const linesOf = (name) => readFileSync(fileOf(name), 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line));
-const exportTo = async (s, name, more = { ids: true }) => finished(adminOf(s), await adminOf(s).call('POST', '/api/admin/exports', { body: { name, ...more } }));
+const exportTo = async (s, name, more = ALL) => finished(adminOf(s), await adminOf(s).call('POST', '/api/admin/exports', { body: { name, ...more } }));
 const startImport = (s, name) => adminOf(s).call('POST', '/api/admin/imports', { body: { name } });
 const importFrom = async (s, name) => finished(adminOf(s), await startImport(s, name));
 const keyed = (t) => t.increment('keyed', { ...TOTAL, amount: 7 }, { 'Idempotency-Key': 'once' });
 const known = (id) => ({ eventId: `known ${id}`, type: 'up', occurredAt: 5, dimensions: { room: 'r9' } });
 const send = (t, event) => t.call('POST', `/api/events/${t.id}`, { body: event });
 
-/** An empty directory for that many lanes, which can take the ids of an export. */
+/** What is retained of each tenant: events with their numbers and times, the audit, one event by its id. */
+async function history(s) {
+    const seen = {};
+    for (const id of TENANTS) {
+        const t = s.tenant(id);
+        seen[id] = {
+            events: await pages(t, `/api/events/${id}`, 'events'),
+            duplicates: await pages(t, `/api/duplicates/${id}`, 'duplicates'),
+            known: (await t.call('GET', `/api/events/${id}/${encodeURIComponent(known(id).eventId)}`)).body,
+        };
+    }
+    return seen;
+}
+
+/** An empty directory for that many lanes, which can take the ids and events of an export. */
 async function prepared(name, lanes, settings = []) {
     const data = path.join(places.fresh('root'), 'prepared');
     const run = await runTally(['import', name, '--prepare', data, '--set', `ops.dir=${places.ops}`, '--set', `store.lanes=${lanes}`, ...settings]);
@@ -96,8 +111,7 @@ async function expectRemembered(s, answers) {
         expectTriple(replay, 7);
         assert.equal(replay.headers.get('Idempotent-Replayed'), 'true', id);
         assert.equal((await t.increment('keyed', { ...TOTAL, amount: 8 }, { 'Idempotency-Key': 'once' })).status, 422);
-        const { result, firstSeenAt } = (await send(t, known(id))).body;
-        assert.deepEqual({ result, firstSeenAt }, { result: 'DROPPED_DUPLICATE', firstSeenAt: answers[id].firstSeenAt });
+        assert.deepEqual((await send(t, known(id))).body, answers[id]);
         assert.equal((await send(t, { ...known(id), type: 'down' })).body.conflict, true);
     }
 }
@@ -107,7 +121,7 @@ for (const [from, to] of moves) {
     describe(`from ${from} lanes to ${to}`, () => {
         const name = `from-${from}-to-${to}.ndjson`;
         const source = server(from);
-        let answers, expected, target;
+        let answers, expected, past, target;
         after(async () => {
             await source.stop();
             await target?.stop();
@@ -117,6 +131,7 @@ for (const [from, to] of moves) {
             await source.start();
             answers = await fill(source);
             expected = await picture(source);
+            past = await history(source);
             const job = await exportTo(source, name);
             const lines = linesOf(name);
             const [header] = lines;
@@ -135,11 +150,26 @@ for (const [from, to] of moves) {
             for (let round = 0; round < 2; round++) {
                 await importFrom(target, name);
                 assert.deepEqual(await picture(target), expected);
+                assert.deepEqual(await history(target), past);
             }
             await expectRemembered(target, answers);
             await target.restart({ hard: true });
             await expectRemembered(target, answers);
             assert.deepEqual(await picture(target), expected, 'and after kill -9');
+            for (const [id, now] of Object.entries(await history(target))) {
+                assert.deepEqual(now.events, past[id].events);
+                assert.deepEqual(now.duplicates.slice(0, past[id].duplicates.length), past[id].duplicates);
+                assert.deepEqual(now.known, past[id].known);
+            }
+        });
+
+        test('SPEC 7, 11: a rebuild counts the imported events, in order of arrival', async () => {
+            const bare = async () => Promise.all(TENANTS.map(async (id) => Promise.all(['ups', 'accounts', 'views'].map(async (counter) => (await pages(target.tenant(id), `/api/counters/${id}/${counter}/cells`, 'cells')).map(({ dimensions, net, added, subbed }) => ({ dimensions, net, added, subbed }))))));
+            const before = await bare();
+            for (const counter of ['ups', 'accounts', 'views']) {
+                assert.equal((await over(adminOf(target), (await ask(adminOf(target), counter, { force: true })).body.job)).state, 'done');
+            }
+            assert.deepEqual(await bare(), before);
         });
 
         test('SPEC 7: entities go on where they were, and new events count', async () => {
@@ -149,7 +179,13 @@ for (const [from, to] of moves) {
                 const on = { type: 'up', dimensions: { account: 'fresh', master: 'm' } };
                 await pour(t, [on, on]);
                 assert.equal((await t.get('accounts', {})).body.net, String(before + 1n));
+                const numbers = (await history(target))[id].events.map((event) => BigInt(event.id));
+                const highest = past[id].events.reduce((most, event) => (BigInt(event.id) > most ? BigInt(event.id) : most), 0n);
+                assert.equal(numbers.length, past[id].events.length + 2);
+                for (const number of numbers.slice(-2)) assert.ok(number > highest, 'numbers go on above the highest');
             }
+            await importFrom(target, name); // has nothing new
+            for (const [id, now] of Object.entries(await history(target))) assert.equal(now.events.length, past[id].events.length + 2);
         });
     });
 }
@@ -172,13 +208,14 @@ test('SPEC 7, 11: a rebuild that begins with an export takes in each lane what i
 
 describe('an import into four lanes', () => {
     const source = server(1);
-    let expected, answers;
+    let expected, answers, past;
     after(() => source.stop());
 
     test('the export', async () => {
         await source.start();
         answers = await fill(source);
         expected = await picture(source);
+        past = await history(source);
         await exportTo(source, 'crashing.ndjson');
     });
 
@@ -195,8 +232,57 @@ describe('an import into four lanes', () => {
             await next.start();
             assert.equal((await over(adminOf(next), reply.body.job)).state, 'done');
             assert.deepEqual(await picture(next), expected);
+            assert.deepEqual(await history(next), past);
             await expectRemembered(next, answers);
             await next.stop();
         });
     }
+});
+
+describe('events that cannot be imported, and those that are already there', () => {
+    const source = server(2);
+    after(() => source.stop());
+    const failed = async (s, name) => (await over(adminOf(s), (await startImport(s, name)).body.job)).error;
+
+    test('SPEC 11: a lane whose numbers would collide takes none, and says what would', async () => {
+        await source.start();
+        await fill(source);
+        await exportTo(source, 'first.ndjson', { events: true });
+        const fresh = server(4);
+        await fresh.start();
+        assert.match(await failed(fresh, 'first.ndjson'), /^the events in this export have ids up to \d+, and lane \d gives out those after \d+; `tally import NAME --prepare DIR` makes/);
+        assert.deepEqual(await history(fresh), await history(fresh));
+        assert.deepEqual((await fresh.tenant('t0').listAll()), [], 'nothing was changed');
+        await fresh.stop();
+    });
+
+    test('SPEC 6: order is arrival, so a lane with events of its own takes none', async () => {
+        const used = server(1, { data: await prepared('first.ndjson', 1) });
+        await used.start();
+        await pour(used.tenant('other'), [{ type: 'up' }]);
+        assert.equal(await failed(used, 'first.ndjson'), 'lane 0 has events of its own, and the events of an export can only come before the first of them');
+        await used.stop();
+    });
+
+    test('SPEC 11: a later export of the same store brings what is new in it, ids of events too', async () => {
+        const target = server(3, { data: await prepared('first.ndjson', 3) });
+        await target.start();
+        await importFrom(target, 'first.ndjson');
+        for (const [index, id] of TENANTS.entries()) {
+            await pour(source.tenant(id), medley(10, 50 + index));
+            await send(source.tenant(id), known(id));
+        }
+        await exportTo(source, 'second.ndjson', { events: true });
+        await importFrom(target, 'second.ndjson');
+        const past = await history(source);
+        assert.deepEqual(await history(target), past);
+        for (const id of TENANTS) assert.equal((await send(target.tenant(id), known(id))).body.id, past[id].known.id);
+        await target.stop();
+    });
+
+    test('SPEC 10: the store that made an export takes it back without its events coming twice', async () => {
+        const past = await history(source);
+        await importFrom(source, 'second.ndjson');
+        assert.deepEqual(await history(source), past);
+    });
 });

@@ -25,6 +25,13 @@ static const struct job_record exported = {.id = 8,
                                            .ids = true,
                                            .asked_ms = 1000};
 
+static const struct job_record with_events = {.id = 8,
+                                              .kind = JOB_EXPORT,
+                                              .state = JOB_RUNNING,
+                                              .name = BYTES("x.gz"),
+                                              .events = true,
+                                              .asked_ms = 1000};
+
 static const struct job_record imported = {.id = 9,
                                            .kind = JOB_IMPORT,
                                            .state = JOB_FAILED,
@@ -51,7 +58,8 @@ static const struct job_record rebuilt = {.id = 10,
                                                       .rules_digest = 0x0102030405060708,
                                                       .since = 77}};
 
-static const struct job_record *const jobs[] = {&backup, &exported, &imported, &rebuilt};
+static const struct job_record *const jobs[] = {&backup, &exported, &imported, &rebuilt,
+                                                &with_events};
 
 static void assert_same(const struct job_record *a, const struct job_record *b)
 {
@@ -60,6 +68,7 @@ static void assert_same(const struct job_record *a, const struct job_record *b)
     assert_int_equal(a->state, b->state);
     assert_true(bytes_equal(a->name, b->name));
     assert_int_equal(a->ids, b->ids);
+    assert_int_equal(a->events, b->events);
     assert_int_equal(a->position, b->position);
     assert_int_equal(a->size, b->size);
     assert_int_equal(a->sequence, b->sequence);

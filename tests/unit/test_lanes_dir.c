@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/crash.h"
+#include "store/embedded/embedded.h"
 #include "store/embedded/lanes_dir.h"
 #include "support/scratch_dir.h"
 
@@ -215,10 +216,40 @@ static void nothing_is_made_beside_what_may_be_data(void **state)
 static void it_takes_a_secret_that_is_known(void **state)
 {
     struct hash_secret secret = {.bytes = "known"};
-    assert_int_equal(lanes_dir_make(dir.path, 3, false, &secret), ERR_OK);
+    const struct lanes_make make = {.count = 3, .secret = &secret};
+    assert_int_equal(lanes_dir_make(dir.path, &make, &why), ERR_OK);
     open_and_close(3);
     struct store_identity lane = identity_of("lane-002");
     assert_memory_equal(&lane.secret, &secret, sizeof secret);
+}
+
+/* An empty store of before 2^40 others' numbers: it is opened, says where it is, and goes on. */
+static void its_sequences_begin_where_they_were_made_to(void **state)
+{
+    const uint64_t last = UINT64_C(1) << 40;
+    for (unsigned count = 1; count <= 3; count += 2) {
+        const struct lanes_make make = {.count = count, .last = last};
+        assert_int_equal(lanes_dir_make(dir.path, &make, &why), ERR_OK);
+        for (unsigned life = 0; life < 2; life++) {
+            assert_int_equal(open_lanes(count), ERR_OK);
+            for (unsigned i = 0; i < count; i++) {
+                const struct embedded_config config = {.dir = lanes_dir_lane(&lanes, i),
+                                                       .clock = &clock_system,
+                                                       .cache_bytes = 1u << 20,
+                                                       .segment_bytes = 1u << 20,
+                                                       .lanes = count,
+                                                       .lane = i};
+                struct store *store;
+                assert_int_equal(embedded_open(&store, &config, &why), ERR_OK);
+                assert_true(store->writer.position.last_sequence == last);
+                assert_true(store->writer.position.time_ms == INT64_MIN);
+                store_close(store);
+            }
+            lanes_dir_close(&lanes);
+        }
+        teardown(state);
+        setup(state);
+    }
 }
 
 /* ---- refusing ---- */
@@ -332,6 +363,7 @@ int main(void)
         DIR_TEST(a_lane_that_is_there_and_empty_is_used),
         DIR_TEST(nothing_is_made_beside_what_may_be_data),
         DIR_TEST(it_takes_a_secret_that_is_known),
+        DIR_TEST(its_sequences_begin_where_they_were_made_to),
         DIR_TEST(another_number_is_refused_and_the_way_to_move_is_said),
         DIR_TEST(a_store_of_one_lane_stays_one),
         DIR_TEST(a_lane_that_is_missing_is_named),

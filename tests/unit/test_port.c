@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/timefmt.h"
 #include "jobs/file.h"
 #include "jobs/record.h"
 #include "store/embedded/backup/manifest.h"
@@ -150,6 +151,92 @@ static void a_header_names_each_lane_and_an_older_one_has_one(void **state)
     for (size_t i = 0; i < ARRAY_COUNT(wrong); i++)
         assert_false(read_back(wrong[i], &arena, &header, &why));
     buf_release(&line);
+    arena_release(&arena);
+}
+
+static void expect_event_back(const struct port_record *record)
+{
+    struct arena arena;
+    struct buf line;
+    struct port_record back;
+    const char *why;
+    const struct stored_event *event = &record->event;
+    arena_init(&arena, 4096);
+    buf_init(&line, 4000);
+    port_record_write(&line, record);
+    buf_add_char(&line, '\0');
+    assert_true(read_back(line.data, &arena, &back, &why));
+    assert_true(back.kind == record->kind && back.lane == record->lane);
+    assert_true(back.event.sequence == event->sequence);
+    assert_true(back.event.origin == stored_event_number(event));
+    assert_true(back.event.arrived_ms == event->arrived_ms);
+    assert_true(back.event.occurred_ms == event->occurred_ms);
+    assert_true(back.event.duplicate == event->duplicate);
+    assert_true(back.event.first_sequence == event->first_sequence);
+    assert_true(back.event.first_seen_ms == event->first_seen_ms);
+    assert_true(bytes_equal(back.tenant, event->tenant));
+    assert_true(bytes_equal(back.event.id, event->id) && bytes_equal(back.event.type, event->type));
+    assert_true(bytes_equal(back.event.dimensions_json, event->dimensions_json));
+    assert_true(bytes_equal(back.event.payload, event->payload));
+    buf_release(&line);
+    arena_release(&arena);
+}
+
+static void an_event_comes_back_as_it_was_its_number_and_its_bytes_too(void **state)
+{
+    (void)state;
+    struct port_record record = {.kind = PORT_EVENT,
+                                 .lane = 1023,
+                                 .event = {.tenant = BYTES("t"),
+                                           .id = BYTES("\0\"\xc3\xa9\n"),
+                                           .type = BYTES("x y"),
+                                           .dimensions_json = BYTES("{\"a\":\"\\u0000\"}"),
+                                           .sequence = UINT64_MAX,
+                                           .occurred_ms = TIME_MS_MIN,
+                                           .arrived_ms = TIME_MS_MAX}};
+    expect_event_back(&record); /* one that came to the store, without a payload */
+    record.event.origin = 7;
+    record.event.payload = BYTES("{\"n\":[1,2.5,null,\"\\u0000\"]}");
+    expect_event_back(&record);
+    record.kind = PORT_DUPLICATE;
+    record.event.duplicate = true;
+    record.event.first_sequence = 3;
+    record.event.first_seen_ms = 4;
+    expect_event_back(&record);
+}
+
+#define EVENT_OF(more)                                                                            \
+    "{\"kind\":\"event\",\"tenant\":\"t\",\"eventId\":\"e\",\"type\":\"x\",\"occurredAt\":\"1\"," \
+    "\"arrivedAt\":\"2\",\"lane\":0,\"sequence\":\"3\",\"dimensions\":\"{}\"" more "}"
+
+static void what_no_event_can_be_is_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        EVENT_OF(",\"lane\":1024"),
+        EVENT_OF(",\"lane\":-1"),
+        EVENT_OF(",\"sequence\":\"0\""),
+        EVENT_OF(",\"tenant\":\"a/b\""),
+        EVENT_OF(",\"eventId\":\"\""),
+        EVENT_OF(",\"type\":\"\""),
+        EVENT_OF(",\"occurredAt\":\"9223372036854775807\""),
+        EVENT_OF(",\"arrivedAt\":\"-62135596800001\""),
+        EVENT_OF(",\"dimensions\":\"[]\""),
+        EVENT_OF(",\"dimensions\":\"{\\\"a\\\":1}\""),
+        EVENT_OF(",\"payload\":\"{\""),
+        EVENT_OF(",\"payload\":\"{ }\""),
+        EVENT_OF(",\"kind\":\"duplicate\""),
+    };
+    struct arena arena;
+    struct port_record record;
+    const char *why;
+    arena_init(&arena, 4096);
+    assert_true(read_back(EVENT_OF(""), &arena, &record, &why));
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
+        why = NULL;
+        assert_false(read_back(wrong[i], &arena, &record, &why));
+        assert_non_null(why);
+    }
     arena_release(&arena);
 }
 
@@ -316,6 +403,8 @@ int main(void)
         cmocka_unit_test(a_cell_comes_back_as_it_was_extremes_and_all),
         cmocka_unit_test(what_is_no_line_of_an_export_is_refused_with_a_reason),
         cmocka_unit_test(a_header_names_each_lane_and_an_older_one_has_one),
+        cmocka_unit_test(an_event_comes_back_as_it_was_its_number_and_its_bytes_too),
+        cmocka_unit_test(what_no_event_can_be_is_refused),
         cmocka_unit_test(lines_come_back_from_every_kind_of_file),
         cmocka_unit_test(a_file_that_is_cut_short_does_not_end_well),
         cmocka_unit_test(a_manifest_is_read_back_and_a_changed_one_is_not),

@@ -47,22 +47,24 @@ static void run_ask(struct call *call)
     buf_release(&name);
 }
 
-/* Only an export asks for ids. */
+/* Only an export asks for more than its name. */
 static enum err read_ask(struct call *call, struct api_errand_ask *ask, struct reason *why)
 {
-    enum { NAME, IDS, FIELDS };
+    enum { NAME, IDS, EVENTS, FIELDS };
     struct field fields[FIELDS] = {
         [NAME] = {BYTES("name"), FIELD_TEXT, .min = 1, .max = NAME_SIZE_MAX},
         [IDS] = {BYTES("ids"), FIELD_BOOL, .required = false},
+        [EVENTS] = {BYTES("events"), FIELD_BOOL, .required = false},
     };
     struct field_value values[FIELDS];
     fields[NAME].required = ask->kind == API_IMPORT;
     unsigned count = ask->kind == API_EXPORT ? FIELDS : NAME + 1;
-    values[IDS] = (struct field_value){0};
+    values[IDS] = values[EVENTS] = (struct field_value){0};
     enum err e = call_fields(call, fields, count, values, why);
     if (e != ERR_OK) return e;
     ask->name = arena_copy(&call->exchange->arena, values[NAME].text);
     ask->ids = values[IDS].integer != 0;
+    ask->events = values[EVENTS].integer != 0;
     return ERR_OK;
 }
 

@@ -29,7 +29,6 @@
 #define SEGMENT_FIRST_BYTES (4u << 20) /* a new journal's, or those of all lanes' together */
 #define SEGMENT_FIRST_LEAST (256u << 10)
 #define OPEN_ROOM_BYTES (4u << 20) /* RocksDB writes a little when it opens */
-#define FIRST_SERIES 1u            /* 0 means none */
 
 static const struct store_ops embedded_ops;
 static uint64_t embedded_sequence(struct view *view)
@@ -100,7 +99,7 @@ static enum err read_applied(struct embedded *embedded, struct reason *why_out)
 {
     struct buf value;
     buf_init(&value, 256);
-    embedded->applied = (struct store_position){.next_series = FIRST_SERIES, .time_ms = INT64_MIN};
+    embedded->applied = (struct store_position){.next_series = SERIES_FIRST, .time_ms = INT64_MIN};
     enum err e = state_get(embedded->state, STATE_META, META_APPLIED, &value);
     if (e == ERR_OK) e = position_record_decode(buf_bytes(&value), &embedded->applied);
     if (e == ERR_NOT_FOUND) e = ERR_OK;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/crash.h"
+#include "store/embedded/begin.h"
 
 #define LANE_PREFIX "lane-"
 
@@ -109,39 +110,56 @@ static void remove_lanes(const char *dir)
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-static enum err make_lane(const struct store_identity *root, const char *dir, unsigned lane)
+static enum err not_made(struct reason *why, const char *dir)
+{
+    return reason_err(why, ERR_STORAGE, "cannot make the lanes of %s: %s.", dir, strerror(errno));
+}
+
+/* What is in it comes before its IDENTITY: without one it is no store. */
+static enum err fill_lane(const struct store_identity *identity, const char *path,
+                          const struct lanes_make *make, struct reason *why)
+{
+    enum err e = make->last ? begin_after(path, identity->installation, make->last, why) : ERR_OK;
+    if (e != ERR_OK) return e;
+    return identity_write(identity, path) == ERR_OK ? ERR_OK : not_made(why, path);
+}
+
+static enum err make_lane(const struct store_identity *root, const char *dir, unsigned lane,
+                          const struct lanes_make *make, struct reason *why)
 {
     char path[TREE_PATH_MAX];
     struct store_identity identity = *root;
     identity.lane = lane;
     enum err e = lanes_dir_path(path, dir, root->lanes, lane);
     if (e == ERR_OK) e = tree_make(path);
-    if (e == ERR_OK) e = identity_write(&identity, path);
+    if (e != ERR_OK) return not_made(why, dir);
+    e = fill_lane(&identity, path, make, why);
     crash_point("lanes.after_lane");
     return e;
 }
 
 /* Law (1). */
-static enum err make_lanes(struct store_identity *root, const char *dir)
+static enum err make_lanes(struct store_identity *root, const char *dir,
+                           const struct lanes_make *make, struct reason *why)
 {
     enum err e = ERR_OK;
     root->lane = IDENTITY_ROOT;
     for (unsigned i = 0; i < root->lanes && e == ERR_OK; i++)
-        e = make_lane(root, dir, i);
+        e = make_lane(root, dir, i, make, why);
     crash_point("lanes.before_identity");
-    return e == ERR_OK ? identity_write(root, dir) : e;
+    if (e != ERR_OK) return e;
+    return identity_write(root, dir) == ERR_OK ? ERR_OK : not_made(why, dir);
 }
 
-enum err lanes_dir_make(const char *dir, unsigned count, bool ids_shared,
-                        const struct hash_secret *secret)
+enum err lanes_dir_make(const char *dir, const struct lanes_make *make, struct reason *why)
 {
     struct store_identity identity;
-    enum err e = identity_draw(&identity);
-    if (e != ERR_OK) return e;
-    identity.ids_shared = ids_shared;
-    identity.lanes = count;
-    if (secret) identity.secret = *secret;
-    return count > 1 ? make_lanes(&identity, dir) : identity_write(&identity, dir);
+    if (identity_draw(&identity) != ERR_OK) return not_made(why, dir);
+    identity.ids_shared = make->ids_shared;
+    identity.lanes = make->count;
+    if (make->secret) identity.secret = *make->secret;
+    if (make->count > 1) return make_lanes(&identity, dir, make, why);
+    return fill_lane(&identity, dir, make, why);
 }
 
 /* -- Opening ----------------------------------------------------------------------------------- */
@@ -177,9 +195,9 @@ static enum err make_missing(struct lanes_dir *lanes, const char *dir,
     enum err e = refuse_remains(dir, why);
     if (e != ERR_OK) return e;
     remove_lanes(dir);
-    e = lanes_dir_make(dir, lanes->count, wish->ids_shared, NULL);
-    if (e == ERR_OK) return identity_read(&lanes->identity, dir, why);
-    return reason_err(why, e, "cannot make the lanes of %s: %s.", dir, strerror(errno));
+    const struct lanes_make make = {.count = lanes->count, .ids_shared = wish->ids_shared};
+    e = lanes_dir_make(dir, &make, why);
+    return e == ERR_OK ? identity_read(&lanes->identity, dir, why) : e;
 }
 
 static enum err open_several(struct lanes_dir *lanes, const char *dir,

@@ -46,10 +46,16 @@ static inline const char *lanes_dir_lane(const struct lanes_dir *lanes, unsigned
     return lanes->paths[lane];
 }
 
-/* Makes a directory, which is there and empty, a new installation that makes fingerprints with a
- * secret that is known: fingerprints made by another store mean the same here. ERR_STORAGE with
- * errno. */
-MUST_USE enum err lanes_dir_make(const char *dir, unsigned count, bool ids_shared,
-                                 const struct hash_secret *secret);
+struct lanes_make {
+    unsigned count;
+    bool ids_shared;
+    const struct hash_secret *secret; /* NULL: a new one is drawn */
+    uint64_t last;                    /* sequences of every lane begin after this one (begin.h) */
+};
+
+/* Makes a directory, which is there and empty, a new installation. With a secret that is known,
+ * what another store made means the same here. ERR_STORAGE. */
+MUST_USE enum err lanes_dir_make(const char *dir, const struct lanes_make *make,
+                                 struct reason *why);
 
 #endif

@@ -27,6 +27,8 @@
 #define MARK_KEY_SIZE 16u
 #define META_APPLIED BYTES("applied")
 
+#define SERIES_FIRST 1u /* the first id given out: 0 means none */
+
 struct bytes cell_key(char out[CELL_KEY_SIZE], uint64_t series, int64_t bucket);
 MUST_USE enum err cell_key_decode(struct bytes key, uint64_t *series_out, int64_t *bucket_out);
 void cell_record(struct buf *buf, const struct cell *cell);
