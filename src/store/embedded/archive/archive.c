@@ -240,6 +240,40 @@ uint64_t archive_last(struct archive *archive)
     return last;
 }
 
+static void check_file(const struct archive *archive, size_t index)
+{
+    const struct archive_file *file = archive->files[index];
+    must(file->references > 0);
+    must(file->summary.first <= file->summary.last);
+    must(index == 0 || file->summary.first == archive->files[index - 1]->summary.last + 1);
+    must(index == 0 || !file->dropped);
+    must((file->fd >= 0) == (file->index.frames != NULL));
+}
+
+static void check_run(const struct archive *archive)
+{
+    uint64_t last =
+        archive->files_count ? archive->files[archive->files_count - 1]->summary.last : 0;
+    must(archive->entries_count <= archive->entries_capacity);
+    must(archive->added_last >= last);
+    must(archive->litter_last == 0 || archive->litter_last > last);
+    for (size_t i = 0; i < archive->entries_count; i++) {
+        must(archive->entries[i].sequence > last);
+        must(archive->entries[i].sequence <= archive->added_last);
+    }
+}
+
+void archive_check(struct archive *archive)
+{
+    pthread_mutex_lock(&archive->mutex);
+    size_t count = archive->files_count;
+    size_t first = SLOW_CHECKS || count < 2 ? 0 : count - 2; /* files are added at the end */
+    for (size_t i = first; i < count; i++)
+        check_file(archive, i);
+    if (SLOW_CHECKS) check_run(archive);
+    pthread_mutex_unlock(&archive->mutex);
+}
+
 /* How many files from the oldest on are to go. The age of a damaged one is not known: it goes when
  * a later one does. */
 static size_t droppable(const struct archive *archive, int64_t before_ms)
@@ -299,6 +333,7 @@ void archive_drop(struct archive *archive, int64_t before_ms)
         forget_first(archive);
     }
     pthread_mutex_unlock(&archive->mutex);
+    archive_check(archive);
 }
 
 void archive_stats(struct archive *archive, struct archive_stats *stats_out)

@@ -5,7 +5,13 @@
  *   pack.c      compression
  *   write.c     adding and sealing
  *   index.c     indexes held in memory
- *   read.c      reading */
+ *   read.c      reading
+ *
+ * (1) The files in the list follow one another without a gap; at most the first is being dropped.
+ * (2) The list holds a reference to each of its files. One without an index is not open.
+ * (3) The run comes behind the last file: its sequences lie after that one's, up to `added_last`.
+ *
+ * archive_check asserts them when a file came or went, for the thread that adds and drops. */
 #ifndef TALLY_STORE_EMBEDDED_ARCHIVE_INTERNAL_H
 #define TALLY_STORE_EMBEDDED_ARCHIVE_INTERNAL_H
 
@@ -125,6 +131,8 @@ struct archive {
 
 /* ---- archive.c ---- */
 
+/* The laws above; the mutex must not be held. */
+void archive_check(struct archive *archive);
 void archive_path(const struct archive *archive, char path[ARCHIVE_PATH_MAX], const char *name);
 /* Puts a file of that summary at the end of the list; the mutex must not be held. */
 void archive_list_add(struct archive *archive, const struct archive_summary *summary, bool damaged);

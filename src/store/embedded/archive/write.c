@@ -243,6 +243,7 @@ static enum err litter_remove(struct archive *archive)
 enum err archive_seal(struct archive *archive, uint64_t last)
 {
     struct archive_summary summary = {.first = archive_last(archive) + 1, .last = last};
+    archive_check(archive);
     must(last >= archive->added_last);
     if (last < summary.first) return ERR_OK; /* a run of nothing */
     enum err e = litter_remove(archive);
@@ -260,5 +261,6 @@ enum err archive_seal(struct archive *archive, uint64_t last)
     archive->litter_last = 0;
     archive_list_add(archive, &summary, false);
     archive_abandon(archive);
+    archive_check(archive);
     return ERR_OK;
 }

@@ -13,15 +13,12 @@
  * `lock` guards of a sealed set does not change any more, so it is read without. */
 #include "store/embedded/ids/registry.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "store/embedded/ids/filter.h"
 #include "store/embedded/ids/id_walk.h"
 #include "store/embedded/state/registry_record.h"
-#include "store/embedded/ids/registry_set.h"
+#include "store/embedded/ids/registry_internal.h"
 
 #ifdef TALLY_SMALL_WORLD
 #define REGISTRY_PUBLISH_STEP 4u
@@ -32,31 +29,9 @@
 #define REGISTRY_OUTCOMES_MAX (64u << 20) /* bytes of outcomes that seal a set */
 #define REGISTRY_EXPIRED_SLACK (1u << 20)
 #endif
-#define REGISTRY_SPARES_MAX 2u
 #define REGISTRY_VALUE_MAX (1u << 30)
 #define REGISTRY_PREFETCH 8u
 #define REGISTRY_GROUP 32u /* ids looked for together: their lines fit the nearest cache */
-
-struct registry {
-    struct state *state;
-    size_t seal_count;
-    char *dir;
-    struct filter_files files;
-    pthread_mutex_t write_lock;
-    struct filter_chain chain; /* changed under write_lock, asked at any time */
-    struct id_runs *runs;      /* plain event ids; all others are in the state */
-
-    pthread_mutex_t lock;
-    struct recent staged;
-    struct set *active;
-    struct set *newest; /* sealed sets, by way of `older` */
-    struct set *oldest;
-    struct set *spare; /* emptied ones, by way of `older` */
-    unsigned spare_count;
-
-    _Atomic uint64_t lookups;
-    _Atomic uint64_t lookups_empty;
-};
 
 /* ---- sets ---- */
 
@@ -432,6 +407,9 @@ void registry_publish(struct registry *registry, uint64_t durable)
         pthread_mutex_lock(&registry->lock);
         for (unsigned i = 0; i < REGISTRY_PUBLISH_STEP && more; i++)
             more = registry_publish_one(registry, durable);
+        registry_check(registry);
+        must(more || !recent_oldest(&registry->staged) ||
+             recent_oldest(&registry->staged)->sequence > durable);
         pthread_mutex_unlock(&registry->lock);
     }
 }
@@ -524,6 +502,7 @@ static struct set *registry_write_until(struct registry *registry, bool all)
 enum err registry_write_back(struct registry *registry, bool all, bool *more_out)
 {
     pthread_mutex_lock(&registry->write_lock);
+    registry_check_sets(registry);
     registry_settle(registry);
     struct set *until = registry_write_until(registry, all);
     enum err e = ERR_OK;
@@ -532,6 +511,7 @@ enum err registry_write_back(struct registry *registry, bool all, bool *more_out
     if (e == ERR_OK) registry_settle(registry);
     bool merging = e == ERR_OK && !all && id_runs_merge(registry->runs);
     *more_out = registry_oldest_sealed(registry) != NULL || merging;
+    registry_check_sets(registry);
     pthread_mutex_unlock(&registry->write_lock);
     return e;
 }
@@ -556,6 +536,7 @@ enum err registry_save_filters(struct registry *registry, uint64_t applied)
     enum err e = registry_is_settled(registry, applied)
                      ? filter_chain_save(&registry->chain, &registry->files, applied)
                      : ERR_STORAGE;
+    registry_check_sets(registry);
     pthread_mutex_unlock(&registry->write_lock);
     return e;
 }

@@ -6,7 +6,12 @@
  * process may have been killed between a rename and the sync of the directory, and a power cut
  * could then keep the removals and lose the rename. `lock` lets any thread read the list; it is
  * changed, for as long as it takes to move a few pointers, by the one thread that adds and merges.
- */
+ *
+ * (1) Runs tile the sets: the first begins with set 1, each other one right behind the one before.
+ * (2) A merge under way reads neighbouring runs that are all still in the list, and will hold their
+ *     sets and no other.
+ *
+ * runs_check asserts both when a run came, and before and after each step of merging. */
 #include "store/embedded/ids/runs.h"
 
 #include <pthread.h>
@@ -159,6 +164,35 @@ enum err id_runs_open(struct id_runs **runs_out, const struct id_files *files)
     return e;
 }
 
+/* -- Laws -------------------------------------------------------------------------------------- */
+
+static void merge_check(const struct id_runs *runs)
+{
+    const struct merge *merge = &runs->merge;
+    size_t at = 0;
+    while (at < runs->count && runs->runs[at] != merge->inputs[0].run)
+        at++;
+    must(merge->count >= 2 && at + merge->count <= runs->count);
+    for (size_t i = 0; i < merge->count; i++)
+        must(runs->runs[at + i] == merge->inputs[i].run);
+    must(merge->writer.first == merge->inputs[0].run->first);
+    must(merge->writer.last == merge->inputs[merge->count - 1].run->last);
+}
+
+/* For the one thread that changes the list. */
+static void runs_check(const struct id_runs *runs)
+{
+    uint64_t last = 0;
+    for (size_t i = 0; i < runs->count; i++) {
+        const struct id_run *run = runs->runs[i];
+        must(run->fd >= 0);
+        must(run->first == last + 1);
+        must(run->last >= run->first);
+        last = run->last;
+    }
+    if (runs->merge.inputs) merge_check(runs);
+}
+
 /* -- Finding and adding ------------------------------------------------------------------------ */
 
 /* Logs it; the caller counts it. */
@@ -225,6 +259,7 @@ enum err id_runs_add(struct id_runs *runs, id_next_fn *next, void *context, uint
     list_insert(runs, runs->count, run);
     pthread_rwlock_unlock(&runs->lock);
     *set_out = set;
+    runs_check(runs);
     return ERR_OK;
 }
 
@@ -387,7 +422,7 @@ static bool merge_failed(struct id_runs *runs)
     return false;
 }
 
-bool id_runs_merge(struct id_runs *runs)
+static bool merge_step(struct id_runs *runs)
 {
     bool ended = false;
     enum err e = ERR_OK;
@@ -400,6 +435,14 @@ bool id_runs_merge(struct id_runs *runs)
     if (e == ERR_OK && ended) e = merge_finish(runs);
     if (e != ERR_OK) return merge_failed(runs);
     return !ended || merge_width(runs) > 0;
+}
+
+bool id_runs_merge(struct id_runs *runs)
+{
+    runs_check(runs);
+    bool more = merge_step(runs);
+    runs_check(runs);
+    return more;
 }
 
 /* -- Everything -------------------------------------------------------------------------------- */
