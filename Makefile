@@ -125,6 +125,8 @@ sim-long: build-sim ## the same on all cores until Ctrl-C, or SIM_SEEDS of them;
 	@TALLY_VARIANT=$(VARIANT) tests/sim-long
 e2e: ## the real server, spoken to over HTTP
 	@tests/run e2e:$(VARIANT)
+e2e-postgres: ## the part of it that is about counting, with PostgreSQL as the store
+	@tests/run postgres:$(VARIANT)
 browser: ## the dashboard in Chromium
 	@scripts/deps build browser
 	@tests/run browser:$(VARIANT)
@@ -191,6 +193,7 @@ help: ## this list
 build-unit: $(UNIT)
 build-sim: $(SIM)
 build-e2e: $(OUT)/tally $(OUT)/libtally.so tests/e2e/node_modules/.package-lock.json $(OUT)/tests/libtally
+build-postgres: build-e2e
 build-browser: $(OUT)/tally tests/browser/node_modules/.installed
 build-crash: $(OUT)/tally
 build-powercut: $(OUT)/tally $(FORGET)
@@ -275,7 +278,7 @@ build/bench/%: bench/%.c Makefile
 can-build:
 	@scripts/deps --check build
 
-.PHONY: all tags browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e crash powercut asan tsan small fuzz coverage bench bench-reconcile check format \
+.PHONY: all tags browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e e2e-postgres crash powercut asan tsan small fuzz coverage bench bench-reconcile check format \
     clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)

@@ -251,7 +251,7 @@ describe('rebuilds and retention', { concurrency: true }, () => {
     rollups: [[]]
     transition: { entity: [account] }
     rules: [{ on: up, op: increment }, { on: down, op: decrement }]`;
-        const { server, tenant, admin } = rulesServer(config(RULES), { settings: { 'clock.settle': '0s', ...SLOW, 'events.retention': '16s' } });
+        const { server, tenant, admin } = rulesServer(config(RULES), { settings: { 'store.kind': 'embedded', 'clock.settle': '0s', ...SLOW, 'events.retention': '16s' } });
 
         test('S4-31: events of many tenants in several files and the journal are counted in their order', async () => {
             const tenants = Array.from({ length: 5 }, () => tenant());

@@ -107,6 +107,18 @@ describe('restart', () => {
         await other.stop();
     });
 
+    test('a port in use: refuses and says why', async () => {
+        const data = `${server.data}-port`;
+        const end = await runTally(['serve', '--data', data, '--listen', `127.0.0.1:${server.port}`, '--set', `auth.jwtSecret=${SECRET}`]);
+        removeDirectory(data);
+        assert.equal(end.code, 1, end.stderr);
+        assert.match(end.stderr, /in use|bind|listen/i);
+    });
+});
+
+describe('a data directory', () => {
+    const server = serverFor({ settings: { 'store.kind': 'embedded' } });
+
     test('two servers on one data directory: the second refuses and says why, the first goes on', async () => {
         const t = server.tenant();
         const end = await runTally(['serve', '--data', server.data, '--listen', '127.0.0.1:0', '--set', `auth.jwtSecret=${SECRET}`]);
@@ -117,18 +129,10 @@ describe('restart', () => {
         await server.restart({ hard: true });
         expectTriple(await t.get('x'), 1);
     });
-
-    test('a port in use: refuses and says why', async () => {
-        const data = `${server.data}-port`;
-        const end = await runTally(['serve', '--data', data, '--listen', `127.0.0.1:${server.port}`, '--set', `auth.jwtSecret=${SECRET}`]);
-        removeDirectory(data);
-        assert.equal(end.code, 1, end.stderr);
-        assert.match(end.stderr, /in use|bind|listen/i);
-    });
 });
 
 describe('a new store', () => {
-    const server = serverFor({ settings: { 'checkpoint.every': '200ms' } });
+    const server = serverFor({ settings: { 'store.kind': 'embedded', 'checkpoint.every': '200ms' } });
 
     /** Bytes of disk that the store takes, as du counts them. */
     const taken = () => Number(spawnSync('du', ['-sk', server.data], { encoding: 'utf8' }).stdout.split('\t')[0]) * 1024;
