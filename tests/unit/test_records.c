@@ -302,7 +302,9 @@ static enum err decode_position(struct bytes value)
 static void positions_come_back(void **state)
 {
     static const struct store_position positions[] = {
-        {0, 1, INT64_MIN}, {UINT64_MAX, UINT64_MAX, INT64_MAX}, {300, 7, 1700000000000}};
+        {.last_sequence = 0, .next_series = 1, .time_ms = INT64_MIN},
+        {.last_sequence = UINT64_MAX, .next_series = UINT64_MAX, .time_ms = INT64_MAX},
+        {.last_sequence = 300, .next_series = 7, .time_ms = 1700000000000}};
     for (size_t i = 0; i < ARRAY_COUNT(positions); i++) {
         position_record(&buf, &positions[i]);
         assert_true(buf.size <= 48);
