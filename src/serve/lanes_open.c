@@ -141,7 +141,7 @@ static enum err open_lane(struct server *server, unsigned index, struct reason *
     const struct config *config = server->config;
     struct lane_config lane = {
         .index = index,
-        .clock = &clock_system,
+        .clock = server->database ? postgres_clock(server->database) : &clock_system,
         .timeline = {.tolerance_ms = config->clock_tolerance, .settle_ms = config->clock_settle},
         .queue = queue_limits(config),
         .room = &server->room,

@@ -8,6 +8,7 @@ import { eventually, times, together } from './support/pace.mjs';
 import { Database } from './support/postgres.mjs';
 import { Relay } from './support/relay.mjs';
 import { runTally, Server, TOTAL } from './support/server.mjs';
+import { WallClock } from './support/shift.mjs';
 import { SECRET, tokenFor } from './support/tokens.mjs';
 
 let database;
@@ -151,6 +152,33 @@ describe('a store in PostgreSQL', () => {
                 await hanging.stop();
             }
         }, ONE_LANE));
+});
+
+describe('the time of several nodes', () => {
+    test('SPEC 12: time is the database\'s: a node whose own clock is wrong harms nobody', async () => {
+        const wall = new WallClock();
+        wall.by(40 * 24 * 3600 * 1000);
+        const schema = newSchema();
+        const wrong = node(schema, ONE_LANE, { env: wall.env });
+        const right = node(schema, ONE_LANE);
+        const bearer = { token: tokenFor('acme', { exp: Math.floor(wall.now() / 1000) + 3600 }) };
+        const send = (server, eventId) =>
+            server.call('POST', '/api/events/acme', { ...bearer, body: { eventId, type: 'x', occurredAt: '2026-01-01T00:00:00Z' } });
+        try {
+            await wrong.start();
+            await right.start();
+            assert.equal((await send(wrong, 'E1')).body.result, 'APPLIED');
+            for (const server of [right, wrong]) {
+                const { body } = await send(server, 'E1');
+                assert.equal(body.result, 'DROPPED_DUPLICATE');
+                assert.ok(Math.abs(Date.parse(body.firstSeenAt) - Date.now()) < 3600 * 1000, body.firstSeenAt);
+            }
+        } finally {
+            await wrong.stop();
+            await right.stop();
+            wall.remove();
+        }
+    });
 });
 
 describe('rules of several nodes', () => {

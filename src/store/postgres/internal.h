@@ -31,7 +31,9 @@ struct database {
     struct pool *readers;
     struct hash_secret secret;
     uint64_t installation;
-    struct fingerprint node; /* who this process is */
+    struct clock clock;       /* the database's */
+    _Atomic int64_t ahead_ms; /* of this machine's boot_ms: the database's clock */
+    struct fingerprint node;  /* who this process is */
     pthread_mutex_t partitions_lock;
     int64_t partitions[PARTITIONS_KNOWN]; /* some that are there, the last one met first */
     unsigned partitions_count;
@@ -133,6 +135,12 @@ enum err inquiry_corrupt(const struct inquiry *inquiry, const char *what);
 
 /* care.c */
 extern const struct store_ops postgres_store_ops;
+
+/* clock.c */
+void database_clock_init(struct database *database);
+/* The database said what time it is: `asked_boot_ms` is when it was asked. An answer that took long
+ * says little, and counts for the first one only. */
+void database_clock_heard(struct database *database, int64_t now_ms, int64_t asked_boot_ms);
 
 /* schema.c: makes the schema where there is none, looks whether it can be used, and reads what is
  * fixed since it was made. */

@@ -16,6 +16,7 @@ static struct database *postgres_new(const struct postgres_config *config)
     must(database->dsn != NULL);
     sql_init(&database->sql, config->schema);
     pthread_mutex_init(&database->partitions_lock, NULL);
+    database_clock_init(database);
     const struct link_config link = {
         .dsn = database->dsn, .sql = &database->sql, .prepares = !config->deals_out};
     database->writers = pool_new(&link, config->connections);

@@ -53,6 +53,11 @@ MUST_USE enum err postgres_open(struct database **database_out,
 /* To be called once every store is closed. */
 void postgres_close(struct database *database);
 
+/* What the lanes' batches are dated by, whichever node decides them: the database's clock, carried
+ * on from the last commit by this machine's passing time. So a node whose own clock is wrong harms
+ * nobody. No kernel vouches for it. Lives as long as the database is open. */
+const struct clock *postgres_clock(struct database *database);
+
 MUST_USE enum err postgres_lane(struct database *database, unsigned lane, struct store **store_out,
                                 struct reason *why_out);
 

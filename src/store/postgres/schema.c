@@ -165,17 +165,20 @@ static enum err check_settings(const struct database *database, const PGresult *
     return ERR_OK;
 }
 
-static enum err check_server(const struct database *database, struct link *link,
-                             struct reason *why_out)
+static enum err check_server(struct database *database, struct link *link, struct reason *why_out)
 {
+    int64_t asked_ms = clock_boot_ms(database->config.clock), now_ms;
     PGresult *result =
         link_ask(link,
                  "SELECT current_setting('server_encoding'), current_setting('fsync'),"
                  " current_setting('synchronous_commit'), pg_is_in_recovery(),"
-                 " current_setting('server_version_num'), current_setting('server_version')",
+                 " current_setting('server_version_num'), current_setting('server_version'),"
+                 " (extract(epoch FROM clock_timestamp()) * 1000)::bigint",
                  0, NULL, ASK_MS);
     if (!result) return say_link(link, "cannot ask the database for its settings", why_out);
     enum err e = check_settings(database, result, why_out);
+    if (e == ERR_OK && quantity_digits(bytes_str(PQgetvalue(result, 0, 6)), &now_ms))
+        database_clock_heard(database, now_ms, asked_ms);
     PQclear(result);
     return e;
 }

@@ -36,7 +36,7 @@ void lane_failed(struct lane_store *lane, const char *doing, const struct link *
 /* -- The transaction --------------------------------------------------------------------------- */
 
 static bool read_newest(const PGresult *result, struct store_position *position_out,
-                        struct stamp *stamp_out)
+                        struct stamp *stamp_out, int64_t *now_out)
 {
     int64_t sequence, next_series, rules;
     struct fingerprint stamp;
@@ -44,7 +44,7 @@ static bool read_newest(const PGresult *result, struct store_position *position_
     if (!result_i64(result, 0, 0, &sequence) || !result_i64(result, 0, 1, &position_out->time_ms))
         return false;
     if (!result_i64(result, 0, 2, &next_series) || !result_i64(result, 0, 3, &rules) ||
-        !result_print(result, 0, 4, &stamp))
+        !result_print(result, 0, 4, &stamp) || !result_i64(result, 0, 5, now_out))
         return false;
     position_out->rules = (uint64_t)rules;
     position_out->last_sequence = (uint64_t)sequence;
@@ -62,12 +62,17 @@ static enum err lock_lane(struct lane_store *lane, struct link *link,
     values_begin(&lane->values, lane);
     link_send(link, SQL_LOCK, &lane->values, LINK_KEEP);
     link_send(link, SQL_NEWEST, &lane->values, LINK_KEEP);
+    struct database *database = lane->database;
+    int64_t asked_ms = clock_boot_ms(database->config.clock), now_ms;
     link_go(link, LOCK_WAIT_MS);
     PGresult *locked = link_take(link);
     PGresult *newest = link_take(link);
     enum err e = link_end(link);
-    if (e == ERR_OK && (PQntuples(locked) != 1 || !read_newest(newest, position_out, stamp_out)))
+    if (e == ERR_OK &&
+        (PQntuples(locked) != 1 || !read_newest(newest, position_out, stamp_out, &now_ms)))
         e = ERR_STORAGE;
+    else if (e == ERR_OK)
+        database_clock_heard(database, now_ms, asked_ms);
     PQclear(locked);
     PQclear(newest);
     return e;
