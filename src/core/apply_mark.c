@@ -226,10 +226,20 @@ static enum err decide_step(struct apply *apply, struct mark_change *change)
     unreachable_state(change->step);
 }
 
-void decide_mark(struct apply *apply, struct op *op)
+static void decide_whole(struct apply *apply, struct op *op)
 {
-    struct part_mark part = part_begin(apply);
     op->err = decide_step(apply, op->mark);
     if (op->err == ERR_OK) add_cause(apply, op);
+}
+
+/* In an atomic bundle, as an import's, the bundle is what happens whole or not at all. */
+void decide_mark(struct apply *apply, struct op *op)
+{
+    if (apply->undo) {
+        decide_whole(apply, op);
+        return;
+    }
+    struct part_mark part = part_begin(apply);
+    decide_whole(apply, op);
     part_end(apply, &part, op->err == ERR_OK);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/event_id.h"
+#include "core/mark.h"
 #include "core/name.h"
 #include "core/object.h"
 #include "jobs/file.h"
@@ -204,6 +205,21 @@ static bool put_state(void *context, struct bytes key, struct bytes value)
     return put(exporter, &state);
 }
 
+/* A row that is not pending says only when its entity was counted last, which another store's
+ * scans will find out. */
+static bool put_mark(void *context, struct bytes key, struct bytes value)
+{
+    struct exporter *exporter = context;
+    struct port_record record = {.kind = PORT_MARK};
+    struct mark mark;
+    if (!mark_key_split(key, &record.reconcile, &record.tenant, &record.dimensions))
+        exporter->err = ERR_CORRUPT;
+    if (exporter->err != ERR_OK) return false;
+    /* A damaged row has its entity counted, here and there. */
+    if (mark_decode(value, &mark) && !mark.pending) return true;
+    return put(exporter, &record);
+}
+
 /* A key's sequence says nothing elsewhere; an event's is what clients know it by. */
 static bool put_id(void *context, struct fingerprint print, const struct key_record *record)
 {
@@ -300,6 +316,7 @@ enum err exporter_lane(struct exporter *exporter, struct store *store, struct re
     if (e == ERR_OK) e = put_cells(exporter, store);
     if (e == ERR_OK) e = walk_objects(exporter, store, OBJECT_USAGE, put_status);
     if (e == ERR_OK) e = walk_objects(exporter, store, OBJECT_STATE, put_state);
+    if (e == ERR_OK) e = walk_objects(exporter, store, OBJECT_MARK, put_mark);
     if (e == ERR_OK) e = put_events(exporter, store);
     return e == ERR_OK ? put_ids(exporter, store) : e;
 }

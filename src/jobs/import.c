@@ -5,6 +5,7 @@
 #include "core/mark.h"
 #include "core/name.h"
 #include "core/object.h"
+#include "core/reconcile.h"
 #include "jobs/import_history.h"
 #include "jobs/import_internal.h"
 
@@ -49,6 +50,7 @@ static bool is_for(const struct import_lane *lane, const struct import_line *lin
     case PORT_CELL:
     case PORT_STATE:
     case PORT_STATUS:
+    case PORT_MARK:
         return is_of_tenant(lane, record->tenant);
     case PORT_ID:
         return true;
@@ -152,6 +154,19 @@ static void add_status(struct chunk *chunk, const struct port_record *record)
                                  usage_row_encode(&chunk->arena, &row)));
 }
 
+/* An entry that this server has not, or not for the tenant, has nobody who would count it. */
+static void add_mark(struct chunk *chunk, const struct port_record *record)
+{
+    const struct reconcile *reconcile = reconcile_find(chunk->rules, record->reconcile);
+    if (!reconcile || !reconcile_has_tenant(reconcile, record->tenant)) return;
+    if (!mark_is_entity(record->dimensions, reconcile)) return;
+    struct mark_change *change = arena_zalloc(&chunk->arena, sizeof *change);
+    change->step = MARK_REQUEST;
+    change->place = mark_place_of(&chunk->arena, secret_of(chunk), reconcile->name, record->tenant,
+                                  record->dimensions);
+    add_op(chunk, propose_mark(record->tenant, change));
+}
+
 static void add_id(struct chunk *chunk, const struct port_record *record)
 {
     add_op(chunk, (struct op){.kind = OP_IMPORT_ID,
@@ -169,6 +184,9 @@ static enum err add_record(struct chunk *chunk, const struct port_record *record
         return add_state(chunk, record);
     case PORT_STATUS:
         add_status(chunk, record);
+        return ERR_OK;
+    case PORT_MARK:
+        add_mark(chunk, record);
         return ERR_OK;
     case PORT_ID:
         add_id(chunk, record);

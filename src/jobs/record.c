@@ -10,6 +10,7 @@ const char *const port_kind_names[] = {
     [PORT_HEADER] = "header",
     [PORT_RULES] = "rules",
     [PORT_DEFINITION] = "definition",
+    [PORT_MARK] = "mark",
     [PORT_CELL] = "cell",
     [PORT_STATUS] = "status",
     [PORT_STATE] = "state",
@@ -44,6 +45,7 @@ const struct bytes port_names[NAMES] = {
     [WINDOW_START] = BYTES("windowStart"),
     [UPDATED_AT] = BYTES("updatedAt"),
     [STATUS] = BYTES("status"),
+    [RECONCILE] = BYTES("reconcile"),
     [ENTITY] = BYTES("entity"),
     [PRINT] = BYTES("print"),
     [EVENT] = BYTES("event"),
@@ -237,6 +239,11 @@ void port_record_write(struct buf *line, const struct port_record *record)
         add_text(line, COUNTER, record->counter);
         add_hex(line, ENTITY, record->entity);
         add_hex(line, VALUE, record->value);
+        break;
+    case PORT_MARK:
+        add_text(line, TENANT, record->tenant);
+        add_text(line, RECONCILE, record->reconcile);
+        add_text(line, DIMENSIONS, record->dimensions);
         break;
     case PORT_ID:
         write_id(line, record);

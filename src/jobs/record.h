@@ -9,6 +9,8 @@
  *    "bucket":"0","added":"5","subbed":"0","expiresAt":"..","windowStart":"..","updatedAt":".."}
  *   {"kind":"status","tenant":"..","status":"active","updatedAt":".."}
  *   {"kind":"state","tenant":"..","counter":"..","entity":"<hex>","value":"<hex>"}
+ *   {"kind":"mark","tenant":"..","reconcile":"..","dimensions":"{..}"}
+ *                                                  an entity that waits to be counted anew
  *   {"kind":"event","lane":0,"sequence":"7","arrivedAt":"..","tenant":"..","eventId":"..",
  *    "type":"..","occurredAt":"..","dimensions":"{..}","payload":"{..}"}
  *   {"kind":"duplicate",.. the same ..,"firstSequence":"7","firstSeenAt":".."}
@@ -44,6 +46,7 @@ enum port_kind {
     PORT_CELL,
     PORT_STATUS,
     PORT_STATE,
+    PORT_MARK,
     PORT_ID,
     PORT_EVENT,
     PORT_DUPLICATE,
@@ -68,6 +71,7 @@ struct port_record {
     struct hash_secret secret;
     struct bytes tenant;
     struct bytes counter;    /* its name */
+    struct bytes reconcile;  /* mark: the entry's name */
     struct bytes dimensions; /* for a rule counter's cell; data NULL: a direct counter's */
     int32_t duration;
     int64_t bucket;

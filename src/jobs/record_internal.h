@@ -32,6 +32,7 @@ enum name {
     WINDOW_START,
     UPDATED_AT,
     STATUS,
+    RECONCILE,
     ENTITY,
     PRINT,
     EVENT,

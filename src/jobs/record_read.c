@@ -264,6 +264,11 @@ static void read_kind(struct reading *reading, struct port_record *record)
     case PORT_STATE:
         read_state(reading, record);
         break;
+    case PORT_MARK:
+        record->tenant = take_name(reading, TENANT);
+        record->reconcile = take_name(reading, RECONCILE);
+        record->dimensions = take_text(reading, DIMENSIONS);
+        break;
     case PORT_ID:
         read_id(reading, record);
         break;
@@ -323,7 +328,7 @@ static void check_texts(struct reading *reading, struct json_parser *parser,
                         const struct port_record *record)
 {
     struct bytes dimensions = record->dimensions;
-    uint32_t count_max = record->kind == PORT_CELL ? RULES_DIMENSIONS_MAX : EVENT_DIMENSIONS_MAX;
+    uint32_t count_max = record->event.id.size ? EVENT_DIMENSIONS_MAX : RULES_DIMENSIONS_MAX;
     if (dimensions.data && !dimensions_are_canonical(parser, reading->arena, dimensions, count_max))
         wrong(reading, "has dimensions in another form than tally's");
     if (!payload_is_canonical(parser, reading->arena, record->event.payload))

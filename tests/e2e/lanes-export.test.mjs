@@ -286,3 +286,41 @@ describe('events that cannot be imported, and those that are already there', () 
         assert.deepEqual(await history(source), past);
     });
 });
+
+describe('reconciliation goes on in another number of lanes', () => {
+    const RECONCILED = `
+counters:
+  - counterName: present
+    dimensions: [room]
+    rules: [{ on: enter, op: increment }]
+  - { counterName: shelved, dimensions: [shelf], rules: [] }
+reconcile:
+  - { name: rooms, tenants: all, entity: [room], source: { events: true }, counters: [present], scanEvery: 50ms, minInterval: 0s }
+  - { name: shelves, tenants: all, entity: [shelf], source: { postgres: "env:NOWHERE_DSN" }, counters: { shelved: "SELECT $1, $2" }, scanEvery: 1h }
+`;
+    const NOWHERE = { NOWHERE_DSN: 'postgresql://nobody@127.0.0.1:1/nothing' };
+    const options = { config: RECONCILED, env: NOWHERE };
+    const source = server(3, options);
+    after(() => source.stop());
+    const waiting = async (s) => Promise.all(TENANTS.map(async (id) => (await s.tenant(id).call('GET', `/api/reconcile/${id}/shelves/status`)).body.pending));
+    const present = async (s) => Promise.all(TENANTS.map(async (id) => (await pages(s.tenant(id), `/api/counters/${id}/present/cells`, 'cells')).map(({ dimensions, net }) => [dimensions.room, net])));
+
+    test('SPEC 9, 11: what waits to be counted waits there too, and scans change nothing that was imported', async () => {
+        await source.start();
+        for (const [index, id] of TENANTS.entries()) {
+            const t = source.tenant(id);
+            await pour(t, Array.from({ length: 5 + index }, (_, i) => ({ type: 'enter', dimensions: { room: `r${i % 3}` } })));
+            for (let i = 0; i <= index % 3; i++) assert.equal((await t.call('POST', `/api/reconcile/${id}/shelves/request`, { body: { shelf: `s${i}` } })).status, 200);
+        }
+        const expected = await present(source);
+        const marks = await waiting(source);
+        assert.deepEqual(marks, TENANTS.map((_, index) => 1 + (index % 3)));
+        await exportTo(source, 'reconciled.ndjson');
+        const target = server(4, { ...options, data: await prepared('reconciled.ndjson', 4) });
+        await target.start();
+        await importFrom(target, 'reconciled.ndjson');
+        assert.deepEqual(await waiting(target), marks);
+        assert.deepEqual(await present(target), expected);
+        await target.stop();
+    });
+});

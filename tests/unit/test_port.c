@@ -78,6 +78,8 @@ static void what_is_no_line_of_an_export_is_refused_with_a_reason(void **state)
         "{}",
         "{\"kind\":\"other\"}",
         "{\"kind\":\"cell\"}",
+        "{\"kind\":\"mark\",\"tenant\":\"t\",\"reconcile\":\"r\"}",
+        "{\"kind\":\"mark\",\"tenant\":\"t\",\"reconcile\":\"/\",\"dimensions\":\"{}\"}",
         "{\"kind\":\"end\",\"lines\":\"-1\"}",
         "{\"kind\":\"end\",\"lines\":\"99999999999999999999999\"}",
         "{\"kind\":\"header\",\"format\":2}",
@@ -203,6 +205,26 @@ static void an_event_comes_back_as_it_was_its_number_and_its_bytes_too(void **st
     record.event.first_sequence = 3;
     record.event.first_seen_ms = 4;
     expect_event_back(&record);
+}
+
+static void a_mark_comes_back(void **state)
+{
+    (void)state;
+    static const char line[] =
+        "{\"kind\":\"mark\",\"tenant\":\"t\",\"reconcile\":\"r\",\"dimensions\":\"{\\\"a\\\":\\\"b\\\"}\"}";
+    struct arena arena;
+    struct port_record record;
+    struct buf again;
+    const char *why;
+    arena_init(&arena, 4096);
+    buf_init(&again, 1000);
+    assert_true(read_back(line, &arena, &record, &why));
+    assert_true(record.kind == PORT_MARK && bytes_equal(record.reconcile, BYTES("r")));
+    assert_true(bytes_equal(record.dimensions, BYTES("{\"a\":\"b\"}")));
+    port_record_write(&again, &record);
+    assert_true(bytes_equal(buf_bytes(&again), bytes_str(line)));
+    buf_release(&again);
+    arena_release(&arena);
 }
 
 #define EVENT_OF(more)                                                                            \
@@ -404,6 +426,7 @@ int main(void)
         cmocka_unit_test(what_is_no_line_of_an_export_is_refused_with_a_reason),
         cmocka_unit_test(a_header_names_each_lane_and_an_older_one_has_one),
         cmocka_unit_test(an_event_comes_back_as_it_was_its_number_and_its_bytes_too),
+        cmocka_unit_test(a_mark_comes_back),
         cmocka_unit_test(what_no_event_can_be_is_refused),
         cmocka_unit_test(lines_come_back_from_every_kind_of_file),
         cmocka_unit_test(a_file_that_is_cut_short_does_not_end_well),
