@@ -18,10 +18,14 @@ static const struct rest {
     [CONN_CHUNKS] = {BIT(BLOCK_NONE) | BIT(BLOCK_MEMORY), true, TICKET_READING, true, true},
     [CONN_PACKED] = {BIT(BLOCK_MEMORY), true, TICKET_READY, true, true},
     [CONN_READY] = {BIT(BLOCK_BARRIER) | BIT(BLOCK_HOLD), true, TICKET_READY, true, true},
-    [CONN_SWALLOW_LENGTH] = {BIT(BLOCK_NONE) | BIT(BLOCK_MEMORY), .reads = true, .timed = true},
-    [CONN_SWALLOW_CHUNKS] = {BIT(BLOCK_NONE) | BIT(BLOCK_MEMORY), .reads = true, .timed = true},
-    [CONN_DONE] = {BIT(BLOCK_NONE)},
-    [CONN_LINGER] = {BIT(BLOCK_NONE)},
+    [CONN_SWALLOW_LENGTH] = {.blocks = BIT(BLOCK_NONE) | BIT(BLOCK_MEMORY),
+                             .reads = true,
+                             .timed = true},
+    [CONN_SWALLOW_CHUNKS] = {.blocks = BIT(BLOCK_NONE) | BIT(BLOCK_MEMORY),
+                             .reads = true,
+                             .timed = true},
+    [CONN_DONE] = {.blocks = BIT(BLOCK_NONE)},
+    [CONN_LINGER] = {.blocks = BIT(BLOCK_NONE)},
 };
 
 static void check_dead(const struct conn *conn)
