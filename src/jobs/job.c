@@ -38,13 +38,20 @@ static const char *const state_names[] = {
     [JOB_FAILED] = "failed",
 };
 
+/* What a job that is shown must be true to: it may be put together from the records of several
+ * lanes. */
+static bool end_fits(const struct job_record *job)
+{
+    if (!job_is_over(job) && (job->ended_ms != 0 || job->why.size > 0)) return false;
+    return job->state != JOB_FAILED || job->why.size > 0;
+}
+
 /* Which fields each state and kind allows. A record that is written must fit, and bytes that are
  * read and do not fit are not a job. */
 static bool job_fits(const struct job_record *job)
 {
     const struct job_rebuild *rebuild = &job->rebuild;
-    if (!job_is_over(job) && (job->ended_ms != 0 || job->why.size > 0)) return false;
-    if (job->state == JOB_FAILED && job->why.size == 0) return false;
+    if (!end_fits(job)) return false;
     if (job->state == JOB_WAITING && (job->position > 0 || job->size > 0)) return false;
     if ((job->ids || job->events) && job->kind != JOB_EXPORT) return false;
     if (job->kind != JOB_REBUILD) return true;
@@ -261,7 +268,7 @@ static void write_end(struct buf *json, const struct job_record *job)
 
 void job_write(struct buf *json, const struct job_record *job, double share)
 {
-    must(job_fits(job));
+    must(end_fits(job));
     buf_addf(json, "{\"job\":\"%llu\",\"type\":\"%s\",\"%s\":", (unsigned long long)job->id,
              shown[job->kind].type, shown[job->kind].name);
     buf_add_json(json, job->name);

@@ -174,6 +174,23 @@ static void a_lane_that_fails_fails_the_job_once_all_have_ended(void **state)
     assert_true(says("no longer kept by rules"));
 }
 
+static void a_lane_that_failed_before_it_began_leaves_a_job_that_runs(void **state)
+{
+    (void)state;
+    count_before_there_is_a_counter();
+    assert_int_equal(ask_for("a"), ERR_OK);
+    heart = hearts[0];
+    enact("counters:\n" COUNTER("b"));
+    dead_lane = 1;
+    for (unsigned i = 0; i < STEPS_MAX; i++)
+        rebuild_step(rebuilds);
+    assert_true(says("\"state\":\"running\""));
+    assert_true(says("\"error\":null"));
+    dead_lane = -1;
+    steps();
+    assert_true(says("\"state\":\"failed\""));
+}
+
 static void who_asks_again_before_it_begins_gets_the_same_number(void **state)
 {
     (void)state;
@@ -210,6 +227,7 @@ int main(void)
         LANES_DO(a_lane_that_a_crash_left_without_its_part_gets_it_at_the_next_start),
         LANES_DO(a_job_runs_until_its_last_lane_has_ended),
         LANES_DO(a_lane_that_fails_fails_the_job_once_all_have_ended),
+        LANES_DO(a_lane_that_failed_before_it_began_leaves_a_job_that_runs),
         LANES_DO(who_asks_again_before_it_begins_gets_the_same_number),
         LANES_DO(a_counter_is_forgotten_in_every_lane_also_after_half_a_try),
     };
