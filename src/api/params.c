@@ -280,9 +280,21 @@ static int hex_value(char c)
     return -1;
 }
 
+/* Most texts have nothing to be decoded. */
+static bool is_plain(struct bytes text, bool plus_is_space)
+{
+    return text.size > 0 && !memchr(text.data, '%', text.size) &&
+           !(plus_is_space && memchr(text.data, '+', text.size));
+}
+
 bool percent_decode(struct bytes text, bool plus_is_space, char *out, size_t *size_out)
 {
     size_t size = 0;
+    if (is_plain(text, plus_is_space)) {
+        memmove(out, text.data, text.size); /* often the same place */
+        *size_out = text.size;
+        return true;
+    }
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
         if (c == '+' && plus_is_space) c = ' ';

@@ -199,10 +199,21 @@ static size_t utf8_length(const unsigned char *at, size_t left)
     return length;
 }
 
+/* How many bytes from `at` on are ASCII for sure, looked at by eight. */
+static size_t ascii_length(const unsigned char *at, size_t left)
+{
+    size_t length = 0;
+    for (uint64_t eight; left - length >= sizeof eight; length += sizeof eight) {
+        memcpy(&eight, at + length, sizeof eight);
+        if (eight & 0x8080808080808080u) break;
+    }
+    return length;
+}
+
 bool bytes_is_utf8(struct bytes text)
 {
     const unsigned char *data = (const unsigned char *)text.data;
-    for (size_t i = 0; i < text.size;) {
+    for (size_t i = ascii_length(data, text.size); i < text.size;) {
         size_t length = utf8_length(data + i, text.size - i);
         if (length == 0) return false;
         i += length;

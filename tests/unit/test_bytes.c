@@ -256,6 +256,25 @@ static void what_is_not_utf8_is_replaced_byte_by_byte(void **state)
     }
 }
 
+/* ASCII is passed over by eight bytes at a time, so each place and each length is another case. */
+static void utf8_is_known_wherever_it_stands(void **state)
+{
+    char text[32];
+    (void)state;
+    assert_true(bytes_is_utf8(BYTES_NONE));
+    for (size_t size = 1; size <= sizeof text; size++)
+        for (size_t at = 0; at < size; at++) {
+            memset(text, 'a', sizeof text);
+            assert_true(bytes_is_utf8(bytes_of(text, size)));
+            text[at] = '\x80';
+            assert_false(bytes_is_utf8(bytes_of(text, size)));
+            if (at == 0) continue;
+            text[at - 1] = '\xc3';
+            assert_true(bytes_is_utf8(bytes_of(text, size)));
+            assert_false(bytes_is_utf8(bytes_of(text, at)));
+        }
+}
+
 #define TEXT(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -278,6 +297,7 @@ int main(void)
         TEXT(json_text_is_quoted_and_escaped),
         TEXT(utf8_passes_unchanged),
         TEXT(what_is_not_utf8_is_replaced_byte_by_byte),
+        TEXT(utf8_is_known_wherever_it_stands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
