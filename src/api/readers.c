@@ -1,5 +1,13 @@
 /* readers.c -- tenants with waiting tasks stand in a ring; threads serve the front one and send it
- * to the back. A tenant can fill its own half of the queue, never the whole. */
+ * to the back. A tenant can fill its own half of the queue, never the whole.
+ *
+ * (1) A tenant has an entry while tasks of it wait or run, and stands in the ring, once, while some
+ *     wait.
+ * (2) What a tenant counts as waiting is in its two lists; tasks that have begun, and no others,
+ *     are in the second. What the pool counts is the sum.
+ * (3) No more tasks run than there are threads.
+ *
+ * readers_check asserts them for the thread that has the lock. */
 #include "api/readers.h"
 
 #include <pthread.h>
@@ -36,6 +44,7 @@ struct readers {
     unsigned waiting;
     unsigned waiting_max;
     bool stopping;
+    unsigned threads_max;
     unsigned threads_count;
     pthread_t threads[];
 };
@@ -95,6 +104,58 @@ static struct reading_tenant *ring_take(struct readers *readers)
     return tenant;
 }
 
+/* -- Laws -------------------------------------------------------------------------------------- */
+
+static unsigned list_count(const struct task_list *list, bool begun)
+{
+    unsigned count = 0;
+    must((list->first == NULL) == (list->last == NULL));
+    for (const struct read_task *task = list->first; task; task = task->next, count++) {
+        must(task->begun == begun);
+        must(task->next || task == list->last);
+    }
+    return count;
+}
+
+static unsigned ring_count(const struct readers *readers)
+{
+    unsigned waiting = 0;
+    for (const struct reading_tenant *tenant = readers->ring_first; tenant;
+         tenant = tenant->ring_next) {
+        must(tenant->waiting > 0);
+        must(tenant->waiting ==
+             list_count(&tenant->fresh, false) + list_count(&tenant->begun, true));
+        must(tenant->ring_next || tenant == readers->ring_last);
+        waiting += tenant->waiting;
+    }
+    return waiting;
+}
+
+static void count_tenants(const struct readers *readers)
+{
+    unsigned waiting = 0, running = 0;
+    for (size_t b = 0; b <= readers->tenants.mask; b++) {
+        for (struct table_node *node = readers->tenants.buckets[b]; node; node = node->next) {
+            const struct reading_tenant *tenant = CONTAINER_OF(node, struct reading_tenant, node);
+            must(tenant->waiting > 0 || tenant->running > 0);
+            waiting += tenant->waiting;
+            running += tenant->running;
+        }
+    }
+    must(waiting == readers->waiting);
+    must(waiting == ring_count(readers));
+    must(running <= readers->threads_max);
+}
+
+static void readers_check(const struct readers *readers)
+{
+    must((readers->ring_first != NULL) == (readers->waiting > 0));
+    must(readers->waiting == 0 || readers->tenants.count > 0);
+    if (SLOW_CHECKS) count_tenants(readers);
+}
+
+/* -- The ring ---------------------------------------------------------------------------------- */
+
 static void note_waiting(struct readers *readers, struct reading_tenant *tenant)
 {
     readers->waiting++;
@@ -141,6 +202,7 @@ static void *reader_main(void *context)
     pthread_mutex_lock(&readers->lock);
     for (;;) {
         struct reading_tenant *tenant;
+        readers_check(readers);
         struct read_task *task = take(readers, &tenant);
         if (task) {
             pthread_mutex_unlock(&readers->lock);
@@ -167,6 +229,7 @@ struct readers *readers_new(const char *name, unsigned threads, unsigned tasks_m
     pthread_cond_init(&readers->filled, NULL);
     table_init(&readers->tenants);
     readers->waiting_max = tasks_max;
+    readers->threads_max = threads;
     for (unsigned i = 0; i < threads; i++) {
         thread_start(&readers->threads[i], name, reader_main, readers);
         readers->threads_count++;
@@ -200,6 +263,7 @@ enum err readers_push(struct readers *readers, struct read_task *task)
         note_waiting(readers, tenant);
     }
     tenant_end(readers, tenant);
+    readers_check(readers);
     pthread_mutex_unlock(&readers->lock);
     if (full) return ERR_BUSY;
     pthread_cond_signal(&readers->filled);

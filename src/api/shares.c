@@ -1,4 +1,10 @@
-/* shares.c -- one entry for each tenant that has a connection or a request under way. */
+/* shares.c -- one entry for each tenant that has a connection or a request under way.
+ *
+ * (1) An entry is there as long as something holds it: a connection, a stream, or a request over a
+ *     connection of another. When the last of them goes, no byte is charged to it any more.
+ * (2) It never has more connections or streams than a tenant may.
+ *
+ * shares_check asserts them for the thread that has the lock, in slow builds. */
 #include "api/shares.h"
 
 #include <pthread.h>
@@ -65,6 +71,22 @@ static struct share *share_find_or_make(struct shares *shares, struct bytes tena
     return share;
 }
 
+static void shares_check(const struct shares *shares)
+{
+    size_t count = 0;
+    if (!SLOW_CHECKS) return;
+    for (size_t b = 0; b <= shares->table.mask; b++) {
+        for (struct table_node *node = shares->table.buckets[b]; node; node = node->next) {
+            const struct share *share = CONTAINER_OF(node, struct share, node);
+            must(share->connections <= shares->connections_max);
+            must(share->streams <= shares->streams_max);
+            must(share->connections > 0 || share->streams > 0 || share->holds > 0);
+            count++;
+        }
+    }
+    must(count == shares->table.count);
+}
+
 static struct share *share_of(struct wire_share *wire)
 {
     return CONTAINER_OF(wire, struct share, wire);
@@ -78,6 +100,7 @@ struct wire_share *shares_take(struct shares *shares, struct bytes tenant)
         share->connections++;
     else
         share = NULL; /* the entry stays: other requests hold it */
+    shares_check(shares);
     pthread_mutex_unlock(&shares->lock);
     return share ? &share->wire : NULL;
 }
@@ -97,6 +120,7 @@ void shares_return(struct shares *shares, struct wire_share *connection)
     must(share->connections > 0);
     share->connections--;
     share_end(shares, share);
+    shares_check(shares);
     pthread_mutex_unlock(&shares->lock);
 }
 
@@ -107,6 +131,7 @@ bool shares_take_stream(struct shares *shares, struct bytes tenant)
     bool room = share->streams < shares->streams_max;
     if (room) share->streams++;
     share_end(shares, share);
+    shares_check(shares);
     pthread_mutex_unlock(&shares->lock);
     return room;
 }
@@ -118,6 +143,7 @@ void shares_return_stream(struct shares *shares, struct bytes tenant)
     must(share && share->streams > 0);
     share->streams--;
     share_end(shares, share);
+    shares_check(shares);
     pthread_mutex_unlock(&shares->lock);
 }
 
@@ -132,6 +158,7 @@ struct wire_share *shares_hold(struct shares *shares, struct bytes tenant)
     pthread_mutex_lock(&shares->lock);
     struct share *share = share_find_or_make(shares, tenant);
     share->holds++;
+    shares_check(shares);
     pthread_mutex_unlock(&shares->lock);
     return &share->wire;
 }
@@ -143,5 +170,6 @@ void shares_let_go(struct shares *shares, struct wire_share *held)
     must(share->holds > 0);
     share->holds--;
     share_end(shares, share);
+    shares_check(shares);
     pthread_mutex_unlock(&shares->lock);
 }

@@ -7,6 +7,24 @@
 #include "base/thread.h"
 #include "commit/pace.h"
 
+void lane_check(const struct lane *lane)
+{
+    const struct caretaker *with = &lane->caretaker;
+    must(lane->state != LANE_CLOSED);
+    must(lane->store && lane->queue && lane->rulebook && lane->keeper && lane->commit);
+    must(lane->clock == timekeeper_clock(lane->keeper));
+    must(with->store == lane->store && with->context == lane->queue);
+    must(with->rulebook == lane->rulebook && with->clock == lane->clock);
+    must(with->enacting == &lane->enacting);
+}
+
+static void lane_enter(struct lane *lane, enum lane_state from, enum lane_state state)
+{
+    must(lane->state == from);
+    lane->state = state;
+    lane_check(lane);
+}
+
 static void make_commit(struct lane *lane, const struct lane_config *config)
 {
     const struct commit_config commit = {.lane = lane->index,
@@ -42,12 +60,15 @@ enum err lane_open(struct lane *lane, const struct lane_config *config)
                                          .batch_weight = config->limits.batch_weight,
                                          .propose = propose_and_wait,
                                          .context = lane->queue};
+    lane_enter(lane, LANE_CLOSED, LANE_OPEN);
     return ERR_OK;
 }
 
 void lane_close(struct lane *lane)
 {
     if (!lane->store) return;
+    must(lane->state != LANE_RUNNING);
+    if (lane->state != LANE_CLOSED) lane_check(lane); /* else it did not open */
     if (lane->commit) commit_free(lane->commit);
     if (lane->keeper) timekeeper_free(lane->keeper);
     if (lane->rulebook) rulebook_free(lane->rulebook);
@@ -77,6 +98,7 @@ static void *sync_main(void *context)
 
 void lane_start(struct lane *lane)
 {
+    lane_enter(lane, LANE_OPEN, LANE_RUNNING);
     thread_start(&lane->sync_thread, "sync", sync_main, lane);
     thread_start(&lane->commit_thread, "commit", commit_main, lane);
 }
@@ -91,13 +113,16 @@ static int64_t cpu_ns(pthread_t thread)
 
 struct lane_cpu lane_cpu(const struct lane *lane)
 {
+    must(lane->state == LANE_RUNNING);
     return (struct lane_cpu){.commit_ns = cpu_ns(lane->commit_thread),
                              .sync_ns = cpu_ns(lane->sync_thread)};
 }
 
 void lane_stop(struct lane *lane)
 {
+    lane_check(lane);
     queue_stop(lane->queue);
     pthread_join(lane->commit_thread, NULL);
     pthread_join(lane->sync_thread, NULL);
+    lane_enter(lane, LANE_RUNNING, LANE_STOPPED);
 }

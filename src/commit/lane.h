@@ -9,7 +9,14 @@
  *     lane_stop(&lane)              what is queued is decided, and nothing after it
  *     lane_close(&lane)             the store too
  *
- * Fields are for reading; each is made by lane_open and stays until lane_close. */
+ *     CLOSED -> OPEN -> RUNNING -> STOPPED -> CLOSED      and OPEN -> CLOSED, if it never ran
+ *
+ * Fields are for reading; each is made by lane_open and stays until lane_close.
+ *
+ * (1) All parts are there from lane_open to lane_close, and each stands on the others of this lane.
+ * (2) What works beside the commits has pointers into the lane, so a lane stays where it is.
+ * (3) Its threads are there while it is RUNNING and at no other time; a lane that runs is not
+ *     closed. */
 #ifndef TALLY_COMMIT_LANE_H
 #define TALLY_COMMIT_LANE_H
 
@@ -19,7 +26,10 @@
 #include "commit/propose.h"
 #include "commit/timekeeper.h"
 
+enum lane_state { LANE_CLOSED, LANE_OPEN, LANE_RUNNING, LANE_STOPPED };
+
 struct lane {
+    enum lane_state state;
     unsigned index;
     struct store *store;
     struct queue *queue;
@@ -62,5 +72,8 @@ struct lane_cpu {
     int64_t sync_ns;
 };
 struct lane_cpu lane_cpu(const struct lane *lane);
+
+/* The laws above, of a lane that is not CLOSED. */
+void lane_check(const struct lane *lane);
 
 #endif

@@ -5,7 +5,8 @@
  * (2) Whether a bundle that was answered 503 happened is not known. So the record is put again, and
  *     a setting back again, until one is durable; until then batches are dated no earlier than the
  *     last durable one, and take no more for sure than before (commit.c). What is written meanwhile
- *     is dated so too, and the setting back that lasts goes back from there. */
+ *     is dated so too, and the setting back that lasts goes back from there.
+ * (3) Time never runs back but in a bundle that sets it back. */
 #include "commit/timekeeper.h"
 
 #include <pthread.h>
@@ -98,13 +99,22 @@ static struct clock_reading look_at_clocks(struct timekeeper *keeper)
     return reading;
 }
 
+/* (2), for the thread that has the lock. */
+static void keeper_check(const struct timekeeper *keeper)
+{
+    must(keeper->unknown || !keeper->back_unknown);
+}
+
 static struct moment keeper_moment(void *context)
 {
     struct timekeeper *keeper = context;
     pthread_mutex_lock(&keeper->lock);
+    keeper_check(keeper);
     bool suspect = keeper->timeline.suspect;
+    int64_t from_ms = keeper->timeline.now_ms;
     const struct clock_reading reading = look_at_clocks(keeper);
     timeline_look(&keeper->timeline, &reading);
+    must(keeper->timeline.now_ms >= from_ms); /* (3) */
     const struct timeline seen = keeper->timeline;
     pthread_mutex_unlock(&keeper->lock);
     if (seen.suspect != suspect) say_trust(seen.suspect, &seen);
@@ -263,6 +273,7 @@ void timekeeper_noted(struct timekeeper_note *note)
     bool durable = note->applied && note->bundle.err == ERR_OK;
     pthread_mutex_lock(&keeper->lock);
     bool back = durable && note->record.resets != keeper->recorded.resets;
+    must(!note->applied || note->record.resets - keeper->recorded.resets <= 1);
     if (durable) {
         keeper->recorded = note->record;
         keeper->unknown = keeper->back_unknown = false;
@@ -270,6 +281,7 @@ void timekeeper_noted(struct timekeeper_note *note)
         keeper->unknown = true;
         keeper->back_unknown |= note->record.resets != keeper->recorded.resets;
     }
+    keeper_check(keeper);
     pthread_mutex_unlock(&keeper->lock);
     if (back)
         log_line(LOG_WARN, "time was set back",

@@ -69,6 +69,12 @@ void flights_land(struct flights *flights, struct bytes key, int64_t began_ns, i
     if (flight->until_ns < began_ns + rest_ns) flight->until_ns = began_ns + rest_ns;
 }
 
+bool flights_is_up(const struct flights *flights, struct bytes key)
+{
+    const struct flight *flight = find(flights, key);
+    return flight && flight->running;
+}
+
 void flights_trim(struct flights *flights, int64_t now_ns)
 {
     for (size_t i = 0; i <= flights->table.mask; i++) {

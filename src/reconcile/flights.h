@@ -24,6 +24,8 @@ MUST_USE bool flights_take(struct flights *flights, struct bytes key, int64_t no
 MUST_USE bool flights_seize(struct flights *flights, struct bytes key, int64_t now_ns);
 /* The pass that began at `began_ns` is over; the key is left alone until `rest_ns` after that. */
 void flights_land(struct flights *flights, struct bytes key, int64_t began_ns, int64_t rest_ns);
+/* True: its pass is not over. */
+bool flights_is_up(const struct flights *flights, struct bytes key);
 /* Forgets the keys that nothing holds back any more. */
 void flights_trim(struct flights *flights, int64_t now_ns);
 

@@ -19,8 +19,7 @@
 #define SCAN_CHUNK (64u << 10)
 #define MS INT64_C(1000000) /* in ns */
 #define SECOND (1000 * MS)
-#define SCAN_SHARE 10    /* a scan is followed by a rest of so many times its length */
-#define ENTRY_RUNNING 2u /* passes of one entry at a time, and connections to its source */
+#define SCAN_SHARE 10 /* a scan is followed by a rest of so many times its length */
 #define LOG_LIST_MAX (64u << 10)
 #define USELESS_NS (60 * SECOND) /* between two looks for rows that are of no more use */
 #define USELESS_OPS 256u
@@ -44,6 +43,37 @@ struct reconciler *reconciler_new(const struct reconciler_config *config)
     pthread_mutex_init(&reconciler->lock, NULL);
     pthread_cond_init(&reconciler->changed, NULL);
     return reconciler;
+}
+
+static bool holds(const struct reconciler *reconciler, const struct entry *wanted)
+{
+    const struct entry *entry = reconciler->entries;
+    while (entry && entry != wanted)
+        entry = entry->next;
+    return entry != NULL;
+}
+
+static void check_work(const struct reconciler *reconciler)
+{
+    struct pass_work *const *last = &reconciler->first;
+    for (const struct pass_work *work = reconciler->first; work; work = work->next) {
+        must(holds(reconciler, work->entry));
+        must(work->entry->users > work->entry->running);
+        must(flights_is_up(&reconciler->flights, work->entity.change.place.key));
+        last = &work->next;
+    }
+    must(reconciler->last == last);
+}
+
+void reconciler_check(const struct reconciler *reconciler)
+{
+    for (const struct entry *entry = reconciler->entries; entry; entry = entry->next) {
+        must(entry->running <= ENTRY_RUNNING);
+        must(entry->running <= entry->users);
+        must((entry->down_until_ns == 0) == (entry->downs == 0));
+        must(entry->tenant_size <= sizeof entry->tenant);
+    }
+    if (SLOW_CHECKS) check_work(reconciler);
 }
 
 static void work_free(struct pass_work *work)
@@ -133,6 +163,7 @@ static bool take_up(struct reconciler *reconciler, struct entry *entry, struct p
         entry->users++;
         work_push(reconciler, work);
     }
+    reconciler_check(reconciler);
     pthread_mutex_unlock(&reconciler->lock);
     return taken;
 }
@@ -341,6 +372,7 @@ void reconciler_scan(struct reconciler *reconciler)
 /* The oldest work whose entry has room for another pass. The lock is held. */
 static struct pass_work *work_take(struct reconciler *reconciler)
 {
+    reconciler_check(reconciler);
     for (struct pass_work **at = &reconciler->first; *at; at = &(*at)->next) {
         struct pass_work *work = *at;
         if (work->entry->running == ENTRY_RUNNING) continue;
@@ -382,6 +414,7 @@ static void work_end(struct reconciler *reconciler, struct pass_work *work, int6
     flights_land(&reconciler->flights, work->entity.change.place.key, began_ns, rest_ns);
     work->entry->running--;
     entry_give(work->entry);
+    reconciler_check(reconciler);
     pthread_cond_broadcast(&reconciler->changed);
     pthread_mutex_unlock(&reconciler->lock);
     work_free(work);

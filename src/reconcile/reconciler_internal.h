@@ -1,4 +1,11 @@
-/* reconciler_internal.h -- what reconciler.c, entries.c and ask.c share. */
+/* reconciler_internal.h -- what reconciler.c, entries.c and ask.c share.
+ *
+ * (1) An entry is held by every pass of it, under way or waiting; no more than ENTRY_RUNNING of the
+ *     scanner's are under way.
+ * (2) Work waits in the order in which it was taken up, and every piece of it is in flight.
+ * (3) An entry that is down was found so at least once since it was last up.
+ *
+ * reconciler_check asserts them for the thread that has the lock. */
 #ifndef TALLY_RECONCILE_RECONCILER_INTERNAL_H
 #define TALLY_RECONCILE_RECONCILER_INTERNAL_H
 
@@ -44,6 +51,11 @@ struct reconciler {
     int64_t useless_at_ns; /* when to look for rows that are of no more use */
     bool stopped;
 };
+
+#define ENTRY_RUNNING 2u /* passes of one entry at a time, and connections to its source */
+
+/* reconciler.c: the laws above. The lock is held. */
+void reconciler_check(const struct reconciler *reconciler);
 
 /* entries.c; the lock is held. */
 

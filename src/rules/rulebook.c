@@ -1,4 +1,8 @@
-/* rulebook.c -- two references under a lock. */
+/* rulebook.c -- two references under a lock.
+ *
+ * (1) Both are always there. They differ only while a batch that changes the rules is decided and
+ *     not yet settled, and there is one such batch at a time: it has the pipeline for itself.
+ * (2) `empty` is what the rules in force say. */
 #include "rules/rulebook.h"
 
 #include <pthread.h>
@@ -11,6 +15,13 @@ struct rulebook {
     struct rules *next;    /* decided, maybe not durable; often the same */
     atomic_bool empty;     /* `current` has no counters */
 };
+
+/* By the thread that has the lock. */
+static void rulebook_check(const struct rulebook *rulebook)
+{
+    must(rulebook->current && rulebook->next);
+    must(atomic_load(&rulebook->empty) == (rulebook->current->definitions_count == 0));
+}
 
 struct rulebook *rulebook_new(void)
 {
@@ -47,6 +58,7 @@ bool rulebook_is_empty(const struct rulebook *rulebook)
 struct rules *rulebook_next(struct rulebook *rulebook)
 {
     pthread_mutex_lock(&rulebook->lock);
+    rulebook_check(rulebook);
     struct rules *rules = rules_hold(rulebook->next);
     pthread_mutex_unlock(&rulebook->lock);
     return rules;
@@ -56,6 +68,8 @@ void rulebook_decided(struct rulebook *rulebook, struct rules *rules)
 {
     pthread_mutex_lock(&rulebook->lock);
     struct rules *old = rulebook->next;
+    rulebook_check(rulebook);
+    must(rulebook->next == rulebook->current); /* (1) */
     rulebook->next = rules_hold(rules);
     pthread_mutex_unlock(&rulebook->lock);
     rules_release(old);
@@ -65,11 +79,13 @@ void rulebook_settled(struct rulebook *rulebook, bool durable)
 {
     pthread_mutex_lock(&rulebook->lock);
     struct rules *old = durable ? rulebook->current : rulebook->next;
+    rulebook_check(rulebook);
     if (durable)
         rulebook->current = rules_hold(rulebook->next);
     else
         rulebook->next = rules_hold(rulebook->current);
     atomic_store(&rulebook->empty, rulebook->current->definitions_count == 0);
+    rulebook_check(rulebook);
     pthread_mutex_unlock(&rulebook->lock);
     rules_release(old);
 }

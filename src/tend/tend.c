@@ -3,7 +3,13 @@
  * A lane is looked after by one thread at a time, in rounds: each of its caretakers that is due
  * takes one step. Lanes take turns, in a circle that begins after the one that was served last, so
  * those that always press cannot keep the others from their turn. A lane whose steps are slow (a
- * disk that stalls, a database that does not answer) keeps one thread, while the others go on. */
+ * disk that stalls, a database that does not answer) keeps one thread, while the others go on.
+ *
+ * (1) One thread at a time serves a lane.
+ * (2) A caretaker keeps the place in the round that its row has in the table, and its lane; a step
+ *     proposes no more than its budget, and nothing while an earlier proposal is not answered.
+ *
+ * ward_check asserts them at both ends of a round. */
 #include "tend/tend.h"
 
 #include <pthread.h>
@@ -149,12 +155,24 @@ static void ward_release(struct ward *ward)
         care_free(ward->cares[i]);
 }
 
+static void ward_check(const struct ward *ward)
+{
+    for (unsigned i = 0; i < KINDS; i++) {
+        const struct care *care = ward->cares[i];
+        must(care->kind == &kinds[i]);
+        must(care->budget <= care->kind->budget);
+        must(care->lane == ward->cares[0]->lane);
+    }
+}
+
 /* True: something presses. */
 static bool ward_round(struct ward *ward)
 {
     bool presses = false;
+    ward_check(ward);
     for (unsigned i = 0; i < KINDS; i++)
         presses |= care_step(ward->cares[i]) == CARE_PRESSES;
+    ward_check(ward);
     return presses;
 }
 
@@ -226,6 +244,7 @@ static struct ward *ward_take(struct tend *tend, int64_t *until_ns_out)
 
 static void ward_give(struct ward *ward, bool presses)
 {
+    must(ward->served);
     ward->served = false;
     ward->look_at_ns = machine_ns() + pace_care_pause_ns(presses);
 }

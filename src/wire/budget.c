@@ -63,3 +63,11 @@ void budget_give(struct wire_budget *budget, struct wire_share *share, size_t by
     give(share, bytes);
     give(&budget->all, bytes);
 }
+
+void budget_check_idle(const struct wire_budget *budget)
+{
+    must(atomic_load(&budget->all.bytes) == 0);
+    must(atomic_load(&budget->nobody.bytes) == 0);
+    must(atomic_load(&budget->all.beyond) == NULL);
+    must(atomic_load(&budget->nobody.beyond) == NULL);
+}

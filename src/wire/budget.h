@@ -8,7 +8,10 @@
  *     nobody    connections that have shown no token; an eighth: beside one tenant's share there is
  *               still room for another's
  *
- * What a connection of one ordinary request costs is not charged: limits.connections bounds it. */
+ * What a connection of one ordinary request costs is not charged: limits.connections bounds it.
+ *
+ * (1) What is charged to shares is charged to the whole; nothing is given back that was not taken.
+ * (2) Once nothing is held nothing is charged, and no input goes beyond any bound. */
 #ifndef TALLY_WIRE_BUDGET_H
 #define TALLY_WIRE_BUDGET_H
 
@@ -34,5 +37,8 @@ MUST_USE bool budget_take(struct wire_budget *budget, struct wire_share *share, 
 /* Charges what is held already, whatever the bounds. */
 void budget_take_anyway(struct wire_budget *budget, struct wire_share *share, size_t bytes);
 void budget_give(struct wire_budget *budget, struct wire_share *share, size_t bytes);
+
+/* Law (2): to be called once every loop has let go of everything. */
+void budget_check_idle(const struct wire_budget *budget);
 
 #endif

@@ -266,6 +266,7 @@ static void worker_release(struct worker *worker)
             worker_drain(worker, (enum worker_queue)queue, conn_work);
         worker_drain(worker, QUEUE_DEAD, conn_reap);
     }
+    must(!worker->open && worker->conns_count == 0);
     ticket_pool_release(&worker->tickets);
     input_pool_release(&worker->inputs);
     unpacker_release(&worker->unpacker);
@@ -279,6 +280,7 @@ void wire_free(struct wire *wire)
     acceptor_close(wire);
     for (unsigned i = 0; i < wire->workers_count; i++)
         worker_release(&wire->workers[i]);
+    budget_check_idle(&wire->budget);
     free(wire->workers);
     free(wire);
 }

@@ -88,6 +88,8 @@ static void ticket_reset(struct ticket *ticket)
 void ticket_give(struct ticket_pool *pool, struct ticket *ticket)
 {
     must(ticket->exchange.magic == TICKET_MAGIC);
+    must(ticket->exchange.charged == 0);
+    must(ticket->state != TICKET_KEPT || ticket->orphaned); /* or it may still be posted */
     if (pool->count >= TICKET_POOL_COUNT_MAX) {
         ticket_free(ticket);
         return;

@@ -37,6 +37,7 @@ static int teardown(void **state)
     while (conn->first) {
         struct ticket *ticket = conn->first;
         conn->first = ticket->next;
+        ticket->state = TICKET_ANSWERED;
         ticket_give(&worker.tickets, ticket);
     }
     ticket_pool_release(&worker.tickets);

@@ -9,7 +9,11 @@
  *
  * (1) Only an IDLE stream is picked, and only the thread picks: so an exchange is posted once for
  *     each time it was drained.
- * (2) Everything of a stream but its `view` is under the lock, or the thread's own. */
+ * (2) Everything of a stream but its `view` is under the lock, or the thread's own.
+ * (3) The list is linked both ways and has as many streams as are counted. Between two rounds none
+ *     is SPEAKING.
+ *
+ * streams_check asserts (3) for the thread that has the lock, stream by stream in slow builds. */
 #include "api/views/streams.h"
 
 #include <errno.h>
@@ -167,6 +171,25 @@ static bool speak(struct stream *stream, bool gone, int64_t now)
     return true;
 }
 
+/* -- Laws -------------------------------------------------------------------------------------- */
+
+/* `resting`: this is between two rounds. */
+static void streams_check(const struct streams *streams, bool resting)
+{
+    unsigned count = 0;
+    const struct stream *previous = NULL;
+    must((streams->first == NULL) == (streams->count == 0));
+    if (!SLOW_CHECKS) return;
+    for (const struct stream *stream = streams->first; stream; stream = stream->next) {
+        must(stream->streams == streams);
+        must(stream->previous == previous);
+        must(!resting || stream->place != PLACE_SPEAKING);
+        previous = stream;
+        count++;
+    }
+    must(count == streams->count);
+}
+
 /* -- The thread -------------------------------------------------------------------------------- */
 
 static struct stream *pick(struct streams *streams)
@@ -185,6 +208,7 @@ static struct stream *pick(struct streams *streams)
 static void round_of(struct streams *streams)
 {
     bool posted = false;
+    streams_check(streams, true);
     struct stream *stream = pick(streams);
     while (stream) {
         struct stream *next = stream->picked_next;
@@ -197,6 +221,7 @@ static void round_of(struct streams *streams)
         posted |= spoke;
         stream = next;
     }
+    streams_check(streams, true);
     if (!posted) return;
     pthread_mutex_unlock(&streams->lock);
     streams->api->config.wake(streams->api->config.wake_context);
@@ -301,6 +326,7 @@ void streams_ended(struct stream *stream)
     else
         streams->first = stream->next;
     streams->count--;
+    streams_check(streams, false);
     metric_set(METRIC_STREAMS, streams->count);
     pthread_mutex_unlock(&streams->lock);
     activity_unwatch(call->api->activity, stream->watched);
@@ -316,6 +342,7 @@ static void stream_add(struct streams *streams, struct stream *stream)
     if (streams->first) streams->first->previous = stream;
     streams->first = stream;
     streams->count++;
+    streams_check(streams, false);
     metric_set(METRIC_STREAMS, streams->count);
     pthread_mutex_unlock(&streams->lock);
 }
