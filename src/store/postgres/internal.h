@@ -32,7 +32,7 @@ struct database {
     struct hash_secret secret;
     uint64_t installation;
     struct clock clock;       /* the database's */
-    _Atomic int64_t ahead_ms; /* of this machine's boot_ms: the database's clock */
+    _Atomic int64_t ahead_ms; /* how far the database's clock is before this machine's boot_ms */
     struct fingerprint node;  /* who this process is */
     pthread_mutex_t partitions_lock;
     int64_t partitions[PARTITIONS_KNOWN]; /* some that are there, the last one met first */

@@ -90,13 +90,22 @@ static void hear_notice(void *context, const PGresult *notice)
 
 /* -- Opening ----------------------------------------------------------------------------------- */
 
-/* The dsn's own options come later in the string and win. */
-static PGconn *start_connecting(const char *dsn)
+/* The dsn's own options come later in the string and win. What would hold for a session is left out
+ * where sessions are dealt out; a commit sets all that it needs itself. */
+static PGconn *start_connecting(const struct link_config *config)
 {
-    const char *const keys[] = {
-        "fallback_application_name", "client_encoding",  "keepalives_idle", "keepalives_interval",
-        "keepalives_count",          "tcp_user_timeout", "dbname",          NULL};
-    const char *const values[] = {"tally", "UTF8", "5", "5", "3", "10000", dsn, NULL};
+    const char *options = config->prepares ? "-c statement_timeout=30000 -c row_security=off" : "";
+    const char *const keys[] = {"fallback_application_name",
+                                "client_encoding",
+                                "keepalives_idle",
+                                "keepalives_interval",
+                                "keepalives_count",
+                                "tcp_user_timeout",
+                                "options",
+                                "dbname",
+                                NULL};
+    const char *const values[] = {"tally", "UTF8",  "5",         "5", "3",
+                                  "10000", options, config->dsn, NULL};
     PGconn *pg = PQconnectStartParams(keys, values, 1);
     must(pg != NULL);
     return pg;
@@ -118,11 +127,10 @@ static bool connect_by(PGconn *pg, int64_t until_ms)
 }
 
 /* The password does not belong into a log, whatever put it into a message. */
-static void explain_connection(const char *dsn, PGconn *pg, struct link *link)
+static void explain_connection(PGconn *pg, struct link *link)
 {
     const char *message = PQerrorMessage(pg);
     const char *password = PQpass(pg);
-    (void)dsn;
     if (!message[0])
         say(link, "the database did not answer in time");
     else if (password && password[0] && strstr(message, password))
@@ -137,9 +145,9 @@ enum err link_open(struct link **link_out, const struct link_config *config, str
     link->sql = config->sql;
     link->prepares = config->prepares;
     link->fresh = true;
-    link->pg = start_connecting(config->dsn);
+    link->pg = start_connecting(config);
     if (!connect_by(link->pg, mono_ms() + CONNECT_SECONDS * 1000)) {
-        explain_connection(config->dsn, link->pg, link);
+        explain_connection(link->pg, link);
         *why_out = link->why;
         link_close(link);
         return ERR_STORAGE;
