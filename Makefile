@@ -132,6 +132,8 @@ browser: ## the dashboard in Chromium
 	@tests/run browser:$(VARIANT)
 crash: ## kill -9 under load, restart, compare
 	@tests/run crash:$(VARIANT)
+crash-postgres: ## the same on PostgreSQL
+	@tests/run crash_postgres:$(VARIANT)
 powercut: ## the same on a disk that forgets what was not synced
 	@tests/run powercut:$(VARIANT)
 asan tsan small: ## units, a short simulation and end-to-end tests in that variant
@@ -195,6 +197,7 @@ build-sim: $(SIM)
 build-e2e: $(OUT)/tally $(OUT)/libtally.so tests/e2e/node_modules/.package-lock.json $(OUT)/tests/libtally
 build-postgres: build-e2e
 build-browser: $(OUT)/tally tests/browser/node_modules/.installed
+build-crash_postgres: build-crash tests/e2e/node_modules/.package-lock.json
 build-crash: $(OUT)/tally
 build-powercut: $(OUT)/tally $(FORGET)
 build-fuzz: $(FUZZ)
@@ -278,7 +281,7 @@ build/bench/%: bench/%.c Makefile
 can-build:
 	@scripts/deps --check build
 
-.PHONY: all tags browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e e2e-postgres crash powercut asan tsan small fuzz coverage bench bench-reconcile check format \
+.PHONY: all tags browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e e2e-postgres crash crash-postgres powercut asan tsan small fuzz coverage bench bench-reconcile check format \
     clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)

@@ -8,6 +8,8 @@
 // data lives through all rounds, but for those about letting go of old events, which have a world of
 // their own. With --point every round ends at that crash point.
 //
+// With TALLY_TEST_STORE=postgres the store is in a PostgreSQL of the test's own, which lives on.
+//
 // All of that is done with one lane and then with four: each lane has tenants with the same workers
 // then, and a round ends at a crash point in a lane of its choice, while the others are at work. The
 // last line is `N passed, N failed`; a failure leaves the data where it says.
@@ -16,7 +18,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
 import { patience, sleep, within } from '../e2e/support/pace.mjs';
-import { newDirectory, removeDirectory, Server, Tenant } from '../e2e/support/server.mjs';
+import { endSharedDatabase, newDirectory, removeDirectory, Server, Tenant } from '../e2e/support/server.mjs';
 import { tokenFor } from '../e2e/support/tokens.mjs';
 import { EventInspector } from './event_inspector.mjs';
 import { EventBook } from './event_book.mjs';
@@ -26,13 +28,18 @@ import { between, randomFrom } from './random.mjs';
 import { lanesOfFlag, ROOMS, shares, TENANTS } from './spread.mjs';
 import { BulkWorker, KeyedWorker, PlainWorker, TransferWorker } from './workers.mjs';
 
-const CRASH_POINTS = [
+const POINTS_ON_DISK = [
     'commit.decided', 'commit.before_answer', 'journal.append.before_write', 'journal.sync.before', 'journal.sync.after',
     'journal.segment.before_switch', 'journal.segment.after_switch', 'checkpoint.before_flush', 'checkpoint.after_flush',
     'checkpoint.before_applied', 'checkpoint.after_applied', 'checkpoint.before_trim', 'registry.ingest.before', 'registry.ingest.after',
     'registry.run.before_rename', 'registry.merge.after', 'registry.filter.before_rename', 'archive.before_seal', 'archive.after_seal', 'retain.before_drop',
     'rebuild.before_chunk', 'rebuild.after_chunk', 'rebuild.swap', 'rebuild.after_swap', 'reconcile.scanned',
 ]; // journal.restart.before_header needs a failing disk: tests/e2e/disk-full.test.mjs passes it
+const POINTS_IN_POSTGRES = [
+    'commit.decided', 'commit.before_answer', 'postgres.before_commit', 'postgres.after_commit', 'retain.before_drop',
+    'rebuild.before_chunk', 'rebuild.after_chunk', 'rebuild.swap', 'rebuild.after_swap', 'reconcile.scanned',
+];
+const CRASH_POINTS = process.env.TALLY_TEST_STORE === 'postgres' ? POINTS_IN_POSTGRES : POINTS_ON_DISK;
 const OF_NO_LANE = ['reconcile.scanned']; // one scanner goes over all lanes
 
 const TRIES = 3; // at a crash point that was not passed
@@ -71,7 +78,7 @@ const random = randomFrom(seed);
 function mostPasses(point, lanes) {
     if (/^(registry|state)/.test(point)) return 1;
     if (/^(archive|retain)/.test(point)) return lanes > 1 ? 1 : 2;
-    if (/^(commit|journal\.(append|sync))/.test(point)) return 200 / lanes;
+    if (/^(commit|postgres|journal\.(append|sync))/.test(point)) return 200 / lanes;
     if (/chunk$/.test(point)) return 40 / lanes;
     return lanes > 1 ? 2 : 4;
 }
@@ -328,6 +335,7 @@ async function main() {
         passed += life.ok;
         failed += life.failed;
     }
+    await endSharedDatabase();
     console.log(`${passed} passed, ${failed} failed`);
     process.exitCode = failed ? 1 : 0;
 }

@@ -97,7 +97,12 @@ async function storeSettings(settings, data) {
     };
 }
 
-if (process.env.TALLY_TEST_STORE === 'postgres') after(async () => (await shared.database)?.stop());
+/** Test files need not call it; other programs do, when their servers have ended. */
+export async function endSharedDatabase() {
+    await (await shared.database)?.stop();
+}
+
+if (process.env.TALLY_TEST_STORE === 'postgres' && process.env.NODE_TEST_CONTEXT) after(endSharedDatabase);
 
 export class Server {
     #options;
