@@ -37,23 +37,29 @@ static void remember(struct database *database, int64_t span)
 }
 
 /* Two nodes may want the same one: the second waits and finds it. */
-static const char make_one[] =
-    "SET LOCAL lock_timeout = '2s';"
-    "SELECT pg_advisory_xact_lock(hashtextextended('tally partitions %1$s', 0));"
-    "CREATE TABLE IF NOT EXISTS %1$s.\"history_%2$lld\" (LIKE %1$s.history INCLUDING DEFAULTS);"
-    "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_inherits"
-    " WHERE inhrelid = '%1$s.\"history_%2$lld\"'::regclass) THEN"
-    " ALTER TABLE %1$s.history ATTACH PARTITION %1$s.\"history_%2$lld\""
-    " FOR VALUES FROM (%3$lld) TO (%4$lld); END IF; END $$";
+static void write_script(const struct database *database, int64_t span, char script[SCRIPT_SIZE])
+{
+    char table[SCRIPT_SIZE / 8];
+    const char *schema = database->sql.schema;
+    const long long from_ms = span * SPAN_MS, to_ms = from_ms + SPAN_MS;
+    snprintf(table, sizeof table, "%s.\"history_%lld\"", schema, (long long)span);
+    int size = snprintf(script, SCRIPT_SIZE,
+                        "SET LOCAL lock_timeout = '2s';"
+                        "SELECT pg_advisory_xact_lock(hashtextextended('tally partitions %s', 0));"
+                        "CREATE TABLE IF NOT EXISTS %s (LIKE %s.history INCLUDING DEFAULTS);"
+                        "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_inherits"
+                        " WHERE inhrelid = '%s'::regclass) THEN"
+                        " ALTER TABLE %s.history ATTACH PARTITION %s"
+                        " FOR VALUES FROM (%lld) TO (%lld); END IF; END $$",
+                        schema, table, schema, table, schema, table, from_ms, to_ms);
+    must(size > 0 && size < SCRIPT_SIZE);
+}
 
 static enum err make(struct database *database, int64_t span)
 {
     char script[SCRIPT_SIZE];
-    const long long from_ms = span * SPAN_MS, to_ms = from_ms + SPAN_MS;
     struct link *link;
-    int size = snprintf(script, sizeof script, make_one, database->sql.schema, (long long)span,
-                        from_ms, to_ms);
-    must(size > 0 && (size_t)size < sizeof script);
+    write_script(database, span, script);
     enum err e = pool_take(database->readers, LINK_WAIT_MS, &link);
     if (e != ERR_OK) return e;
     e = link_script(link, script, SCRIPT_WAIT_MS);
