@@ -65,11 +65,25 @@ static bool is_managed(struct apply *apply, const struct op *op)
     return counter->kept == KEPT_BY_RULES;
 }
 
+/* Whether the condition of an OP_SET holds, which also says what it finds. */
+static bool set_applies(struct op *op, const struct cell *before)
+{
+    op->was = before->added - before->subbed;
+    if (op->when == WHEN_ANY) return true;
+    op->unmet = before->exists != (op->when == WHEN_PRESENT);
+    return !op->unmet;
+}
+
 static enum err decide_change(struct apply *apply, struct op *op, bool *changed_out)
 {
     if (is_managed(apply, op)) return ERR_MANAGED;
     struct cell before = cell_now(apply, op->cell_index);
     struct cell after = before;
+    op->existed = before.exists;
+    if (op->kind == OP_SET && !set_applies(op, &before)) {
+        op->after = cell_triple(&before);
+        return ERR_OK;
+    }
     enum err e = change_value(op, &after);
     op->after = cell_triple(e == ERR_OK ? &after : &before);
     if (e != ERR_OK || cell_equal(&before, &after)) return e;
@@ -103,14 +117,18 @@ static enum err decide_delete(struct apply *apply, struct op *op, bool *changed_
     return ERR_OK;
 }
 
-/* Decides the sweep's proposal again: only a cell that is still due goes. Its series goes with the
- * last cell, so that an expired counter leaves no trace in listings. */
-static enum err decide_expire(struct apply *apply, struct op *op, bool *changed_out)
+static enum err decide_read(struct apply *apply, struct op *op)
 {
+    if (is_managed(apply, op)) return ERR_MANAGED;
     struct cell cell = cell_now(apply, op->cell_index);
-    if (!cell.exists || cell.expires_ms == TIME_NONE ||
-        !moment_due(&apply->moment, cell.expires_ms))
-        return ERR_NOT_FOUND;
+    op->existed = cell.exists;
+    op->after = cell_triple(&cell);
+    return ERR_OK;
+}
+
+/* A series goes with its last cell, so that a counter without any leaves no trace in listings. */
+static void remove_cell(struct apply *apply, const struct op *op)
+{
     change_tenant(apply, apply->reads.counters[op->counter_index].tenant_index)->cells--;
     change_cell(apply, op->cell_index)->value = cell_absent();
     struct series *series = own_series(apply, op->counter_index, op->duration);
@@ -120,7 +138,26 @@ static enum err decide_expire(struct apply *apply, struct op *op, bool *changed_
         struct read_counter *counter = &apply->reads.counters[op->counter_index];
         counter->value = counter_without(apply->arena, counter->value, op->duration);
     }
+}
+
+/* Decides the sweep's proposal again: only a cell that is still due goes. */
+static enum err decide_expire(struct apply *apply, struct op *op, bool *changed_out)
+{
+    struct cell cell = cell_now(apply, op->cell_index);
+    if (!cell.exists || cell.expires_ms == TIME_NONE ||
+        !moment_due(&apply->moment, cell.expires_ms))
+        return ERR_NOT_FOUND;
+    remove_cell(apply, op);
     *changed_out = true;
+    return ERR_OK;
+}
+
+static enum err decide_remove(struct apply *apply, struct op *op, bool *changed_out)
+{
+    if (is_managed(apply, op)) return ERR_MANAGED;
+    op->existed = cell_now(apply, op->cell_index).exists;
+    if (op->existed) remove_cell(apply, op);
+    *changed_out = op->existed;
     return ERR_OK;
 }
 
@@ -237,6 +274,12 @@ static void decide_op(struct apply *apply, struct op *op)
         break;
     case OP_EXPIRE:
         op->err = decide_expire(apply, op, &changed);
+        break;
+    case OP_READ:
+        op->err = decide_read(apply, op);
+        break;
+    case OP_REMOVE:
+        op->err = decide_remove(apply, op, &changed);
         break;
     default:
         op->err = decide_change(apply, op, &changed);

@@ -19,7 +19,7 @@ struct cell cell_absent(void)
 enum err cell_increment(struct cell *cell, int64_t amount, int64_t max)
 {
     cell_check(cell);
-    must(amount > 0);
+    must(amount >= 0);
     __int128 net = (__int128)cell->added - cell->subbed + amount;
     if (max != MAX_NONE && net > max) return ERR_LIMIT;
     int64_t added;

@@ -69,6 +69,15 @@ enum op_kind {
     OP_IMPORT, /* puts a cell as an export has it, its times too */
     OP_IMPORT_ID,    /* remembers an event id or key as an export has it, unless it is known */
     OP_IMPORT_EVENT, /* keeps an event, or the audit of a duplicate, that came to another store */
+    OP_READ,         /* says what the cell is at its place in the order, and changes nothing */
+    OP_REMOVE,       /* one cell of a counter, if it is there */
+};
+
+/* Whether an OP_SET takes effect. */
+enum op_when {
+    WHEN_ANY,
+    WHEN_ABSENT,  /* only where the cell is not there */
+    WHEN_PRESENT, /* only where it is */
 };
 
 struct event;
@@ -93,6 +102,8 @@ struct op {
     struct fingerprint key; /* made of (namespace, tenant, key) */
     bool keyed;             /* carries an idempotency key */
     bool replayed;          /* out: answered from the key's record */
+    bool existed;           /* out: the cell was there before this op */
+    bool unmet;             /* out: `when` did not hold, so nothing was changed */
     uint32_t key_index;     /* apply's own: where this op's objects are in the read set */
     struct event *event;    /* for OP_EVENT, OP_REPLAY and OP_IMPORT_EVENT */
     struct bytes tenant;    /* a view into `counter`, if there is one */
@@ -105,8 +116,12 @@ struct op {
     uint32_t cell_index;
     int64_t bucket; /* start, in seconds since the epoch */
     int32_t duration;
-    int64_t amount;      /* or the target of OP_SET */
-    int64_t max;         /* cap on net, or MAX_NONE */
+    enum op_when when; /* for OP_SET */
+    int64_t amount;    /* or the target of OP_SET */
+    union {
+        int64_t max; /* cap on net, or MAX_NONE */
+        int64_t was; /* out, of OP_SET: what net was */
+    };
     int64_t expires_ms;  /* or TIME_NONE */
     struct triple after; /* out: the cell right after this op; for ERR_LIMIT, as it stands */
     uint64_t key_digest; /* hash of the request the key came with */

@@ -266,6 +266,80 @@ static void the_later_expiry_is_kept_and_decrements_ignore_it_S3_43(void **state
     assert_int_equal(expiry_after(OP_SET, 3, TIME_NONE), 700);
 }
 
+/* ---- what keys of Redis want of a counter (SPEC 14) ---- */
+
+static void a_read_sees_what_stands_before_it_and_changes_nothing(void **state)
+{
+    const struct op ops[] = {make(OP_READ, "n", 0), make(OP_INCREMENT, "n", 5),
+                             make(OP_READ, "n", 0), make(OP_DECREMENT, "n", 2),
+                             make(OP_READ, "n", 0)};
+    const struct op *done = judge(ops, 5);
+    expect_triple(&done[0], 0, 0, 0);
+    assert_false(done[0].existed);
+    expect_triple(&done[2], 5, 5, 0);
+    assert_true(done[2].existed);
+    expect_triple(&done[4], 3, 5, 2);
+    assert_int_equal(decider.apply.writes.count, 2);
+    assert_int_equal(done[4].sequence, done[3].sequence);
+    decider_keep(&decider);
+    const struct op again = decider_do(&decider, make(OP_READ, "n", 0));
+    expect_triple(&again, 3, 5, 2);
+    assert_int_equal(decider.apply.writes.count, 0);
+}
+
+static void nothing_added_makes_the_cell(void **state)
+{
+    const struct op op = decider_do(&decider, make(OP_INCREMENT, "n", 0));
+    expect_triple(&op, 0, 0, 0);
+    assert_false(op.existed);
+    assert_true(stored("n", 0, 0).exists);
+    assert_true(decider_do(&decider, make(OP_INCREMENT, "n", 0)).existed);
+}
+
+static void a_removal_takes_one_cell_and_leaves_the_others(void **state)
+{
+    const struct op ops[] = {make(OP_INCREMENT, "n", 7), make_at(OP_INCREMENT, "n", 1, 60, 60),
+                             make(OP_REMOVE, "n", 0),    make(OP_REMOVE, "n", 0),
+                             make(OP_REMOVE, "m", 0),    make(OP_INCREMENT, "n", 2)};
+    const struct op *done = judge(ops, 6);
+    assert_true(done[2].existed);
+    assert_false(done[3].existed);
+    assert_false(done[4].existed);
+    for (unsigned i = 2; i < 5; i++)
+        assert_int_equal(done[i].err, ERR_OK);
+    expect_triple(&done[5], 2, 2, 0);
+    assert_int_equal(decider.apply.reads.tenants[0].cells, 2);
+    assert_int_equal(decider.apply.writes.count, 4);
+    decider_keep(&decider);
+    assert_int_equal(stored("n", 60, 60).added, 1);
+    assert_int_equal(stored("n", 0, 0).added, 2);
+}
+
+static struct op set_when(enum op_when when, int64_t target)
+{
+    struct op op = make(OP_SET, "n", target);
+    op.when = when;
+    return decider_do(&decider, op);
+}
+
+static void a_set_may_depend_on_whether_the_cell_is_there(void **state)
+{
+    struct op op = set_when(WHEN_PRESENT, 5);
+    assert_true(op.unmet && !op.existed);
+    assert_int_equal(op.err, ERR_OK);
+    assert_false(stored("n", 0, 0).exists);
+    op = set_when(WHEN_ABSENT, 5);
+    assert_false(op.unmet);
+    expect_triple(&op, 5, 5, 0);
+    op = set_when(WHEN_ABSENT, 6);
+    assert_true(op.unmet && op.existed);
+    expect_triple(&op, 5, 5, 0);
+    op = set_when(WHEN_PRESENT, 3);
+    assert_false(op.unmet);
+    expect_triple(&op, 3, 5, 2);
+    assert_int_equal(op.was, 5);
+}
+
 /* ---- limits ---- */
 
 static void a_new_cell_past_the_tenants_limit_is_refused(void **state)
@@ -457,6 +531,10 @@ int main(void)
         DECISION(past_its_cap_an_increment_shows_the_value_and_takes_nothing),
         DECISION(a_cap_on_an_absent_cell_shows_zeros_and_makes_none),
         DECISION(the_later_expiry_is_kept_and_decrements_ignore_it_S3_43),
+        DECISION(a_read_sees_what_stands_before_it_and_changes_nothing),
+        DECISION(nothing_added_makes_the_cell),
+        DECISION(a_removal_takes_one_cell_and_leaves_the_others),
+        DECISION(a_set_may_depend_on_whether_the_cell_is_there),
         DECISION(a_new_cell_past_the_tenants_limit_is_refused),
         DECISION(a_counter_has_so_many_granularities_at_most),
         DECISION(a_delete_takes_every_cell_of_the_counter),

@@ -308,6 +308,7 @@ static uint32_t encode_mixed(void)
         ask_keyed(&decider.asks, make(OP_DECREMENT, "n", 1000, 0, 0), "k", 1), /* refused */
         ask_object(&decider.asks, "u1", "one"),
         make(OP_DELETE, "k", 0, 0, 0),
+        make(OP_REMOVE, "n", 0, 0, 0),
         event("E2", "down"),
     };
     encode(ops, ARRAY_COUNT(ops));
@@ -316,7 +317,7 @@ static uint32_t encode_mixed(void)
 
 #define MIXED_FIRST "event 41 at 777: acme E1 up 1234 {\"k\":\"v\"} [1]\n"
 #define MIXED_SECOND "dup 46 at 777: acme E1 up 1234 {\"k\":\"v\"} [1] first 2 at 1000000\n"
-#define MIXED_LAST "event 50 at 777: acme E2 down 1234 {\"k\":\"v\"} [1]\n"
+#define MIXED_LAST "event 51 at 777: acme E2 down 1234 {\"k\":\"v\"} [1]\n"
 
 static void events_are_found_among_other_causes(void **state)
 {

@@ -44,6 +44,11 @@ static void encode_mark(struct buf *buf, const struct mark_change *change)
     }
 }
 
+static bool has_amount(enum op_kind kind)
+{
+    return kind != OP_EXPIRE && kind != OP_REMOVE;
+}
+
 static void encode_cause(struct buf *buf, const struct read_set *reads, const struct op *op)
 {
     bool refused = op->err != ERR_OK;
@@ -69,7 +74,7 @@ static void encode_cause(struct buf *buf, const struct read_set *reads, const st
     default:
         buf_add_varint(buf, reads->cells[op->cell_index].series);
         buf_add_signed(buf, op->bucket);
-        if (op->kind != OP_EXPIRE) buf_add_varint(buf, (uint64_t)op->amount);
+        if (has_amount(op->kind)) buf_add_varint(buf, (uint64_t)op->amount);
     }
 }
 
@@ -320,9 +325,10 @@ static void skip_cause(struct reader *reader, enum op_kind kind)
     case OP_SET:
     case OP_EXPIRE:
     case OP_IMPORT:
+    case OP_REMOVE:
         read_varint(reader);
         read_signed(reader);
-        if (kind != OP_EXPIRE) read_varint(reader);
+        if (has_amount(kind)) read_varint(reader);
         return;
     default:
         reader->failed = true;
