@@ -57,7 +57,7 @@ static bool text_read(struct bytes text, const struct field *field, struct field
     case FIELD_TEXT:
         return in_bounds((int64_t)text.size, field);
     case FIELD_NAME:
-        return name_valid(text);
+        return counter_name_valid(text);
     case FIELD_KEY:
         return key_valid(text);
     }
@@ -128,7 +128,7 @@ static enum err complain(const struct field *field, struct reason *why)
         reason_add(why, "text of %" PRId64 " to %" PRId64 " bytes.", field->min, field->max);
         break;
     case FIELD_NAME:
-        reason_add(why, "1 to 255 of the characters A-Z a-z 0-9 _ . ~ and -.");
+        reason_add(why, "1 to 255 of the characters A-Z a-z 0-9 _ . ~ - and :.");
         break;
     case FIELD_KEY:
         reason_add(why, "1 to 255 printable ASCII characters.");

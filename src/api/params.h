@@ -44,7 +44,7 @@ enum field_type {
     FIELD_BOOL,   /* -> integer 0 or 1; true or false, in a query the word */
     FIELD_CHOICE, /* -> integer, the index in `choices` */
     FIELD_TEXT,   /* -> text of min to max bytes */
-    FIELD_NAME,   /* -> text that is a valid tenant id or counter name */
+    FIELD_NAME,   /* -> text that is a valid counter name */
     FIELD_KEY,    /* -> text that is a valid idempotency key: 1 to 255 of printable ASCII */
 };
 

@@ -98,6 +98,6 @@ int argument_pair(const char *command, const char *option, const char *text, str
 int argument_name(const char *command, const char *name)
 {
     if (!name) return cli_usage_error(command, "which counter?");
-    if (name_valid(bytes_str(name))) return EXIT_GOOD;
-    return cli_usage_error(command, "a counter's name is 1 to 255 of A-Z a-z 0-9 _ . ~ -");
+    if (counter_name_valid(bytes_str(name))) return EXIT_GOOD;
+    return cli_usage_error(command, "a counter's name is 1 to 255 of A-Z a-z 0-9 _ . ~ - :");
 }

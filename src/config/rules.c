@@ -11,6 +11,7 @@
 
 #define SECOND_MS INT64_C(1000)
 #define NAME_RULE "1 to 255 of A-Z a-z 0-9 _ . ~ -"
+#define COUNTER_RULE "1 to 255 of A-Z a-z 0-9 _ . ~ - :"
 
 enum counter_field {
     NAME,
@@ -73,8 +74,9 @@ static void read_name(struct making_counter *making, const yaml_node_t *entry)
         return;
     }
     struct bytes name = walk_is_scalar(node) ? walk_scalar(node) : BYTES_NONE;
-    if (!name_valid(name)) {
-        walk_error(walk, node, "counterName must be " NAME_RULE ", not \"%.*s\"", WALK_SHOWN(name));
+    if (!counter_name_valid(name)) {
+        walk_error(walk, node, "counterName must be " COUNTER_RULE ", not \"%.*s\"",
+                   WALK_SHOWN(name));
         return;
     }
     for (unsigned i = 0; i < making->rules->definitions_count; i++) {

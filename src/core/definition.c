@@ -196,6 +196,7 @@ enum err definition_decode(struct bytes bytes, struct arena *arena,
     if (read_u8(&reader) != DEFINITION_VERSION) return ERR_CORRUPT;
     decode_fields(&reader, arena, definition_out);
     if (reader.failed || reader_left(&reader)) return ERR_CORRUPT;
-    if (!name_valid(definition_out->name) || !mode_complete(definition_out)) return ERR_CORRUPT;
+    if (!counter_name_valid(definition_out->name) || !mode_complete(definition_out))
+        return ERR_CORRUPT;
     return ERR_OK;
 }

@@ -3,17 +3,29 @@
 
 #include "base/codec.h"
 
-static const bool name_byte[256] = {
-    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['_'] = true,
-    ['.'] = true,         ['~'] = true,         ['-'] = true,
-};
+#define NAME_BYTES                              \
+    ['0' ... '9'] = true, ['A' ... 'Z'] = true, \
+             ['a' ... 'z'] = true, ['_'] = true, ['.'] = true, ['~'] = true, ['-'] = true
 
-bool name_valid(struct bytes name)
+static const bool name_byte[256] = {NAME_BYTES};
+static const bool counter_byte[256] = {NAME_BYTES, [':'] = true};
+
+static bool is_of_bytes(struct bytes name, const bool allowed[256])
 {
     if (name.size < 1 || name.size > NAME_SIZE_MAX) return false;
     for (size_t i = 0; i < name.size; i++)
-        if (!name_byte[(unsigned char)name.data[i]]) return false;
+        if (!allowed[(unsigned char)name.data[i]]) return false;
     return true;
+}
+
+bool name_valid(struct bytes name)
+{
+    return is_of_bytes(name, name_byte);
+}
+
+bool counter_name_valid(struct bytes name)
+{
+    return is_of_bytes(name, counter_byte);
 }
 
 struct bytes counter_key_prefix(char out[static COUNTER_KEY_SIZE_MAX], struct bytes tenant,
@@ -49,7 +61,7 @@ static bool split(struct bytes key, struct bytes *tenant_out, char *kind_out,
 
     rest = bytes_of(rest.data + 1, rest.size - 1);
     struct bytes name = bytes_split(&rest, '\0');
-    if (!rest.data || !name_valid(name)) return false;
+    if (!rest.data || !counter_name_valid(name)) return false;
 
     *tenant_out = tenant;
     *kind_out = kind;

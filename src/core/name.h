@@ -12,6 +12,9 @@
 /* 1 to 255 of A-Z a-z 0-9 _ . ~ - (A-24). Case counts. */
 MUST_USE bool name_valid(struct bytes name);
 
+/* The same and `:`, which keys of Redis are made of: what a counter may be called (SPEC 14). */
+MUST_USE bool counter_name_valid(struct bytes name);
+
 /* Writes the key of a direct counter and returns it as a view of `out`. `tenant` and `name` have
  * passed name_valid. */
 struct bytes counter_key(char out[static COUNTER_KEY_SIZE_MAX], struct bytes tenant,

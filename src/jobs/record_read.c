@@ -37,6 +37,13 @@ static struct bytes take_name(struct reading *reading, enum name name)
     return text;
 }
 
+static struct bytes take_counter(struct reading *reading)
+{
+    struct bytes text = take_text(reading, COUNTER);
+    if (!reading->why && !counter_name_valid(text)) wrong(reading, "has a name that is none");
+    return text;
+}
+
 static int64_t take_signed(struct reading *reading, enum name name)
 {
     int64_t value = 0;
@@ -149,7 +156,7 @@ static void read_cell(struct reading *reading, struct port_record *record)
 {
     struct cell *cell = &record->cell;
     record->tenant = take_name(reading, TENANT);
-    record->counter = take_name(reading, COUNTER);
+    record->counter = take_counter(reading);
     if (reading->values[DIMENSIONS].type != JSON_ABSENT)
         record->dimensions = take_text(reading, DIMENSIONS);
     int64_t duration = take_signed(reading, DURATION);
@@ -169,7 +176,7 @@ static void read_cell(struct reading *reading, struct port_record *record)
 static void read_definition(struct reading *reading, struct port_record *record)
 {
     struct bytes mode = take_text(reading, MODE);
-    record->counter = take_name(reading, COUNTER);
+    record->counter = take_counter(reading);
     record->value = take_hex(reading, VALUE);
     for (unsigned i = 0; i <= MODE_SERIES; i++) {
         record->mode = (enum counter_mode)i;
@@ -234,7 +241,7 @@ static void read_state(struct reading *reading, struct port_record *record)
     struct bytes sets[RULES_SETS_MAX];
     unsigned count;
     record->tenant = take_name(reading, TENANT);
-    record->counter = take_name(reading, COUNTER);
+    record->counter = take_counter(reading);
     record->entity = take_hex(reading, ENTITY);
     record->value = take_hex(reading, VALUE);
     if (!object_state_decode(record->value, sets, &count))

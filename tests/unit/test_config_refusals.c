@@ -60,11 +60,11 @@ static void counters_that_are_none_are_refused(void **state)
         {"counters:\n- counterName: c\n  rules: {on: e, op: increment}\n",
          "x.yaml:3:10: rules must be a list, not a mapping"},
         {"counters:\n- counterName: a b\n  rules: [{on: e, op: increment}]\n",
-         "x.yaml:2:16: counterName must be 1 to 255 of A-Z a-z 0-9 _ . ~ -, not \"a b\""},
+         "x.yaml:2:16: counterName must be 1 to 255 of A-Z a-z 0-9 _ . ~ - :, not \"a b\""},
         {"counters:\n- counterName: ''\n  rules: [{on: e, op: increment}]\n",
-         "x.yaml:2:16: counterName must be 1 to 255 of A-Z a-z 0-9 _ . ~ -, not \"\""},
+         "x.yaml:2:16: counterName must be 1 to 255 of A-Z a-z 0-9 _ . ~ - :, not \"\""},
         {"counters:\n- counterName: [c]\n  rules: [{on: e, op: increment}]\n",
-         "x.yaml:2:16: counterName must be 1 to 255 of A-Z a-z 0-9 _ . ~ -, not \"\""},
+         "x.yaml:2:16: counterName must be 1 to 255 of A-Z a-z 0-9 _ . ~ - :, not \"\""},
         {GOOD "limit: 1\n- counterName: c\n  rules: [{on: e, op: increment}]\n",
          "x.yaml:5:16: counter c is defined twice; the first is at x.yaml:2:16"},
         {GOOD "colour: red\n",
@@ -266,7 +266,7 @@ static void several_mistakes_are_listed_together_up_to_a_bound(void **state)
             "x.yaml:3:9: mode must be persistent, windowed or series, not \"x\"\n"
             "x.yaml:4:23: op must be increment or decrement, not \"y\"\n"
             "x.yaml:4:27: a rule needs op\n"
-            "x.yaml:5:16: counterName must be 1 to 255 of A-Z a-z 0-9 _ . ~ -, not \"b c\"\n"
+            "x.yaml:5:16: counterName must be 1 to 255 of A-Z a-z 0-9 _ . ~ - :, not \"b c\"\n"
             "x.yaml:7:10: limit must be a whole number from 0 to 9223372036854775807, not \"z\"");
     struct buf text;
     buf_init(&text, 1u << 20);

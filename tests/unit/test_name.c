@@ -27,6 +27,20 @@ static void A_24_only_the_unreserved_characters_are_valid(void **state)
     }
 }
 
+static void SPEC_14_counter_names_may_have_colons_and_tenants_may_not(void **state)
+{
+    static const char *const names[] = {":", "page:home", "a::b", "user:1:hits"};
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        assert_true(counter_name_valid(bytes_str(names[i])));
+        assert_false(name_valid(bytes_str(names[i])));
+    }
+    for (int byte = 0; byte < 256; byte++) {
+        char c = (char)byte;
+        assert_int_equal(counter_name_valid(bytes_of(&c, 1)),
+                         c == ':' || name_valid(bytes_of(&c, 1)));
+    }
+}
+
 static void S3_15_to_S3_17_the_seed_s_examples(void **state)
 {
     static const char *const good[] = {
@@ -185,6 +199,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(S3_14_names_have_1_to_255_characters),
         cmocka_unit_test(A_24_only_the_unreserved_characters_are_valid),
+        cmocka_unit_test(SPEC_14_counter_names_may_have_colons_and_tenants_may_not),
         cmocka_unit_test(S3_15_to_S3_17_the_seed_s_examples),
         cmocka_unit_test(a_key_is_tenant_kind_and_name),
         cmocka_unit_test(the_longest_names_fit_a_key_and_come_back),

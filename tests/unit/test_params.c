@@ -223,7 +223,7 @@ static void each_field_type_takes_its_values_and_no_others(void **state)
     static const char flag_wrong[] = "atomic must be true or false.";
     static const char text_wrong[] = "type must be text of 1 to 4 bytes.";
     static const char name_wrong[] =
-        "name must be 1 to 255 of the characters A-Z a-z 0-9 _ . ~ and -.";
+        "name must be 1 to 255 of the characters A-Z a-z 0-9 _ . ~ - and :.";
     static const char key_wrong[] = "idempotencyKey must be 1 to 255 printable ASCII characters.";
     static const struct {
         const struct field *field;

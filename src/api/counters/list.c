@@ -163,7 +163,7 @@ static void run_list(struct call *call)
 /* A prefix that no name can have lists nothing; it is not an error to ask. */
 static bool is_prefix(struct bytes prefix)
 {
-    return prefix.size == 0 || name_valid(prefix);
+    return prefix.size == 0 || counter_name_valid(prefix);
 }
 
 enum request_verdict read_list(struct call *call)
@@ -175,7 +175,7 @@ enum request_verdict read_list(struct call *call)
     enum err e = fields_from_params(&call->params, list_fields, LIST_FIELDS, values, &why);
     if (e == ERR_OK) e = params_cursor(&call->params, arena, &cursor, &why);
     if (e != ERR_OK) return call_refuse(call, e, why.text);
-    if (cursor.data && !name_valid(cursor))
+    if (cursor.data && !counter_name_valid(cursor))
         return call_refuse(call, ERR_INVALID, "after is not a cursor of this listing.");
     if (!is_prefix(values[PREFIX].text)) {
         call->exchange->reply.status = 200;
