@@ -46,7 +46,7 @@ static enum err export_lane(const struct exporting *exporting, unsigned lane,
     if (e == ERR_OK) store_close(store);
     if (e == ERR_OK) e = open_snapshot(exporting, lane, &store);
     if (e != ERR_OK) return e;
-    e = exporter_lane(exporter, store, exporting->why);
+    e = exporter_lane(exporter, &store->view, exporting->why);
     store_close(store);
     return e;
 }

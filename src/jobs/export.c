@@ -10,6 +10,7 @@
 #include "core/object.h"
 #include "jobs/file.h"
 #include "jobs/sequence_set.h"
+#include "store/store.h"
 #include "store/walk.h"
 
 #define EVENTS_LOOK_BYTES (8u << 20) /* looked through at once */
@@ -64,24 +65,23 @@ static enum err walked(struct exporter *exporter, enum err e)
     return exporter->err;
 }
 
-static enum err walk_objects(struct exporter *exporter, struct store *store, char kind,
+static enum err walk_objects(struct exporter *exporter, struct view *view, char kind,
                              store_object_fn *visit)
 {
     if (exporter->err != ERR_OK) return exporter->err;
-    return walked(exporter,
-                  view_objects(&store->view, bytes_of(&kind, 1), BYTES_NONE, visit, exporter));
+    return walked(exporter, view_objects(view, bytes_of(&kind, 1), BYTES_NONE, visit, exporter));
 }
 
 /* -- Rules and definitions --------------------------------------------------------------------- */
 
 /* The first lane's rules stand for all: lanes differ only for the moment of a reload. */
-static enum err put_rules(struct exporter *exporter, struct store *store)
+static enum err put_rules(struct exporter *exporter, struct view *view)
 {
     struct buf text;
     struct arena arena;
     buf_init(&text, 1u << 30);
     arena_init(&arena, 1024);
-    enum err e = view_object(&store->view, object_key(&arena, OBJECT_META, META_RULES), &text);
+    enum err e = view_object(view, object_key(&arena, OBJECT_META, META_RULES), &text);
     if (e == ERR_OK)
         put(exporter, &(struct port_record){.kind = PORT_RULES, .text = buf_bytes(&text)});
     arena_release(&arena);
@@ -168,12 +168,12 @@ static bool put_cell(void *context, int32_t duration, int64_t bucket, const stru
     return put(exporter, &exporter->cell);
 }
 
-static enum err put_cells(struct exporter *exporter, struct store *store)
+static enum err put_cells(struct exporter *exporter, struct view *view)
 {
     const struct walk_visitor visitor = {
         .counter = name_cells, .cell = put_cell, .context = exporter};
     if (exporter->err != ERR_OK) return exporter->err;
-    return walked(exporter, walk_cells(&store->view, &visitor));
+    return walked(exporter, walk_cells(view, &visitor));
 }
 
 /* -- Statuses, states, ids --------------------------------------------------------------------- */
@@ -236,10 +236,10 @@ static bool put_id(void *context, struct fingerprint print, const struct key_rec
     return put(exporter, &id);
 }
 
-static enum err put_ids(struct exporter *exporter, struct store *store)
+static enum err put_ids(struct exporter *exporter, struct view *view)
 {
     if (exporter->err != ERR_OK || !exporter->header.ids) return exporter->err;
-    return walked(exporter, view_ids(&store->view, put_id, exporter));
+    return walked(exporter, view_ids(view, put_id, exporter));
 }
 
 /* -- Events ------------------------------------------------------------------------------------ */
@@ -254,14 +254,28 @@ static bool put_event(void *context, const struct stored_event *event)
                                      .lane = exporter->lane - 1});
 }
 
+static enum err read_retained(struct view *view, uint64_t *retained_out)
+{
+    struct arena arena;
+    struct buf value;
+    arena_init(&arena, 256);
+    buf_init(&value, 256);
+    *retained_out = 0;
+    enum err e = view_object(view, object_key(&arena, OBJECT_META, META_RETAINED), &value);
+    if (e == ERR_OK && !object_number_decode(buf_bytes(&value), retained_out)) e = ERR_CORRUPT;
+    buf_release(&value);
+    arena_release(&arena);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
 /* Those that retention has let go of are not shown, though they may still lie there. */
-static enum err put_events(struct exporter *exporter, struct store *store)
+static enum err put_events(struct exporter *exporter, struct view *view)
 {
     uint64_t retained_ms;
     uint64_t next = 0;
     sequence_set_release(&exporter->events);
     if (exporter->err != ERR_OK || !exporter->header.events) return exporter->err;
-    enum err e = store_number(store, META_RETAINED, &retained_ms);
+    enum err e = read_retained(view, &retained_ms);
     struct event_query query = {.upto = UINT64_MAX,
                                 .arrived_from = retained_ms ? (int64_t)retained_ms : INT64_MIN,
                                 .events = true,
@@ -270,7 +284,7 @@ static enum err put_events(struct exporter *exporter, struct store *store)
     if (e != ERR_OK) return walked(exporter, e);
     do {
         query.after = next;
-        e = view_events(&store->view, &query, put_event, exporter, &next);
+        e = view_events(view, &query, put_event, exporter, &next);
     } while (walked(exporter, e) == ERR_OK && next > 0);
     return exporter->err;
 }
@@ -293,32 +307,32 @@ enum err exporter_open(struct exporter **exporter_out, const struct export_reque
 }
 
 /* Progress takes the lanes to come to be as large as this one. */
-static enum err expect_lines(struct exporter *exporter, struct store *store)
+static enum err expect_lines(struct exporter *exporter, struct view *view)
 {
     uint64_t cells;
     struct store_stats stats;
-    enum err e = walk_count(&store->view, &cells);
-    store_stats(store, &stats);
+    enum err e = walk_count(view, &cells);
+    store_stats(view->store, &stats);
     uint64_t lines = cells + (exporter->header.ids ? stats.registry_ids : 0);
     uint64_t left = exporter->header.lanes_count - exporter->lane + 1;
     atomic_store(&exporter->effort->total, exporter->lines + left * lines);
     return walked(exporter, e);
 }
 
-enum err exporter_lane(struct exporter *exporter, struct store *store, struct reason *why_out)
+enum err exporter_lane(struct exporter *exporter, struct view *view, struct reason *why_out)
 {
     exporter->why = why_out;
     exporter->lane++;
     must(exporter->lane <= exporter->header.lanes_count);
-    enum err e = expect_lines(exporter, store);
-    if (e == ERR_OK && exporter->lane == 1) e = put_rules(exporter, store);
-    if (e == ERR_OK) e = walk_objects(exporter, store, OBJECT_DEFINITION, put_definition);
-    if (e == ERR_OK) e = put_cells(exporter, store);
-    if (e == ERR_OK) e = walk_objects(exporter, store, OBJECT_USAGE, put_status);
-    if (e == ERR_OK) e = walk_objects(exporter, store, OBJECT_STATE, put_state);
-    if (e == ERR_OK) e = walk_objects(exporter, store, OBJECT_MARK, put_mark);
-    if (e == ERR_OK) e = put_events(exporter, store);
-    return e == ERR_OK ? put_ids(exporter, store) : e;
+    enum err e = expect_lines(exporter, view);
+    if (e == ERR_OK && exporter->lane == 1) e = put_rules(exporter, view);
+    if (e == ERR_OK) e = walk_objects(exporter, view, OBJECT_DEFINITION, put_definition);
+    if (e == ERR_OK) e = put_cells(exporter, view);
+    if (e == ERR_OK) e = walk_objects(exporter, view, OBJECT_USAGE, put_status);
+    if (e == ERR_OK) e = walk_objects(exporter, view, OBJECT_STATE, put_state);
+    if (e == ERR_OK) e = walk_objects(exporter, view, OBJECT_MARK, put_mark);
+    if (e == ERR_OK) e = put_events(exporter, view);
+    return e == ERR_OK ? put_ids(exporter, view) : e;
 }
 
 enum err exporter_close(struct exporter *exporter, enum err e, uint64_t *lines_out,

@@ -1,18 +1,19 @@
 /* export.h -- everything that views show, as the lines of an export.
  *
  *     exporter_open(&exporter, &request, ..)   the file and its header
- *     exporter_lane(exporter, store, ..)       each lane in turn, as of its moment
+ *     exporter_lane(exporter, view, ..)        each lane in turn, as of its moment
  *     exporter_close(exporter, ..)             the last line, and the file's name
  *
- * A lane is shown by the view of a store that stands still, so any kind of store will do. Its
- * definitions stand before their cells; what an earlier lane defined is not defined again. */
+ * A lane is shown by a view that stands still, a snapshot's or one moment of a store, so any kind
+ * of store will do. Its definitions stand before the cells that are of them; what an earlier lane
+ * defined is not defined again. */
 #ifndef TALLY_JOBS_EXPORT_H
 #define TALLY_JOBS_EXPORT_H
 
 #include "base/reason.h"
 #include "base/tree.h"
 #include "jobs/record.h"
-#include "store/store.h"
+#include "store/view.h"
 
 struct exporter;
 
@@ -28,7 +29,7 @@ MUST_USE enum err exporter_open(struct exporter **exporter_out,
                                 const struct export_request *request, struct effort *effort,
                                 struct reason *why_out);
 /* ERR_CONFLICT: it has a counter of an earlier lane's in another mode. */
-MUST_USE enum err exporter_lane(struct exporter *exporter, struct store *store,
+MUST_USE enum err exporter_lane(struct exporter *exporter, struct view *view,
                                 struct reason *why_out);
 /* `e` is the outcome of all before it: with an error nothing is left of the file. Returns it, or
  * the error of the file's end; `*lines_out` is how many were written. */

@@ -2,7 +2,7 @@
 // everything, in the lane of its tenant, once, whatever crashes on the way.
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
 
@@ -204,6 +204,26 @@ test('SPEC 7, 11: a rebuild that begins with an export takes in each lane what i
     assert.equal(job.state, 'done', JSON.stringify(job));
     assert.deepEqual(await values(), expected);
     await s.stop();
+});
+
+test('SPEC 10: an export of an older version, which names no lanes and no numbers, is imported as ever', async () => {
+    const source = server(1);
+    await source.start();
+    const answers = await fill(source);
+    const expected = await picture(source);
+    await exportTo(source, 'newer.ndjson', { ids: true });
+    const older = linesOf('newer.ndjson').map(({ lanes, id, checksum, ...line }) => JSON.stringify(line));
+    writeFileSync(fileOf('older.ndjson'), `${older.join('\n')}\n`);
+    const target = server(4, { data: await prepared('older.ndjson', 4) });
+    await target.start();
+    await importFrom(target, 'older.ndjson');
+    assert.deepEqual(await picture(target), expected);
+    for (const id of TENANTS) {
+        const { result, firstSeenAt } = (await send(target.tenant(id), known(id))).body;
+        assert.deepEqual({ result, firstSeenAt }, { result: 'DROPPED_DUPLICATE', firstSeenAt: answers[id].firstSeenAt });
+    }
+    await target.stop();
+    await source.stop();
 });
 
 describe('an import into four lanes', () => {
