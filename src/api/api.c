@@ -14,6 +14,7 @@
 #include "api/call.h"
 #include "api/auth/cors.h"
 #include "api/gzip_reply.h"
+#include "api/resp/resp.h"
 #include "base/metrics.h"
 #include "commit/pace.h"
 #include "core/name.h"
@@ -50,13 +51,11 @@ static enum err take_share(struct call *call, struct bytes tenant)
     return ERR_OK;
 }
 
-/* The clock is asked once a turn, in which many requests are read. */
-static int64_t loop_wall_ms(const struct call *call)
+int64_t loop_wall_ms(struct api *api, struct loop_state *loop, int64_t turn_ns)
 {
-    struct loop_state *loop = call_loop(call);
-    if (loop->turn_ns != call->exchange->turn_ns) {
-        loop->turn_ns = call->exchange->turn_ns;
-        loop->wall_ms = clock_wall_ms(call->api->config.machine);
+    if (loop->turn_ns != turn_ns) {
+        loop->turn_ns = turn_ns;
+        loop->wall_ms = clock_wall_ms(api->config.machine);
     }
     return loop->wall_ms;
 }
@@ -77,9 +76,9 @@ static enum err check_caller(struct call *call, const struct route_match *match)
     struct identity identity;
     struct exchange *exchange = call->exchange;
     call->auth_generation = auth_generation(call->api->config.auth);
-    enum bearer_flaw flaw =
-        auth_check(call->api->config.auth, call_loop(call)->tokens, exchange->request.authorization,
-                   loop_wall_ms(call), &identity);
+    int64_t wall_ms = loop_wall_ms(call->api, call_loop(call), exchange->turn_ns);
+    enum bearer_flaw flaw = auth_check(call->api->config.auth, call_loop(call)->tokens,
+                                       exchange->request.authorization, wall_ms, &identity);
     if (flaw) return refuse_token(exchange, flaw);
     call->admin = auth_allows(&identity, SCOPE_ADMIN);
     call->expires_ms = identity.expires_ms;
@@ -313,6 +312,9 @@ struct api *api_new(const struct api_config *config)
     api->activity = activity_new();
     api->streams = streams_new(api);
     metrics_routes(route_names(), route_count() + 1);
+    unsigned commands;
+    const char *const *names = resp_command_names(&commands);
+    metrics_commands(names, commands);
     return api;
 }
 

@@ -17,9 +17,9 @@ enum request_verdict call_refuse(struct call *call, enum err e, const char *sent
 
 bool call_name(struct call *call, enum request_verdict *verdict_out)
 {
-    if (!call->name_malformed && name_valid(call->name)) return true;
+    if (!call->name_malformed && counter_name_valid(call->name)) return true;
     *verdict_out = call_refuse(call, ERR_INVALID,
-                               "The counter's name must be 1 to 255 of A-Z a-z 0-9 _ . ~ -.");
+                               "The counter's name must be 1 to 255 of A-Z a-z 0-9 _ . ~ - :.");
     return false;
 }
 
@@ -120,9 +120,9 @@ void call_push_collected(struct lane *lane, struct collected *collected)
     collected->end = &collected->bundles;
     collected->ops = 0;
     while (refused) {
-        struct call *call = refused->owner;
-        refused = refused->next;
-        exchange_post(call->exchange);
+        struct bundle *bundle = refused;
+        refused = bundle->next;
+        bundle->done(bundle);
     }
 }
 
@@ -132,15 +132,29 @@ static void push_early(struct lane *lane, struct collected *collected)
     queue_wake(lane->queue);
 }
 
-/* What the loop has for the call's lane; the end of the turn looks at the lanes that got
- * bundles. */
-static struct collected *collect_for(const struct call *call)
+/* What the loop has for a lane, in which `count` ops more are to be; the end of the turn looks at
+ * the lanes that got bundles. */
+static struct collected *collect_for(struct loop_state *loop, const struct lane *lane,
+                                     uint32_t count)
 {
-    struct loop_state *loop = call_loop(call);
-    struct collected *collected = &loop->lanes[call->lane->index];
-    if (collected->turn_ops == 0) loop->pushed[loop->pushed_count++] = call->lane->index;
-    collected->turn_ops += call->bundle.count;
+    struct collected *collected = &loop->lanes[lane->index];
+    if (collected->turn_ops == 0) loop->pushed[loop->pushed_count++] = lane->index;
+    collected->turn_ops += count;
     return collected;
+}
+
+static void collect(struct lane *lane, struct collected *collected, struct bundle *bundle)
+{
+    *collected->end = bundle;
+    collected->end = &bundle->next;
+    collected->ops += bundle->count;
+    if (pace_pushes_early(collected->ops)) push_early(lane, collected);
+}
+
+void loop_collect(struct loop_state *loop, struct lane *lane, struct bundle *bundle)
+{
+    must(bundle->count > 0 && bundle->urgency == URGENCY_BATCHED);
+    collect(lane, collect_for(loop, lane, bundle->count), bundle);
 }
 
 size_t call_bytes_max(const struct call *call)
@@ -167,17 +181,14 @@ enum request_verdict call_change(struct call *call, void (*finish)(struct call *
     call_prepare(call, finish);
     if (!exchange_reserve(call->exchange, call->reply_bytes)) return refuse_room(call);
     must(bundle->count > 0);
-    struct collected *collected = collect_for(call);
+    struct collected *collected = collect_for(call_loop(call), call->lane, bundle->count);
     if (bundle->urgency == URGENCY_URGENT) {
         struct bundle *refused;
         bundle->next = NULL;
         queue_push_all(call->lane->queue, bundle, &refused);
         return refused ? REQUEST_HOLD : REQUEST_KEPT;
     }
-    *collected->end = bundle;
-    collected->end = &bundle->next;
-    collected->ops += bundle->count;
-    if (pace_pushes_early(collected->ops)) push_early(call->lane, collected);
+    collect(call->lane, collected, bundle);
     return REQUEST_KEPT;
 }
 

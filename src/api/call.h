@@ -96,6 +96,9 @@ static inline struct loop_state *call_loop(const struct call *call)
     return &call->api->loops[call->exchange->loop_index];
 }
 
+/* The time of day, for which a loop asks once a turn, in which many requests are read. */
+int64_t loop_wall_ms(struct api *api, struct loop_state *loop, int64_t turn_ns);
+
 /* Fills the reply with an error and says so. `sentence` NULL: the table's. */
 enum request_verdict call_refuse(struct call *call, enum err e, const char *sentence);
 
@@ -127,6 +130,9 @@ const struct definition *call_definition(struct call *call, struct bytes name);
 /* Sends call->bundle on its way; `finish` will be called on the loop thread. The caller has set
  * ops, count, urgency, whole, atomic and the keys. */
 enum request_verdict call_change(struct call *call, void (*finish)(struct call *call));
+/* Collects a batched bundle, of whatever maker, for its tenant's lane: in the order of these calls
+ * its maker's bundles are judged. One that found no room gets its `err`, and `done`. */
+void loop_collect(struct loop_state *loop, struct lane *lane, struct bundle *bundle);
 /* Puts what a loop has collected for a lane into its queue; commit_help or queue_wake must follow.
  */
 void call_push_collected(struct lane *lane, struct collected *collected);

@@ -64,6 +64,7 @@ struct route_figures {
 struct shard {
     _Alignas(64) _Atomic uint64_t counters[METRIC_COUNT];
     struct route_figures *routes;
+    _Atomic uint64_t commands[METRICS_COMMANDS_MAX];
 };
 
 /* What a lane has of the figures with that label. It has no shards, for one thread at a time adds
@@ -84,6 +85,8 @@ static struct lane_histograms *lane_histograms = &one_lane_histograms; /* and ea
 static unsigned lanes_count = 1;
 static const char *const *route_names;
 static _Atomic unsigned routes_count;
+static const char *const *command_names;
+static _Atomic unsigned commands_count;
 static int64_t started_ns;
 
 __attribute__((constructor)) static void metrics_start(void)
@@ -285,6 +288,19 @@ static unsigned status_slot(int status)
     return slot;
 }
 
+void metrics_commands(const char *const *names, unsigned count)
+{
+    must(count <= METRICS_COMMANDS_MAX);
+    command_names = names;
+    atomic_store_explicit(&commands_count, count, memory_order_release);
+}
+
+void metrics_command(unsigned command, uint64_t count)
+{
+    must(command < METRICS_COMMANDS_MAX);
+    bump(&shard_mine()->commands[command], count);
+}
+
 void metrics_http(unsigned route, int status, double seconds)
 {
     must(route < atomic_load_explicit(&routes_count, memory_order_acquire));
@@ -437,6 +453,21 @@ static void write_routes(struct buf *buf)
         write_route_seconds(buf, route);
 }
 
+static void write_commands(struct buf *buf)
+{
+    unsigned count = atomic_load_explicit(&commands_count, memory_order_acquire);
+    write_head(buf, "tally_resp_commands_total", "counter",
+               "Commands of Redis's protocol that were read.");
+    for (unsigned command = 0; command < count; command++) {
+        uint64_t total = 0;
+        for (unsigned i = 0; i < SHARD_COUNT; i++)
+            total += peek(&shards[i].commands[command]);
+        if (total == 0) continue;
+        buf_addf(buf, "tally_resp_commands_total{command=\"%s\"} %lu\n", command_names[command],
+                 total);
+    }
+}
+
 static void sample_memory(void)
 {
     FILE *file = fopen("/proc/self/statm", "re");
@@ -471,4 +502,5 @@ void metrics_write(struct buf *buf)
     for (enum metric metric = 0; metric < METRIC_COUNT; metric++)
         write_metric(buf, metric);
     write_routes(buf);
+    write_commands(buf);
 }

@@ -6,6 +6,7 @@
  *
  *     metrics_lanes(count);                          once, before the first commit
  *     metrics_routes(names, count);                  once, before the first request
+ *     metrics_commands(names, count);                the same
  *     metric_add(METRIC_QUEUE_REFUSED, 1);           hot path
  *     metric_set(METRIC_CONNECTIONS, count);         right before a scrape, or when it changes
  *     metric_set_lane(METRIC_QUEUE_DEPTH, 3, depth); the same of lane 3
@@ -17,6 +18,7 @@
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 #define METRICS_ROUTES_MAX 128
+#define METRICS_COMMANDS_MAX 96
 #define METRICS_LANES_MAX 16 /* more lanes than that are shown as one */
 
 enum metric {
@@ -51,6 +53,13 @@ void metrics_routes(const char *const *names, unsigned count);
 
 /* One answered request. Statuses outside the ones tally sends count as "other". */
 void metrics_http(unsigned route, int status, double seconds);
+
+/* Names the commands of tally_resp_commands_total, as metrics_routes does; at most
+ * METRICS_COMMANDS_MAX. */
+void metrics_commands(const char *const *names, unsigned count);
+
+/* So many commands of one kind were read. */
+void metrics_command(unsigned command, uint64_t count);
 
 /* Writes everything in Prometheus text format. Routes that were never asked for are left out. */
 void metrics_write(struct buf *buf);

@@ -16,6 +16,7 @@
 #include "serve/daemon.h"
 
 #define DEV_TENANT "demo"
+#define DEV_RESP "127.0.0.1:6780"
 #define DEV_TOKEN_MS (30 * 24 * 3600 * INT64_C(1000))
 
 static const char help[] =
@@ -111,6 +112,8 @@ static void print_hints(void *context, const char *url)
         "  curl $TALLY_URL/api/counters/" DEV_TENANT "/hello/increment \\\n"
         "    -H \"Authorization: Bearer $TALLY_TOKEN\" \\\n"
         "    -d '{\"durationSeconds\":60,\"timestamp\":'$(date +%%s)'}'\n\n"
+        "With redis-cli, after the export above:\n\n"
+        "  redis-cli -p 6780 --no-auth-warning -a $TALLY_TOKEN incr page:home\n\n"
         "What operators do, such as `tally backup`, wants a token of scope admin:\n\n"
         "  export TALLY_TOKEN=%s\n\n"
         "Both are good for 30 days, over restarts too. Ctrl-C stops the server. What was counted "
@@ -133,14 +136,25 @@ static char *dev_token(const struct config *config, const char *scope)
     return bearer_sign(config->auth_jwt_secret, &claims);
 }
 
+/* What of `listen` and `resp.listen` other machines can reach, or NULL. */
+static const char *reachable_by_others(const struct config *config)
+{
+    const char *const addresses[] = {config->listen, config->resp_listen};
+    for (size_t i = 0; i < ARRAY_COUNT(addresses); i++) {
+        struct listen listen;
+        if (!addresses[i][0]) continue;
+        must(listen_parse(bytes_str(addresses[i]), &listen));
+        if (!listen.loopback) return addresses[i];
+    }
+    return NULL;
+}
+
 static int serve_dev(const struct config *config, const struct config_source *source)
 {
-    struct listen listen;
-    must(listen_parse(bytes_str(config->listen), &listen));
-    if (!listen.loopback)
-        return cli_failure("serve",
-                           "--dev serves this machine only, and %s is not a loopback address",
-                           config->listen);
+    const char *others = reachable_by_others(config);
+    if (others)
+        return cli_failure(
+            "serve", "--dev serves this machine only, and %s is not a loopback address", others);
     struct dev_tokens tokens = {.tenant = dev_token(config, scope_text(SCOPE_DEFAULT)),
                                 .admin = dev_token(config, scope_text(SCOPE_ADMIN))};
     struct buf command;
@@ -149,6 +163,7 @@ static int serve_dev(const struct config *config, const struct config_source *so
     const struct daemon_options options = {
         .source = source,
         .ready = print_hints,
+        .resp_if_free = strcmp(config->resp_listen, DEV_RESP) == 0,
         .context = &tokens,
         .token_command = is_made_up(config, source) && !command.failed ? command.data : NULL,
     };
@@ -208,6 +223,7 @@ int cli_serve(int argc, char **argv)
     if (dev) {
         secret_random(secret);
         source.fallback_secret = secret;
+        source.fallback_resp = DEV_RESP;
     }
     code = cli_load_config(&source, &config);
     if (!code && dev) code = keep_secret(&config, &source, secret);

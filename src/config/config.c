@@ -196,6 +196,9 @@ static void load_flags(struct config_load *load, const struct config_source *sou
     if (source->fallback_secret && !load->config->auth_jwt_secret[0])
         override(load, "--dev", &settings[SETTING_ID_auth_jwt_secret],
                  bytes_str(source->fallback_secret));
+    if (source->fallback_resp && !load->given[SETTING_ID_resp_listen])
+        override(load, "--dev", &settings[SETTING_ID_resp_listen],
+                 bytes_str(source->fallback_resp));
 }
 
 static int64_t share(int64_t whole)

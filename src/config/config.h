@@ -99,6 +99,7 @@ struct config_source {
     const char *listen;          /* flags; NULL: not given */
     const char *data;            /* as `listen` */
     const char *fallback_secret; /* taken as auth.jwtSecret if there is none: --dev */
+    const char *fallback_resp;   /* the same of resp.listen, unless it was set */
 };
 
 /* What was wrong, one line each: "etc/x.yaml:12:3: unknown setting ...". */

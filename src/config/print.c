@@ -21,7 +21,7 @@ static const char manual_tail[] =
     "# YAML. Whole files to start from are in etc/examples.\n"
     "#\n"
     "# counters:\n"
-    "#   - counterName: active_connections  # 1 to 255 of A-Z a-z 0-9 _ . ~ -\n"
+    "#   - counterName: active_connections  # 1 to 255 of A-Z a-z 0-9 _ . ~ - :\n"
     "#     mode: persistent                 # for all time (the default), or windowed, or series\n"
     "#     dimensions: [accountId]          # a count for each value; payload.a.b looks inside\n"
     "#     rollups: [[]]                    # and further sets of them; [] is the whole tenant\n"

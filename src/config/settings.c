@@ -209,7 +209,8 @@ static bool set_text(const struct setting *setting, struct config *config, struc
 {
     struct listen listen;
     const char *wrong = NULL;
-    if (setting->kind == SETTING_LISTEN && !listen_parse(text, &listen))
+    bool nowhere = setting->least == 0 && text.size == 0;
+    if (setting->kind == SETTING_LISTEN && !nowhere && !listen_parse(text, &listen))
         wrong = "must be a numeric address and a port, such as 127.0.0.1:8787 or [::1]:8787";
     else if (setting->least > 0 && text.size == 0)
         wrong = "must not be empty";

@@ -8,8 +8,8 @@
 struct cell cell_absent(void);
 
 /* Each returns ERR_OK and changes the cell, or an error and leaves it untouched. An absent cell
- * counts from zero and exists afterwards, also where nothing is added to it. `max` bounds net, or is
- * MAX_NONE. */
+ * counts from zero and exists afterwards, also where nothing is added to it. `max` bounds net, or
+ * is MAX_NONE. */
 MUST_USE enum err cell_increment(struct cell *cell, int64_t amount, int64_t max);
 MUST_USE enum err cell_decrement(struct cell *cell, int64_t amount);
 MUST_USE enum err cell_set(struct cell *cell, int64_t target);

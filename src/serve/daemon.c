@@ -87,10 +87,23 @@ static void wait_for_stop(struct server *server, const sigset_t *signals)
     }
 }
 
+/* Where port 0 was asked for, the log says which one it is. */
+static void announce_resp(const struct server *server)
+{
+    unsigned port = wire_port(server->wire, WIRE_RESP);
+    if (port)
+        log_line(LOG_INFO, "speaking Redis's protocol", LOG_KV("address", server->resp.address),
+                 LOG_KV("port", port));
+    else if (server->resp.address[0])
+        log_line(LOG_WARN, "not speaking Redis's protocol: the port is taken",
+                 LOG_KV("address", server->resp.address), LOG_KV("port", server->resp.port));
+}
+
 static void announce(struct server *server)
 {
     char url[LISTEN_URL_SIZE];
-    listen_url(&server->listen, wire_port(server->wire), url);
+    listen_url(&server->listen, wire_port(server->wire, WIRE_HTTP), url);
+    announce_resp(server);
     printf("tally ready on %s\n", url);
     fflush(stdout);
     if (server->options->ready) server->options->ready(server->options->context, url);
@@ -251,6 +264,7 @@ int daemon_run(const struct config *config, const struct daemon_options *options
     block_signals(&signals); /* before the first thread: they all inherit it */
     descriptors_fit(&fitting);
     must(listen_parse(bytes_str(config->listen), &server.listen));
+    if (config->resp_listen[0]) must(listen_parse(bytes_str(config->resp_listen), &server.resp));
 
     enum err e = server_open_lanes(&server, &why);
     if (e == ERR_OK) e = auth_new(&server.auth, config, why.text, sizeof why.text);

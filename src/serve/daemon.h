@@ -8,6 +8,7 @@ struct daemon_options {
     const struct config_source *source; /* loaded again at SIGHUP */
     /* Called once, right after the ready line, with "http://ADDR:PORT"; may be NULL. */
     void (*ready)(void *context, const char *url);
+    bool resp_if_free; /* nobody asked for resp.listen: go on without, if its port is taken */
     void *context;
     const char *token_command; /* shown on the dashboard to a person without a token; may be NULL */
 };

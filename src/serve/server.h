@@ -23,6 +23,7 @@ struct server {
     const struct config *config;
     const struct daemon_options *options;
     struct listen listen;
+    struct listen resp; /* address "": Redis's protocol is not spoken */
     struct lanes lanes;
     struct queue_room room; /* what all lanes' queues may hold together */
     struct tend *tend;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/resp/resp.h"
 #include "commit/pace.h"
 #include "reconcile/ask.h"
 #include "reconcile/truth_events.h"
@@ -11,6 +12,11 @@
 #include "serve/gauges.h"
 
 #define OUTPUT_BYTES_MAX (8u << 20)
+#ifdef TALLY_SMALL_WORLD
+#define RESP_TRAIN_COMMANDS 3u
+#else
+#define RESP_TRAIN_COMMANDS 1024u /* what one read brings of the shortest fits a few of these */
+#endif
 
 void server_make_tend(struct server *server)
 {
@@ -174,9 +180,17 @@ enum err server_open_wire(struct server *server, char *error, size_t error_size)
                                    .gauges_context = server};
     server->api = api_new(&api);
     const struct wire_handler handler = api_handler(server->api);
+    const struct wire_handler resp = resp_handler(server->api);
     const struct wire_config wire = {
         .address = server->listen.address,
         .port = server->listen.port,
+        .resp = {.address = server->resp.address[0] ? server->resp.address : NULL,
+                 .port = server->resp.port,
+                 .if_free = server->options->resp_if_free,
+                 .handler = &resp,
+                 .commands_max = RESP_TRAIN_COMMANDS,
+                 .arguments_max = (unsigned)config->limits_request_ops * 2 + 1,
+                 .idle_ms = config->resp_idle},
         .loops = (unsigned)config->threads,
         .connections_max = (unsigned)config->limits_connections,
         .body_bytes_max = (size_t)config->limits_body_bytes,

@@ -37,47 +37,78 @@ static unsigned acceptor_port(int fd)
     return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
-enum err acceptor_open(struct wire *wire, char *error_out, size_t error_size)
+void acceptor_init(struct wire *wire, const struct wire_handler *http)
 {
-    const struct wire_config *config = &wire->config;
+    const struct wire_handler *handlers[WIRE_PROTOCOLS] = {
+        [WIRE_HTTP] = http, [WIRE_RESP] = wire->config.resp.handler};
+    for (unsigned i = 0; i < WIRE_PROTOCOLS; i++) {
+        struct wire_listener *listener = &wire->listeners[i];
+        *listener =
+            (struct wire_listener){.wire = wire, .protocol = (enum wire_protocol)i, .fd = -1};
+        if (handlers[i]) listener->handler = *handlers[i];
+    }
+}
+
+static enum err listener_open(struct wire_listener *listener, const char *host, unsigned number,
+                              char *error_out, size_t error_size)
+{
     char port[8];
-    snprintf(port, sizeof port, "%u", config->port & 0xffffu);
+    snprintf(port, sizeof port, "%u", number & 0xffffu);
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
                              .ai_socktype = SOCK_STREAM};
     struct addrinfo *address = NULL;
-    if (config->port > 65535 || getaddrinfo(config->address, port, &hints, &address) != 0) {
-        snprintf(error_out, error_size, "%s:%u is not a numeric address and port", config->address,
-                 config->port);
+    if (number > 65535 || getaddrinfo(host, port, &hints, &address) != 0) {
+        snprintf(error_out, error_size, "%s:%u is not a numeric address and port", host, number);
         return ERR_INVALID;
     }
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || !acceptor_bind(fd, address)) {
-        snprintf(error_out, error_size, "cannot listen on %s:%u: %s", config->address, config->port,
+        snprintf(error_out, error_size, "cannot listen on %s:%u: %s", host, number,
                  strerror(errno));
         if (fd >= 0) close(fd);
         freeaddrinfo(address);
         return ERR_INTERNAL;
     }
     freeaddrinfo(address);
-    wire->listen_fd = fd;
-    wire->port = acceptor_port(fd);
+    listener->fd = fd;
+    listener->port = acceptor_port(fd);
     return ERR_OK;
 }
 
-void acceptor_watch(struct wire *wire, bool on)
+enum err acceptor_open(struct wire *wire, char *error_out, size_t error_size)
 {
-    if (wire->listening == on || wire->listen_fd < 0) return;
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = wire};
+    const struct wire_config *config = &wire->config;
+    enum err e = listener_open(&wire->listeners[WIRE_HTTP], config->address, config->port,
+                               error_out, error_size);
+    if (e != ERR_OK || !config->resp.address) return e;
+    e = listener_open(&wire->listeners[WIRE_RESP], config->resp.address, config->resp.port,
+                      error_out, error_size);
+    return config->resp.if_free ? ERR_OK : e;
+}
+
+static void watch(struct wire_listener *listener, bool on)
+{
+    if (listener->watched == on || listener->fd < 0) return;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = listener};
     int what = on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL;
-    wire->listening =
-        epoll_ctl(wire->workers[0].epoll_fd, what, wire->listen_fd, &event) == 0 && on;
+    int epoll_fd = listener->wire->workers[0].epoll_fd;
+    listener->watched = epoll_ctl(epoll_fd, what, listener->fd, &event) == 0 && on;
+}
+
+void acceptor_watch_all(struct wire *wire)
+{
+    for (unsigned i = 0; i < WIRE_PROTOCOLS; i++)
+        watch(&wire->listeners[i], true);
 }
 
 void acceptor_close(struct wire *wire)
 {
-    acceptor_watch(wire, false);
-    if (wire->listen_fd >= 0) close(wire->listen_fd);
-    wire->listen_fd = -1;
+    for (unsigned i = 0; i < WIRE_PROTOCOLS; i++) {
+        struct wire_listener *listener = &wire->listeners[i];
+        watch(listener, false);
+        if (listener->fd >= 0) close(listener->fd);
+        listener->fd = -1;
+    }
 }
 
 /* Chooses the loop with fewest connections; among equals, each in its turn. */
@@ -99,9 +130,10 @@ unsigned wire_refusals_max(unsigned connections_max)
     return some < 64 ? some : 64;
 }
 
-static void acceptor_assign(struct wire *wire, int fd)
+static void acceptor_assign(const struct wire_listener *listener, int fd)
 {
-    struct conn *conn = conn_new(fd);
+    struct wire *wire = listener->wire;
+    struct conn *conn = conn_new(fd, listener);
     unsigned before = atomic_fetch_add(&wire->conns_count, 1);
     conn->refused = before >= wire->config.connections_max;
     struct worker *worker = acceptor_choose(wire);
@@ -114,14 +146,15 @@ static void acceptor_assign(struct wire *wire, int fd)
     if (worker->index != 0) inbox_poke(&worker->inbox);
 }
 
-void acceptor_accept(struct wire *wire)
+void acceptor_accept(struct wire_listener *listener)
 {
+    struct wire *wire = listener->wire;
     for (int i = 0; i < ACCEPTOR_ACCEPTS_A_TURN; i++) {
-        int fd = accept4(wire->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
         if (fd < 0) {
             bool later = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-            if (later) acceptor_watch(wire, false);
+            if (later) watch(listener, false);
             return;
         }
         unsigned count = atomic_load(&wire->conns_count);
@@ -129,7 +162,7 @@ void acceptor_accept(struct wire *wire)
         if (count >= most + wire_refusals_max(most))
             close(fd);
         else
-            acceptor_assign(wire, fd);
+            acceptor_assign(listener, fd);
     }
 }
 

@@ -3,6 +3,7 @@
  * Sockets are watched edge-triggered and registered once, so a connection costs no epoll_ctl
  * however often it waits; `readable` and `writable` remember the edges. One read a turn keeps a
  * client that floods from holding up the others. */
+#include "wire/conn_internal.h"
 #include "wire/stream.h"
 
 #include <errno.h>
@@ -17,17 +18,13 @@
 #define LINGER_READ_BYTES (16u << 10)
 #define NOT_GZIP "The body is not one whole gzip member."
 
-enum step {
-    STEP_ON,   /* there is more to do with what is here */
-    STEP_MORE, /* more bytes are needed */
-    STEP_WAIT, /* nothing can be read now */
-};
-
-struct conn *conn_new(int fd)
+struct conn *conn_new(int fd, const struct wire_listener *listener)
 {
     struct conn *conn = must_calloc(1, sizeof *conn);
     conn->magic = CONN_MAGIC;
     conn->fd = fd;
+    conn->listener = listener;
+    conn->state = conn_speaks_resp(conn) ? CONN_COMMANDS : CONN_HEAD;
     conn->writable = true;
     return conn;
 }
@@ -76,7 +73,8 @@ void conn_reap(struct conn *conn)
         worker_push(conn->worker, QUEUE_DEAD, conn);
         return;
     }
-    const struct wire_handler *handler = &conn->worker->wire->handler;
+    const struct wire_handler *handler = conn_handler(conn);
+    if (conn->session) handler->left(handler->context, conn->session);
     if (conn->slot && handler->closed) handler->closed(handler->context, conn->slot);
     conn->worker->conns_count--;
     free(conn->habit);
@@ -88,6 +86,7 @@ void conn_reap(struct conn *conn)
 static size_t conn_need(const struct conn *conn)
 {
     if (conn->state == CONN_PACKED || conn->state == CONN_READY) return conn->request_size;
+    if (conn->state == CONN_COMMANDS) return conn->frames.need;
     if (conn->state != CONN_LENGTH) return 0;
     return conn->head.size + (size_t)conn->head.content_length;
 }
@@ -95,7 +94,7 @@ static size_t conn_need(const struct conn *conn)
 /* One ordinary request at a time is free; further ones are paid for, some at a time. So a client
  * that asks for one thing after the other pays nothing, and others pay once a burst. Where room is
  * scarce a connection goes on one request at a time, as its own answers make room. */
-static bool conn_may_hold_another(struct conn *conn)
+bool conn_may_hold_another(struct conn *conn)
 {
     if (conn->tickets == 0 || conn->tickets < conn->paid) return true;
     struct wire_budget *budget = &conn->worker->wire->budget;
@@ -107,7 +106,7 @@ static bool conn_may_hold_another(struct conn *conn)
     return true;
 }
 
-static enum step conn_block(struct conn *conn, enum conn_block block)
+enum step conn_block(struct conn *conn, enum conn_block block)
 {
     conn->block = block;
     if (block == BLOCK_HOLD || block == BLOCK_MEMORY) worker_push(conn->worker, QUEUE_RETRY, conn);
@@ -123,7 +122,7 @@ static void conn_unblock(struct conn *conn)
 }
 
 /* No further request is taken; the connection ends when the replies are out. */
-static enum step conn_finish_reading(struct conn *conn)
+enum step conn_finish_reading(struct conn *conn)
 {
     conn->state = CONN_DONE;
     conn->block = BLOCK_NONE;
@@ -134,11 +133,14 @@ static enum step conn_finish_reading(struct conn *conn)
     return STEP_WAIT;
 }
 
-static enum step conn_refuse(struct conn *conn, enum fault fault)
+enum step conn_refuse(struct conn *conn, enum fault fault)
 {
     struct ticket *ticket = conn->current ? conn->current : conn_ticket_new(conn);
     ticket->interim = false;
-    faults_reply(fault, &ticket->exchange);
+    if (conn_speaks_resp(conn))
+        commands_refuse(conn, fault, &ticket->exchange);
+    else
+        faults_reply(fault, &ticket->exchange);
     enum step step = conn_finish_reading(conn);
     conn_answered(ticket);
     return step;
@@ -210,6 +212,7 @@ static void conn_expect_body(struct conn *conn, size_t here)
 static enum step conn_head_done(struct conn *conn, struct bytes here)
 {
     const struct wire *wire = conn->worker->wire;
+    const struct wire_handler *handler = conn_handler(conn);
     struct ticket *ticket = conn_ticket_new(conn);
     conn->current = ticket;
     ticket->seen = true;
@@ -219,8 +222,7 @@ static enum step conn_head_done(struct conn *conn, struct bytes here)
     if (!conn->head.recalled) habit_learn(&conn->habit, &conn->head, here.data);
     stat_add(&conn->worker->stats.requests_total, 1);
 
-    if (wire->handler.head(wire->handler.context, &ticket->exchange) == HEAD_REPLY)
-        return conn_swallow(conn);
+    if (handler->head(handler->context, &ticket->exchange) == HEAD_REPLY) return conn_swallow(conn);
     if (conn->head.coding == CODING_OTHER && conn_has_body(conn)) return conn_refuse_coding(conn);
     if (conn->head.content_length > wire->config.body_bytes_max)
         return conn_refuse(conn, FAULT_BODY_SIZE);
@@ -339,7 +341,7 @@ static enum step conn_read_chunks(struct conn *conn)
 
 static enum step conn_dispatch(struct conn *conn)
 {
-    const struct wire_handler *handler = &conn->worker->wire->handler;
+    const struct wire_handler *handler = conn_handler(conn);
     struct ticket *ticket = conn->current;
     if (ticket->exchange.barrier && conn->unanswered > 1) return conn_block(conn, BLOCK_BARRIER);
 
@@ -398,6 +400,10 @@ static enum step conn_step(struct conn *conn)
         return conn_swallow_length(conn);
     case CONN_SWALLOW_CHUNKS:
         return conn_swallow_chunks(conn);
+    case CONN_COMMANDS:
+        return commands_read(conn);
+    case CONN_TRAIN:
+        return commands_dispatch(conn);
     case CONN_DONE:
     case CONN_LINGER:
         return STEP_WAIT;
@@ -421,7 +427,7 @@ static void conn_input_ended(struct conn *conn)
     conn->ended = true;
     conn->readable = false;
     bool swallowing = conn->state == CONN_SWALLOW_LENGTH || conn->state == CONN_SWALLOW_CHUNKS;
-    if (conn->request_ns && !swallowing)
+    if (conn->request_ns && !swallowing && !conn_speaks_resp(conn))
         conn_fail(conn, FAULT_CUT_SHORT);
     else
         conn_finish_reading(conn);
@@ -542,7 +548,8 @@ void conn_check_time(struct conn *conn)
     } else if (conn->request_ns && waits_for_client) {
         if (passed(conn, conn->request_ns, config->request_ms)) conn_request_timeout(conn);
     } else if (!conn->request_ns && !conn->first) {
-        if (passed(conn, conn->quiet_ns, config->idle_ms)) conn_close(conn);
+        int64_t idle_ms = commands_idle_ms(conn, config->idle_ms);
+        if (idle_ms && passed(conn, conn->quiet_ns, idle_ms)) conn_close(conn);
     }
 }
 
@@ -554,7 +561,8 @@ void conn_stop(struct conn *conn)
         conn_close(conn);
         return;
     }
-    bool whole = conn->state == CONN_PACKED || conn->state == CONN_READY;
+    bool whole =
+        conn->state == CONN_PACKED || conn->state == CONN_READY || conn->state == CONN_TRAIN;
     if (whole || conn->state == CONN_DONE || conn->state == CONN_LINGER) return;
     if (!conn->request_ns && !conn->first)
         conn_close(conn);

@@ -3,6 +3,7 @@
  *     HEAD -> LENGTH or CHUNKS -> READY -> HEAD          a request, with its body, to the handler
  *             LENGTH or CHUNKS -> PACKED -> READY        the same of a gzipped body
  *     HEAD -> SWALLOW_LENGTH or SWALLOW_CHUNKS -> HEAD   refused at its head; the body is dropped
+ *     COMMANDS -> TRAIN -> COMMANDS                      Redis's protocol, in commands.c
  *     any  -> DONE -> LINGER                             no more requests; replies still leave
  *     any  -> dead                                       no socket; waits for kept exchanges
  *
@@ -28,6 +29,7 @@
 
 #include "wire/chunks.h"
 #include "wire/habit.h"
+#include "wire/resp.h"
 #include "wire/worker.h"
 
 #define CONN_MAGIC 0x7a11c044u
@@ -42,6 +44,8 @@ enum conn_state {
     CONN_READY,
     CONN_SWALLOW_LENGTH,
     CONN_SWALLOW_CHUNKS,
+    CONN_COMMANDS, /* where Redis's protocol is spoken: commands are being read */
+    CONN_TRAIN,    /* several of them are whole and go to the handler together */
     CONN_DONE,
     CONN_LINGER, /* all is written and our side shut; drop what the client still sends */
 };
@@ -58,13 +62,15 @@ enum conn_block {
 
 struct conn {
     unsigned magic;
-    int fd; /* -1: dead */
+    int fd;                               /* -1: dead */
+    const struct wire_listener *listener; /* where it came from, and so what it speaks */
     struct worker *worker;
     struct conn *open_next;
     struct conn *open_previous;
     struct conn *queue_next[QUEUE_COUNT];
     bool queued[QUEUE_COUNT];
     struct wire_share *slot; /* the API's */
+    void *session;           /* the API's; only where Redis's protocol is spoken */
 
     enum conn_state state;
     enum conn_block block;
@@ -79,6 +85,7 @@ struct conn {
     struct http_head head;
     struct habit *habit; /* the header lines of the request before; NULL: this is the first */
     struct chunks chunks;
+    struct resp_frames frames;
     size_t body_size;       /* decoded so far, if chunked; once READY, of what is unpacked */
     size_t request_size;    /* bytes of the request in `input`, once PACKED or READY */
     uint64_t swallow_left;  /* what is still to come of a body of known length */
@@ -103,8 +110,18 @@ static inline struct wire_share *conn_share(const struct conn *conn)
     return conn->slot ? conn->slot : &conn->worker->wire->budget.nobody;
 }
 
+static inline const struct wire_handler *conn_handler(const struct conn *conn)
+{
+    return &conn->listener->handler;
+}
+
+static inline bool conn_speaks_resp(const struct conn *conn)
+{
+    return conn->listener->protocol == WIRE_RESP;
+}
+
 /* A connection for `fd` that belongs to no loop yet. */
-struct conn *conn_new(int fd);
+struct conn *conn_new(int fd, const struct wire_listener *listener);
 /* Takes it onto the calling loop. False: the loop could not watch it, and it is gone. */
 bool conn_attach(struct worker *worker, struct conn *conn);
 /* Something is to be read or may be written: `events` as epoll has them. */

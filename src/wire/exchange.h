@@ -14,7 +14,11 @@
  *
  * Replies leave in the order of their requests, however they finish. An exchange lives until its
  * reply is written; if its connection dies first, it lives until it is finished or posted, and
- * `complete` is called for it all the same. Requests that are not valid HTTP are answered by the
+ * `complete` is called for it all the same.
+ *
+ * Where Redis's protocol is spoken (wire/resp.h) an exchange is a train: all commands that one read
+ * of the socket brought, as the body. `head` is not called. The reply's body is sent as it is, and
+ * must not be empty. Requests that are not valid HTTP are answered by the
  * wire, and only `refused` sees them. */
 #ifndef TALLY_WIRE_EXCHANGE_H
 #define TALLY_WIRE_EXCHANGE_H
@@ -100,6 +104,10 @@ struct exchange {
     int64_t ended_ns;    /* when its reply left, or its connection; for `ended` */
     void *state;         /* the API's own; NULL when `head` is called */
     struct wire_share **slot; /* the connection's, for the API to fill once and for its life */
+    void **session; /* the connection's, for the API's own use; only where Redis's protocol is
+                       spoken, and only until `request` returns */
+    size_t taken; /* set by `request` there: so many bytes of the body it took, and the rest, which
+                       begins with a command, comes again with the next exchange */
     struct wire_share *share; /* whom its bytes are charged to: before `head` the slot's, which may
                                  give it another one that lasts until `ended` */
     size_t charged;           /* the wire's own */
@@ -131,6 +139,8 @@ struct wire_handler {
     void (*refused)(void *context, struct exchange *exchange);
     /* A connection with a non-NULL slot is gone, after the last of its exchanges has ended. */
     void (*closed)(void *context, struct wire_share *slot);
+    /* A connection of Redis's protocol with a non-NULL session is gone, as for `closed`. */
+    void (*left)(void *context, void *session);
     /* For streams; may be NULL if there are none. Not called for HEAD, whose reply just ends. */
     void (*drained)(void *context, struct exchange *exchange);
     void (*lost)(void *context, struct exchange *exchange);

@@ -18,3 +18,10 @@ void faults_reply(enum fault fault, struct exchange *exchange)
     if (faults_table[fault].status) exchange->reply.status = faults_table[fault].status;
     exchange->reply.close = true;
 }
+
+const char *faults_sentence(enum fault fault)
+{
+    must(fault > FAULT_NONE && fault < FAULT_COUNT);
+    const char *sentence = faults_table[fault].sentence;
+    return sentence ? sentence : err_sentence(faults_table[fault].error);
+}

@@ -14,4 +14,7 @@ enum fault {
 /* Fills the exchange's reply with the fault's status, code and sentence, and marks it to close. */
 void faults_reply(enum fault fault, struct exchange *exchange);
 
+/* The fault's sentence, or that of its error. */
+const char *faults_sentence(enum fault fault);
+
 #endif

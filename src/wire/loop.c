@@ -89,7 +89,7 @@ static void worker_sweep(struct worker *worker)
     if (worker->now_ns < worker->sweep_ns) return;
     worker->sweep_ns = worker->now_ns + sweep_ms(worker) * MS;
     worker_each_open(worker, conn_check_time);
-    if (worker->index == 0 && !worker->stopping) acceptor_watch(worker->wire, true);
+    if (worker->index == 0 && !worker->stopping) acceptor_watch_all(worker->wire);
 }
 
 static int worker_timeout_ms(struct worker *worker)
@@ -138,13 +138,22 @@ static int worker_wait(struct worker *worker, struct epoll_event *events)
     return count;
 }
 
+/* The listener that an event is of, or NULL: a connection's. */
+static struct wire_listener *listener_of(struct wire *wire, void *source)
+{
+    for (unsigned i = 0; i < WIRE_PROTOCOLS; i++)
+        if (source == &wire->listeners[i]) return &wire->listeners[i];
+    return NULL;
+}
+
 static void worker_events(struct worker *worker, const struct epoll_event *events, int count)
 {
     for (int i = 0; i < count; i++) {
         void *source = events[i].data.ptr;
         if (source == &worker->inbox) continue; /* it is looked into in every turn */
-        if (source == worker->wire)
-            acceptor_accept(worker->wire);
+        struct wire_listener *listener = listener_of(worker->wire, source);
+        if (listener)
+            acceptor_accept(listener);
         else
             conn_event(source, events[i].events);
     }
@@ -165,7 +174,7 @@ static void worker_retry(struct worker *worker, bool completed)
 
 static void worker_turn(struct worker *worker)
 {
-    const struct wire_handler *handler = &worker->wire->handler;
+    const struct wire_handler *handler = &worker->wire->listeners[WIRE_HTTP].handler;
     struct epoll_event events[LOOP_EVENTS];
     int count = worker_wait(worker, events);
     worker_events(worker, events, count);
@@ -195,7 +204,7 @@ void wire_run(struct wire *wire, unsigned index)
     must(index < wire->workers_count);
     struct worker *worker = &wire->workers[index];
     worker->now_ns = clock_mono_ns(&clock_system);
-    if (index == 0) acceptor_watch(wire, true);
+    if (index == 0) acceptor_watch_all(wire);
     while (!atomic_load(&wire->stop))
         worker_turn(worker);
 
@@ -222,9 +231,9 @@ void wire_stop(struct wire *wire, int64_t grace_ms)
         inbox_poke(&wire->workers[i].inbox);
 }
 
-unsigned wire_port(const struct wire *wire)
+unsigned wire_port(const struct wire *wire, enum wire_protocol protocol)
 {
-    return wire->port;
+    return wire->listeners[protocol].port;
 }
 
 void wire_stats(const struct wire *wire, struct wire_stats *stats_out)
@@ -291,9 +300,8 @@ enum err wire_open(struct wire **wire_out, const struct wire_config *config,
     must(config->loops > 0 && config->pipeline_max > 0);
     struct wire *wire = must_calloc(1, sizeof *wire);
     wire->config = *config;
-    wire->handler = *handler;
     wire->budget.bytes_max = config->buffers_bytes_max;
-    wire->listen_fd = -1;
+    acceptor_init(wire, handler);
     enum err e = acceptor_open(wire, error_out, error_size);
     size_t workers_size = config->loops * sizeof *wire->workers;
     if (e == ERR_OK) wire->workers = aligned_alloc(_Alignof(struct worker), workers_size);
@@ -304,7 +312,8 @@ enum err wire_open(struct wire **wire_out, const struct wire_config *config,
         snprintf(error_out, error_size, "cannot make an epoll loop: %s", strerror(errno));
         e = ERR_INTERNAL;
     }
-    wire->config.address = NULL;
+    wire->config.address = wire->config.resp.address = NULL;
+    wire->config.resp.handler = NULL;
     if (e != ERR_OK) {
         wire_free(wire);
         wire = NULL;

@@ -1,4 +1,4 @@
-/* loop.h -- the listening socket and its epoll loops, one per thread.
+/* loop.h -- the listening sockets and their epoll loops, one per thread.
  *
  *     wire_open, then on each of `loops` threads wire_run(wire, index)
  *     ... wire_stop from anywhere; join the threads; wire_free
@@ -14,9 +14,25 @@
 
 struct wire;
 
+/* What is spoken on a listening socket. */
+enum wire_protocol { WIRE_HTTP, WIRE_RESP };
+#define WIRE_PROTOCOLS 2u
+
+/* A second listening socket, for Redis's protocol. */
+struct wire_resp_config {
+    const char *address;                /* NULL: there is none */
+    unsigned port;                      /* 0: any free one */
+    bool if_free;                       /* a port that is taken is no error */
+    const struct wire_handler *handler; /* its `turn_end` is not called: the other's is */
+    unsigned commands_max;              /* in one exchange */
+    unsigned arguments_max;             /* a command may have */
+    int64_t idle_ms; /* a connection that has shown a token; 0: may be silent for ever */
+};
+
 struct wire_config {
-    const char *address;      /* numeric IPv4 or IPv6 */
-    unsigned port;            /* 0: any free one */
+    const char *address; /* numeric IPv4 or IPv6 */
+    unsigned port;       /* 0: any free one */
+    struct wire_resp_config resp;
     unsigned loops;           /* threads that will call wire_run */
     unsigned connections_max; /* further ones are answered 503 and closed */
     size_t body_bytes_max;    /* limits.bodyBytes: over it 413 */
@@ -44,7 +60,8 @@ struct wire_stats { /* since the start, over all loops */
  * `error_out` says why in one sentence. `turn_end`, `ended` and `closed` may be NULL. */
 MUST_USE enum err wire_open(struct wire **wire_out, const struct wire_config *config,
                             const struct wire_handler *handler, char *error_out, size_t error_size);
-unsigned wire_port(const struct wire *wire);
+/* 0: nothing of that protocol is listened for. */
+unsigned wire_port(const struct wire *wire, enum wire_protocol protocol);
 
 /* Runs loop `index` until wire_stop; the caller owns the thread. */
 void wire_run(struct wire *wire, unsigned index);

@@ -3,6 +3,7 @@
  * The queue of tickets is the output buffer: replies are written straight from the tickets, as many
  * as are ready with one system call, and a ticket leaves the queue when its last byte is in the
  * kernel. So a client that does not read holds its own replies and nothing else. */
+#include "wire/conn_internal.h"
 #include "wire/stream.h"
 
 #include <errno.h>
@@ -48,7 +49,7 @@ static void ticket_end(struct ticket *ticket)
 {
     struct conn *conn = ticket->conn;
     const struct worker *worker = conn->worker;
-    const struct wire_handler *handler = &worker->wire->handler;
+    const struct wire_handler *handler = conn_handler(conn);
     if (ticket->exchange.charged) {
         budget_give(&conn->worker->wire->budget, ticket->exchange.share, ticket->exchange.charged);
         ticket->exchange.charged = 0;
@@ -79,7 +80,7 @@ void conn_answered(struct ticket *ticket)
 void conn_completed(struct ticket *ticket)
 {
     struct conn *conn = ticket->conn;
-    const struct wire_handler *handler = &conn->worker->wire->handler;
+    const struct wire_handler *handler = conn_handler(conn);
     if (SLOW_CHECKS) conn_check(conn);
     must(ticket->state == TICKET_KEPT);
     if (!handler->complete(handler->context, &ticket->exchange)) {
@@ -156,6 +157,8 @@ static void ticket_render(struct ticket *ticket)
 {
     if (ticket->streaming)
         stream_check_piece(ticket);
+    else if (conn_speaks_resp(ticket->conn))
+        commands_check_reply(ticket);
     else
         ticket_render_head(ticket);
     struct bytes body = reply_body(&ticket->exchange.reply);

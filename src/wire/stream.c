@@ -3,7 +3,7 @@
 
 static const struct wire_handler *handler_of(const struct ticket *ticket)
 {
-    return &ticket->conn->worker->wire->handler;
+    return conn_handler(ticket->conn);
 }
 
 /* A piece that outgrew its buffer cannot become an error any more, since the head is out; the

@@ -56,12 +56,18 @@ struct worker {
     struct worker_stats stats;
 };
 
+struct wire_listener {
+    struct wire *wire;
+    enum wire_protocol protocol;
+    struct wire_handler handler;
+    int fd; /* -1: closed, or never opened */
+    unsigned port;
+    bool watched; /* the accepting loop's own: false while out of file descriptors */
+};
+
 struct wire {
     struct wire_config config;
-    struct wire_handler handler;
-    int listen_fd;
-    unsigned port;
-    bool listening; /* the listening loop's own: false while out of file descriptors */
+    struct wire_listener listeners[WIRE_PROTOCOLS]; /* by protocol */
     unsigned next_worker;
     atomic_uint conns_count;
     struct wire_budget budget;

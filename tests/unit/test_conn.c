@@ -20,7 +20,7 @@ static int setup(void **state)
 {
     wire = (struct wire){.config = {.pipeline_max = 4, .output_bytes_max = 4096}};
     worker = (struct worker){.wire = &wire};
-    conn = conn_new(7);
+    conn = conn_new(7, &wire.listeners[WIRE_HTTP]);
     conn->worker = &worker;
     first = conn_ticket_new(conn);
     first->state = TICKET_KEPT;

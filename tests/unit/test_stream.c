@@ -182,7 +182,7 @@ static int client_open(const char *method, const char *target)
     char text[128];
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)wire_port(world.wire)),
+                                  .sin_port = htons((uint16_t)wire_port(world.wire, WIRE_HTTP)),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct timeval patience = {.tv_sec = 30};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);

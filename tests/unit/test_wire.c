@@ -299,7 +299,7 @@ static int client_open(void)
 {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)wire_port(world->wire)),
+                                  .sin_port = htons((uint16_t)wire_port(world->wire, WIRE_HTTP)),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct timeval patience = {.tv_sec = 10};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -1057,7 +1057,7 @@ static void running_out_of_descriptors_is_survived(void **unused)
     struct rlimit none = {(rlim_t)waiting + 1, before.rlim_max};
     setrlimit(RLIMIT_NOFILE, &none);
     struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)wire_port(world->wire)),
+                                  .sin_port = htons((uint16_t)wire_port(world->wire, WIRE_HTTP)),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     assert_int_equal(connect(waiting, (struct sockaddr *)&address, sizeof address), 0);
     client_send(waiting, LAST);
@@ -1135,7 +1135,7 @@ static void an_address_that_cannot_be_had_is_explained(void **unused)
     assert_null(wire);
     world_start(toy_config());
     config.address = "127.0.0.1";
-    config.port = wire_port(world->wire);
+    config.port = wire_port(world->wire, WIRE_HTTP);
     assert_int_equal(wire_open(&wire, &config, &handler, error, sizeof error), ERR_INTERNAL);
     assert_non_null(strstr(error, "cannot listen"));
     world_end();

@@ -248,6 +248,14 @@ enum bearer_flaw auth_check(struct auth *auth, struct auth_cache *cache, struct 
     struct bytes token;
     if (authorization.size == 0) return BEARER_MISSING;
     if (!bearer_token(authorization, &token)) return BEARER_MALFORMED;
+    return auth_check_token(auth, cache, token, now_ms, identity_out);
+}
+
+enum bearer_flaw auth_check_token(struct auth *auth, struct auth_cache *cache, struct bytes token,
+                                  int64_t now_ms, struct identity *identity_out)
+{
+    if (token.size == 0) return BEARER_MISSING;
+    if (token.size > BEARER_SIZE_MAX) return BEARER_MALFORMED;
     uint64_t hash = hash_keyed(&hash_own, token);
     struct token_entry *entry = &cache->entries[hash % CACHE_SLOTS];
     if (cache_find(entry, token, hash, atomic_load(&auth->generation), now_ms)) {

@@ -51,6 +51,11 @@ MUST_USE enum bearer_flaw auth_check(struct auth *auth, struct auth_cache *cache
                                      struct bytes authorization, int64_t now_ms,
                                      struct identity *identity_out);
 
+/* The same for a token alone. */
+MUST_USE enum bearer_flaw auth_check_token(struct auth *auth, struct auth_cache *cache,
+                                           struct bytes token, int64_t now_ms,
+                                           struct identity *identity_out);
+
 /* Grows with every reload: a caller that was judged under another number is to be judged again. */
 uint64_t auth_generation(const struct auth *auth);
 

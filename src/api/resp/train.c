@@ -1,0 +1,555 @@
+/* train.c -- from the commands of a train to its reply.
+ *
+ *     request    each command: refused, answered at once, or made into ops
+ *                no ops: answered. Only reads and nothing before them: memory, or a reader.
+ *                Else the ops go to the lane's queue, in order, in one or more bundles
+ *     complete   the bundles are decided, or the reader is done: the reply is written
+ *
+ * (1) The commands of one connection take effect in the order in which they came, and are answered
+ *     in it.
+ * (2) A read stands in the queue like a write as long as the connection has a train under way. */
+#include "api/resp/train.h"
+
+#include <stdio.h>
+
+#include "api/counters/change.h"
+#include "api/resp/resp.h"
+#include "base/metrics.h"
+#include "config/config.h"
+#include "core/name.h"
+
+#define REPLY_BYTES 64u   /* what an op adds to a reply, at most */
+#define COMMAND_BYTES 24u /* about as few as one with a key has */
+#define TEXT_BYTES_MAX (64u << 20)
+#define SHOWN_BYTES_MAX 128u /* an unknown command's name, and its arguments */
+
+/* -- What commands use ------------------------------------------------------------------------- */
+
+/* An array of a train that is full goes into one of twice the size. */
+static void *grow(struct train *train, void *items, uint32_t *capacity, uint32_t least, size_t size)
+{
+    uint32_t before = *capacity;
+    must((before == 0) == (items == NULL));
+    *capacity = before ? 2 * before : least;
+    void *more = arena_alloc(&train->exchange->arena, *capacity * size);
+    if (items) memcpy(more, items, before * size);
+    return more;
+}
+
+static struct promise *new_promise(struct train *train)
+{
+    if (train->promises_count == train->promises_capacity)
+        train->promises =
+            grow(train, train->promises, &train->promises_capacity, 8, sizeof *train->promises);
+    struct promise *promise = &train->promises[train->promises_count++];
+    *promise = (struct promise){.entry = train->entry, .version = train->session->version};
+    return promise;
+}
+
+/* Before the first promise it is the reply itself. Behind one it is kept until that is answered;
+ * the piece ends where the next one begins. */
+struct buf *train_out(struct train *train)
+{
+    if (train->promises_count == 0) return &train->exchange->reply.body;
+    if (train->promises[train->promises_count - 1].reply)
+        new_promise(train)->first = (uint32_t)train->text.size;
+    return &train->text;
+}
+
+struct op *train_op(struct train *train, enum op_kind kind, struct bytes name)
+{
+    char key[COUNTER_KEY_SIZE_MAX];
+    if (!counter_name_valid(name)) {
+        train_refuse(train, "ERR invalid counter name");
+        return NULL;
+    }
+    if (train->ops_count == train->ops_capacity) {
+        uint32_t least = 1 + (uint32_t)(train->exchange->request.body.size / COMMAND_BYTES);
+        train->ops = grow(train, train->ops, &train->ops_capacity, least < 64 ? least : 64,
+                          sizeof *train->ops);
+    }
+    struct op *op = &train->ops[train->ops_count++];
+    memset(op, 0, sizeof *op);
+    op->kind = kind;
+    op->max = MAX_NONE;
+    op->expires_ms = TIME_NONE;
+    op->counter = arena_copy(&train->exchange->arena, counter_key(key, train->tenant, name));
+    op->tenant = bytes_of(op->counter.data, train->tenant.size);
+    op->counter_print = fingerprint_of(&train->lane->store->secret, op->counter);
+    if (kind != OP_READ) train->writes = true;
+    return op;
+}
+
+static void add_stretch(struct train *train, uint32_t count, bool atomic)
+{
+    uint32_t last = train->stretches_count;
+    if (last > 0 && !train->stretches[last - 1].atomic && !atomic) {
+        train->stretches[last - 1].count += count;
+        return;
+    }
+    if (last == train->stretches_capacity)
+        train->stretches =
+            grow(train, train->stretches, &train->stretches_capacity, 4, sizeof *train->stretches);
+    must(train->stretches != NULL);
+    train->stretches[last] = (struct stretch){train->ops_count - count, count, atomic};
+    train->stretches_count++;
+}
+
+void train_promise_of(struct train *train, promise_fn *reply, unsigned detail, uint32_t count,
+                      bool atomic)
+{
+    must(count > 0 && count <= train->ops_count);
+    struct promise *promise = new_promise(train);
+    promise->reply = reply;
+    promise->detail = detail;
+    promise->first = train->ops_count - count;
+    promise->count = count;
+    add_stretch(train, count, atomic && count > 1);
+}
+
+void train_promise(struct train *train, promise_fn *reply, uint32_t count, bool atomic)
+{
+    train_promise_of(train, reply, 0, count, atomic);
+}
+
+/* -- Refusing ---------------------------------------------------------------------------------- */
+
+void train_refuse(struct train *train, const char *text)
+{
+    resp_add_error(train_out(train), bytes_str(text));
+}
+
+void train_refuse_syntax(struct train *train)
+{
+    train_refuse(train, "ERR syntax error");
+}
+
+void train_refuse_number(struct train *train)
+{
+    train_refuse(train, "ERR value is not an integer or out of range");
+}
+
+static struct bytes cut(struct bytes text, size_t most)
+{
+    return bytes_of(text.data, text.size < most ? text.size : most);
+}
+
+void train_refuse_subcommand(struct train *train, struct bytes name)
+{
+    char line[SHOWN_BYTES_MAX + 96];
+    struct buf text = {.data = line, .capacity = sizeof line, .max = sizeof line};
+    struct bytes shown = cut(name, SHOWN_BYTES_MAX);
+    buf_add(&text, BYTES("ERR unknown subcommand '"));
+    buf_add(&text, shown);
+    buf_addf(&text, "'. Try %s HELP.", train->entry->name);
+    resp_add_error(train_out(train), buf_bytes(&text));
+}
+
+static void refuse_count(struct train *train, const char *name)
+{
+    char line[96];
+    snprintf(line, sizeof line, "ERR wrong number of arguments for '%s' command", name);
+    train_refuse(train, line);
+}
+
+bool train_wrong_count(struct train *train, const struct resp_command *command, const char *name,
+                       uint32_t least, uint32_t most)
+{
+    bool wrong = command->count < least || command->count > most;
+    if (wrong) refuse_count(train, name);
+    return wrong;
+}
+
+static void refuse_arity(struct train *train)
+{
+    char name[32];
+    size_t size = strlen(train->entry->name);
+    must(size < sizeof name);
+    for (size_t i = 0; i <= size; i++) {
+        char c = train->entry->name[i];
+        name[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    }
+    refuse_count(train, name);
+}
+
+static void refuse_unknown(struct train *train, const struct resp_command *command)
+{
+    char line[3 * SHOWN_BYTES_MAX];
+    struct buf text = {.data = line, .capacity = sizeof line, .max = sizeof line};
+    buf_add(&text, BYTES("ERR unknown command '"));
+    buf_add(&text, cut(command->items[0], SHOWN_BYTES_MAX));
+    buf_add(&text, BYTES("', with args beginning with: "));
+    size_t before = text.size;
+    for (uint32_t i = 1; i < command->count && text.size - before < SHOWN_BYTES_MAX; i++) {
+        buf_add_char(&text, '\'');
+        buf_add(&text, cut(command->items[i], SHOWN_BYTES_MAX - (text.size - before)));
+        buf_add(&text, BYTES("' "));
+    }
+    resp_add_error(train_out(train), buf_bytes(&text));
+}
+
+void train_add_err(struct buf *out, enum err e)
+{
+    switch (e) {
+    case ERR_NEGATIVE:
+        resp_add_error(out, BYTES("ERR decrement would make the counter negative"));
+        return;
+    case ERR_OVERFLOW:
+        resp_add_error(out, BYTES("ERR increment or decrement would overflow"));
+        return;
+    case ERR_MANAGED:
+        resp_add_error(out, BYTES("ERR managed by rules"));
+        return;
+    case ERR_QUEUE_FULL:
+    case ERR_BUSY:
+        resp_add_error(out, BYTES("BUSY Service overloaded (Queue Full). Please retry later."));
+        return;
+    case ERR_STORAGE:
+        resp_add_error(out, BYTES("UNAVAILABLE outcome unknown"));
+        return;
+    default:
+        buf_add(out, BYTES("-ERR "));
+        buf_add(out, bytes_str(err_sentence(e)));
+        buf_add(out, BYTES("\r\n"));
+    }
+}
+
+/* -- Reading a train --------------------------------------------------------------------------- */
+
+static bool arity_fits(const struct resp_entry *entry, uint32_t count)
+{
+    return entry->arity < 0 ? count >= (uint32_t)-entry->arity : count == (uint32_t)entry->arity;
+}
+
+/* Whether the caller may use it; false after refusing. */
+static bool is_allowed(struct train *train)
+{
+    const struct resp_entry *entry = train->entry;
+    const struct session *session = train->session;
+    if (entry->flags & RESP_STRANGER) return true;
+    if (!session->known) {
+        train_refuse(train, "NOAUTH Authentication required.");
+        return false;
+    }
+    if (entry->scope == 0 || (session->identity.scopes & entry->scope)) return true;
+    train_refuse(train, entry->scope == SCOPE_READ
+                            ? "NOPERM the token's scope does not allow reading"
+                            : "NOPERM the token's scope does not allow writing");
+    return false;
+}
+
+/* False: the command goes into another train. */
+static bool run_command(struct train *train, const struct resp_command *command, unsigned index)
+{
+    if (index == resp_entries_count()) {
+        if (train->session->known)
+            refuse_unknown(train, command);
+        else
+            train_refuse(train, "NOAUTH Authentication required.");
+        return true;
+    }
+    train->entry = &resp_entries[index];
+    if ((train->entry->flags & RESP_CUTS) && train->promises_count > 0) return false;
+    if (!arity_fits(train->entry, command->count))
+        refuse_arity(train);
+    else if (is_allowed(train))
+        train->entry->run(train, command);
+    return true;
+}
+
+/* Commands of a pipeline are often the same, so they are looked for once, and counted once. */
+struct streak {
+    struct bytes name;
+    unsigned index;
+    unsigned count;
+};
+
+static void streak_end(const struct streak *run)
+{
+    if (run->count) metrics_command(run->index, run->count);
+}
+
+static void streak_next(struct streak *run, struct bytes name)
+{
+    if (!bytes_equal(run->name, name)) {
+        streak_end(run);
+        *run = (struct streak){name, resp_find(name), 0};
+    }
+    run->count++;
+}
+
+static void read_commands(struct train *train)
+{
+    struct exchange *exchange = train->exchange;
+    struct resp_reader reader = {.rest = exchange->request.body};
+    struct resp_command command;
+    struct streak run = {.name = BYTES_NONE, .index = resp_entries_count()};
+    size_t whole = reader.rest.size, before = whole;
+    while (!exchange->reply.close && resp_next(&reader, &exchange->arena, &command)) {
+        streak_next(&run, command.items[0]);
+        if (!run_command(train, &command, run.index)) {
+            run.count--;
+            exchange->taken = whole - before;
+            break;
+        }
+        before = reader.rest.size;
+    }
+    streak_end(&run);
+}
+
+/* Bytes are charged to the tenant that the session is about, which need not be the one that the
+ * connection counts for. */
+void train_take_share(struct train *train)
+{
+    struct exchange *exchange = train->exchange;
+    struct session *session = train->session;
+    struct bytes tenant = session_tenant(session);
+    train->lane = session->lane;
+    train->tenant = arena_copy(&exchange->arena, tenant);
+    if (exchange->charged || train->held) return;
+    if (!shares_is_of(*exchange->slot, tenant))
+        train->held = shares_hold(train->api->shares, tenant);
+    exchange->share = train->held ? train->held : *exchange->slot;
+}
+
+/* -- The reply --------------------------------------------------------------------------------- */
+
+static void train_end(struct train *train)
+{
+    buf_release(&train->text);
+    if (train->rules) rules_release(train->rules);
+    train->rules = NULL;
+}
+
+static void add_piece(struct train *train, uint32_t i, struct buf *out)
+{
+    const struct promise *promise = &train->promises[i];
+    size_t end = train->text.size;
+    for (uint32_t next = i + 1; next < train->promises_count; next++) {
+        if (train->promises[next].reply) continue;
+        end = train->promises[next].first;
+        break;
+    }
+    buf_add(out, bytes_of(train->text.data + promise->first, end - promise->first));
+}
+
+static void train_reply(struct train *train)
+{
+    struct buf *out = &train->exchange->reply.body;
+    for (uint32_t i = 0; i < train->promises_count; i++) {
+        const struct promise *promise = &train->promises[i];
+        if (promise->reply)
+            promise->reply(train, promise, out);
+        else
+            add_piece(train, i, out);
+    }
+    train_end(train);
+}
+
+static void fail_ops(struct train *train, uint32_t first, uint32_t count, enum err e)
+{
+    for (uint32_t i = first; i < first + count; i++)
+        train->ops[i].err = e;
+}
+
+/* What happened to a bundle as a whole happened to each of its ops. */
+static void spread_errors(struct train *train)
+{
+    for (uint32_t i = 0; i < train->stretches_count; i++) {
+        const struct stretch *stretch = &train->stretches[i];
+        enum err e = train->bundles[i].err;
+        if (e != ERR_OK) fail_ops(train, stretch->first, stretch->count, e);
+        if (e == ERR_QUEUE_FULL) metric_add(METRIC_QUEUE_REFUSED, 1);
+    }
+    for (uint32_t i = 0; i < train->ops_count; i++)
+        if (train->ops[i].kind != OP_READ) change_count(&train->ops[i]);
+}
+
+/* -- Writes, and reads behind them ------------------------------------------------------------- */
+
+static void stretch_done(struct bundle *bundle)
+{
+    struct train *train = bundle->owner;
+    if (atomic_fetch_sub(&train->left, 1) == 1) exchange_post(train->exchange);
+}
+
+static void fill_bundle(struct train *train, const struct stretch *stretch, struct bundle *bundle)
+{
+    *bundle = (struct bundle){.ops = train->ops + stretch->first,
+                              .count = stretch->count,
+                              .urgency = URGENCY_BATCHED,
+                              .whole = stretch->atomic,
+                              .atomic = stretch->atomic,
+                              .tenant = train->tenant,
+                              .owner = train,
+                              .done = stretch_done,
+                              .queued_ns = train->exchange->started_ns};
+    bundle->bytes = sizeof *bundle + stretch->count * sizeof(struct op);
+}
+
+static enum request_verdict refuse_all(struct train *train, enum err e)
+{
+    fail_ops(train, 0, train->ops_count, e);
+    train_reply(train);
+    return REQUEST_ANSWERED;
+}
+
+static enum request_verdict send(struct train *train)
+{
+    struct exchange *exchange = train->exchange;
+    train->bundles = arena_alloc(&exchange->arena, train->stretches_count * sizeof *train->bundles);
+    if (!exchange_reserve(exchange, train->text.size + train->ops_count * REPLY_BYTES)) {
+        metric_add(METRIC_QUEUE_REFUSED, 1);
+        return refuse_all(train, ERR_QUEUE_FULL);
+    }
+    struct loop_state *loop = &train->api->loops[exchange->loop_index];
+    atomic_init(&train->left, train->stretches_count);
+    for (uint32_t i = 0; i < train->stretches_count; i++)
+        fill_bundle(train, &train->stretches[i], &train->bundles[i]);
+    train->session->trains++;
+    uint32_t count = train->stretches_count; /* the last one may end the train */
+    struct bundle *bundles = train->bundles;
+    struct lane *lane = train->lane;
+    for (uint32_t i = 0; i < count; i++)
+        loop_collect(loop, lane, &bundles[i]);
+    return REQUEST_KEPT;
+}
+
+/* -- Reads alone ------------------------------------------------------------------------------- */
+
+static bool is_managed(struct train *train, const struct op *op)
+{
+    struct bytes tenant, name;
+    char kind;
+    if (rulebook_is_empty(train->lane->rulebook)) return false;
+    if (!train->rules) train->rules = rulebook_hold(train->lane->rulebook);
+    must(counter_key_split(op->counter, &tenant, &kind, &name));
+    return rules_find(train->rules, name) != NULL;
+}
+
+static enum err read_op(struct train *train, struct op *op, enum read_how how)
+{
+    struct cell cell;
+    const struct cell_ref ref = {.counter = op->counter, .print = op->counter_print};
+    if (is_managed(train, op)) return ERR_MANAGED;
+    enum err e = view_get(&train->lane->store->view, &ref, 0, how, &cell);
+    op->existed = e == ERR_OK;
+    if (e == ERR_OK) op->after = cell_triple(&cell);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+static bool run_reads(void *context)
+{
+    struct train *train = context;
+    struct api *api = train->api; /* the train may be gone once it is posted */
+    must_at = &train->place;
+    bool over = api_is_over(api);
+    for (uint32_t i = 0; i < train->ops_count; i++) {
+        struct op *op = &train->ops[i];
+        op->err = over ? ERR_BUSY : read_op(train, op, READ_ALL);
+    }
+    must_at = NULL;
+    exchange_post(train->exchange);
+    api->config.wake(api->config.wake_context);
+    return false;
+}
+
+static enum request_verdict read_elsewhere(struct train *train)
+{
+    struct exchange *exchange = train->exchange;
+    train->task = (struct read_task){.tenant = train->tenant, .run = run_reads, .context = train};
+    bool room = exchange_reserve(exchange, train->text.size + train->ops_count * REPLY_BYTES);
+    enum err e = room ? readers_push(train->api->readers, &train->task) : ERR_BUSY;
+    if (e != ERR_OK) return refuse_all(train, e);
+    train->session->trains++;
+    return REQUEST_KEPT;
+}
+
+static enum request_verdict read_now(struct train *train)
+{
+    train->api->loops[train->exchange->loop_index].read_ns = train->exchange->turn_ns;
+    for (uint32_t i = 0; i < train->ops_count; i++) {
+        struct op *op = &train->ops[i];
+        op->err = read_op(train, op, READ_MEMORY);
+        if (op->err == ERR_BUSY) return read_elsewhere(train);
+    }
+    train_reply(train);
+    return REQUEST_ANSWERED;
+}
+
+/* -- The handler ------------------------------------------------------------------------------- */
+
+static struct train *train_new(struct api *api, struct exchange *exchange)
+{
+    struct train *train = arena_zalloc(&exchange->arena, sizeof *train);
+    if (!*exchange->session) *exchange->session = session_new();
+    train->api = api;
+    train->exchange = exchange;
+    train->session = *exchange->session;
+    train->place.state = "resp";
+    buf_init(&train->text, TEXT_BYTES_MAX);
+    exchange->state = train;
+    if (session_is_known(train)) train_take_share(train);
+    if (train->lane) train->place.lane = train->lane->index;
+    return train;
+}
+
+static enum request_verdict handle(struct train *train)
+{
+    read_commands(train);
+    if (train->ops_count == 0) {
+        train_reply(train);
+        return REQUEST_ANSWERED;
+    }
+    return train->writes || train->session->trains > 0 ? send(train) : read_now(train);
+}
+
+static enum request_verdict resp_request(void *context, struct exchange *exchange)
+{
+    struct train *train = train_new(context, exchange);
+    must_at = &train->place;
+    enum request_verdict verdict = handle(train);
+    must_at = NULL;
+    return verdict;
+}
+
+static bool resp_complete(void *context, struct exchange *exchange)
+{
+    struct train *train = exchange->state;
+    (void)context;
+    train->session->trains--;
+    if (train->bundles) spread_errors(train);
+    train_reply(train);
+    return true;
+}
+
+static void resp_ended(void *context, struct exchange *exchange)
+{
+    struct train *train = exchange->state;
+    struct api *api = context;
+    if (!train) return; /* its connection went before it was read */
+    train_end(train);
+    if (train->held) shares_let_go(api->shares, train->held);
+}
+
+static void resp_closed(void *context, struct wire_share *slot)
+{
+    struct api *api = context;
+    shares_return(api->shares, slot);
+}
+
+static void resp_left(void *context, void *session)
+{
+    (void)context;
+    session_free(session);
+}
+
+struct wire_handler resp_handler(struct api *api)
+{
+    return (struct wire_handler){.context = api,
+                                 .request = resp_request,
+                                 .complete = resp_complete,
+                                 .ended = resp_ended,
+                                 .closed = resp_closed,
+                                 .left = resp_left};
+}

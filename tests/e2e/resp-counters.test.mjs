@@ -1,0 +1,202 @@
+// resp-counters.test.mjs -- counting over Redis's protocol: values, order, errors, durability.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { many, respServerFor } from './support/resp.mjs';
+import { TOTAL } from './support/server.mjs';
+
+const MAX = 2n ** 63n - 1n;
+const NOT_AN_INTEGER = { error: 'ERR value is not an integer or out of range' };
+const NEGATIVE = { error: 'ERR decrement would make the counter negative' };
+const OVERFLOW = { error: 'ERR increment or decrement would overflow' };
+const SYNTAX = { error: 'ERR syntax error' };
+
+describe('counters over Redis\'s protocol', () => {
+    const server = respServerFor();
+
+    test('SPEC 14: INCR, INCRBY, DECR and DECRBY answer with the value after them', async () => {
+        const client = await server.connect(server.tenant());
+        assert.equal(await client.call('INCR', 'n'), 1);
+        assert.equal(await client.call('INCRBY', 'n', 10), 11);
+        assert.equal(await client.call('DECR', 'n'), 10);
+        assert.equal(await client.call('DECRBY', 'n', 4), 6);
+        assert.equal(await client.call('INCRBY', 'n', -2), 4);
+        assert.equal(await client.call('DECRBY', 'n', -3), 7);
+        assert.equal(await client.call('GET', 'n'), '7');
+    });
+
+    test('SPEC 14: a key is the counter of that name without a duration, with colons too', async () => {
+        const t = server.tenant();
+        const client = await server.connect(t);
+        await t.increment('page:home', { ...TOTAL, amount: 5 });
+        await t.increment('page:home', { ...TOTAL, durationSeconds: 60, amount: 9 });
+        assert.equal(await client.call('INCR', 'page:home'), 6);
+        assert.equal((await t.get('page:home')).body.net, '6');
+        assert.equal(await client.call('DEL', 'page:home'), 1);
+        assert.equal(await client.call('EXISTS', 'page:home'), 0);
+        assert.equal((await t.get('page:home', { ...TOTAL, durationSeconds: 60 })).body.net, '9');
+        const { body } = await t.list();
+        assert.deepEqual(body.counters, [{ name: 'page:home', granularities: [60] }]);
+    });
+
+    test('SPEC 14: what is not a counter\'s name is an error', async () => {
+        const client = await server.connect(server.tenant());
+        for (const name of ['', 'a b', 'a/b', 'ä', 'x'.repeat(256), 'a\0b']) {
+            for (const args of [['INCR', name], ['GET', name], ['MGET', 'good', name], ['DEL', name], ['MSET', 'good', 1, name, 2]]) {
+                assert.deepEqual(await client.call(...args), { error: 'ERR invalid counter name' });
+            }
+        }
+        assert.equal(await client.call('EXISTS', 'good'), 0);
+    });
+
+    test('SPEC 14: what is not an integer is an error', async () => {
+        const client = await server.connect(server.tenant());
+        for (const text of ['', 'x', '1.5', '1e3', ' 1', '1 ', '+1', '01', '-0', '0x1', '9223372036854775808', '99999999999999999999']) {
+            for (const args of [['INCRBY', 'n', text], ['DECRBY', 'n', text], ['SET', 'n', text], ['MSET', 'm', 1, 'n', text]]) {
+                assert.deepEqual(await client.call(...args), NOT_AN_INTEGER, text);
+            }
+        }
+        assert.deepEqual(await client.call('SET', 'n', -1), NOT_AN_INTEGER);
+        assert.equal(await client.call('EXISTS', 'm', 'n'), 0);
+    });
+
+    test('SPEC 14: nothing goes below zero', async () => {
+        const client = await server.connect(server.tenant());
+        assert.deepEqual(await client.call('DECR', 'none'), NEGATIVE);
+        assert.equal(await client.call('EXISTS', 'none'), 0);
+        await client.call('SET', 'n', 5);
+        assert.deepEqual(await client.call('DECRBY', 'n', 6), NEGATIVE);
+        assert.deepEqual(await client.call('INCRBY', 'n', -6), NEGATIVE);
+        assert.deepEqual(await client.call('INCRBY', 'n', -(2n ** 63n)), NEGATIVE);
+        assert.deepEqual(await client.call('DECRBY', 'n', -(2n ** 63n)), { error: 'ERR decrement would overflow' });
+        assert.equal(await client.call('DECRBY', 'n', 5), 0);
+        assert.equal(await client.call('GET', 'n'), '0');
+    });
+
+    test('SPEC 14: overflow, of added too, is Redis\'s sentence', async () => {
+        const client = await server.connect(server.tenant());
+        assert.equal(await client.call('INCRBY', 'n', MAX), MAX);
+        assert.deepEqual(await client.call('INCR', 'n'), OVERFLOW);
+        assert.equal(await client.call('DECRBY', 'n', 10), MAX - 10n);
+        assert.deepEqual(await client.call('INCR', 'n'), OVERFLOW);
+        assert.equal(await client.call('GET', 'n'), String(MAX - 10n));
+    });
+
+    test('SPEC 14: INCRBY 0 makes the counter', async () => {
+        const client = await server.connect(server.tenant());
+        assert.equal(await client.call('INCRBY', 'a', 0), 0);
+        assert.equal(await client.call('DECRBY', 'b', 0), 0);
+        assert.deepEqual(await client.call('MGET', 'a', 'b', 'c'), ['0', '0', null]);
+    });
+
+    test('SPEC 14: SET, with its conditions and with GET', async () => {
+        const client = await server.connect(server.tenant());
+        assert.equal(await client.call('SET', 'n', 5, 'XX'), null);
+        assert.equal(await client.call('GET', 'n'), null);
+        assert.equal(await client.call('SET', 'n', 5, 'nx'), 'OK');
+        assert.equal(await client.call('SET', 'n', 6, 'NX'), null);
+        assert.equal(await client.call('SET', 'n', 3, 'GET'), '5');
+        assert.equal(await client.call('SET', 'n', 7, 'NX', 'GET'), '3');
+        assert.equal(await client.call('SET', 'n', 7, 'XX', 'GET'), '3');
+        assert.equal(await client.call('SET', 'm', 7, 'GET'), null);
+        assert.deepEqual(await client.call('MGET', 'n', 'm'), ['7', '7']);
+        assert.deepEqual(await client.call('SET', 'n', 1, 'NX', 'XX'), SYNTAX);
+        assert.deepEqual(await client.call('SET', 'n', 1, 'NONSENSE'), SYNTAX);
+    });
+
+    test('SPEC 14: MSET sets all or none, and DEL removes all', async () => {
+        const t = server.tenant();
+        const client = await server.connect(t);
+        assert.equal(await client.call('MSET', 'a', 1, 'b', 2, 'a', 3), 'OK');
+        assert.deepEqual(await client.call('MGET', 'a', 'b'), ['3', '2']);
+        await client.call('SET', 'full', MAX);
+        await client.call('SET', 'full', 0);
+        assert.deepEqual(await client.call('MSET', 'a', 9, 'full', 5, 'b', 9), OVERFLOW);
+        assert.deepEqual(await client.call('MGET', 'a', 'b', 'full'), ['3', '2', '0']);
+        assert.deepEqual(await client.call('MSET', 'a'), { error: "ERR wrong number of arguments for 'mset' command" });
+        assert.deepEqual(await client.call('MSET', 'a', 1, 'b'), { error: "ERR wrong number of arguments for 'mset' command" });
+        assert.equal(await client.call('EXISTS', 'a', 'a', 'b', 'c'), 3);
+        assert.equal(await client.call('DEL', 'a', 'b', 'c', 'a'), 2);
+        assert.equal(await client.call('EXISTS', 'a', 'b'), 0);
+        assert.deepEqual((await t.list()).body.counters.map(({ name }) => name), ['full']);
+    });
+
+    test('SPEC 14: TYPE is string or none', async () => {
+        const client = await server.connect(server.tenant());
+        await client.call('INCR', 'n');
+        assert.equal(await client.call('TYPE', 'n'), 'string');
+        assert.equal(await client.call('TYPE', 'm'), 'none');
+    });
+
+    test('SPEC 14: commands of one connection take effect in order, and reads see the writes before them', async () => {
+        const client = await server.connect(server.tenant());
+        const said = await client.pipeline([
+            ['INCR', 'n'], ['GET', 'n'], ['PING'], ['SET', 'n', 10], ['GET', 'n'], ['DECRBY', 'n', 20], ['MGET', 'n', 'm'], ['INCR', 'm'],
+            ['DEL', 'n'], ['ECHO', 'x'], ['GET', 'n'], ['EXISTS', 'n', 'm'], ['INCR', 'n'], ['NONSENSE'], ['TYPE', 'n'], ['MSET', 'n', 4, 'm', 5], ['INCR', 'm'],
+        ]);
+        assert.deepEqual(said.map((one) => one?.error?.split(' ')[0] ?? one), [
+            1, '1', 'PONG', 'OK', '10', 'ERR', ['10', null], 1, 1, 'x', null, 1, 1, 'ERR', 'string', 'OK', 6,
+        ]);
+    });
+
+    test('SPEC 14: the same over many reads of the socket, without waiting', async () => {
+        const client = await server.connect(server.tenant());
+        const count = 3000;
+        const said = await client.pipeline(many(count, (i) => (i % 3 === 2 ? ['GET', 'n'] : ['INCR', 'n'])));
+        let value = 0;
+        said.forEach((reply, i) => assert.equal(reply, i % 3 === 2 ? String(value) : ++value));
+    });
+
+    test('SPEC 14: large pipelines and long argument lists', async () => {
+        const client = await server.connect(server.tenant());
+        const names = many(2000, (i) => `key:${i}`);
+        const few = names.slice(0, process.env.TALLY_VARIANT === 'small' ? 3 : 2000);
+        assert.equal(await client.call('MSET', ...few.flatMap((name, i) => [name, i])), 'OK');
+        const values = await client.call('MGET', ...names);
+        assert.equal(values.length, 2000);
+        few.forEach((_, i) => assert.equal(values[i], String(i)));
+        assert.equal(await client.call('EXISTS', ...names), few.length);
+    });
+
+    test('SPEC 1: what was answered is there after kill -9', async () => {
+        const t = server.tenant();
+        let client = await server.connect(t);
+        await client.pipeline(many(200, () => ['INCR', 'n']));
+        await client.pipeline([['SET', 'm', 7], ['INCR', 'gone'], ['DEL', 'gone']]);
+        await server.restart({ hard: true });
+        client = await server.connect(t);
+        assert.deepEqual(await client.call('MGET', 'n', 'm', 'gone'), ['200', '7', null]);
+    });
+});
+
+describe('keys that rules keep', () => {
+    const server = respServerFor({ config: 'counters:\n  - counterName: kept\n    rules: [{ on: seen, op: increment }]\n' });
+
+    test('SPEC 14: they are refused', async () => {
+        const t = server.tenant();
+        const client = await server.connect(t);
+        const managed = { error: 'ERR managed by rules' };
+        await t.increment('free', TOTAL);
+        for (const args of [['INCR', 'kept'], ['SET', 'kept', 1], ['DEL', 'kept'], ['GET', 'kept'], ['MSET', 'free', 9, 'kept', 1], ['DEL', 'free', 'kept']]) {
+            assert.deepEqual(await client.call(...args), managed, args.join(' '));
+        }
+        assert.deepEqual(await client.pipeline([['INCR', 'x'], ['GET', 'kept'], ['MGET', 'kept', 'x', 'free'], ['EXISTS', 'kept', 'x'], ['TYPE', 'kept']]),
+            [1, managed, [null, '1', '1'], 1, 'none']);
+        assert.deepEqual(await client.call('MGET', 'kept', 'x'), [null, '1']);
+        assert.equal(await client.call('TYPE', 'kept'), 'none');
+    });
+});
+
+describe('a full queue', () => {
+    const server = respServerFor({ settings: { 'limits.queueOps': 5, 'limits.tenantQueueOps': 5, 'limits.batchOps': 5, 'limits.atomicOps': 5 } });
+
+    test('SPEC 14: it is -BUSY, and nothing of it was applied', async () => {
+        const client = await server.connect(server.tenant());
+        const said = await client.pipeline(many(40, () => ['INCR', 'n']));
+        const good = said.filter((one) => typeof one === 'number');
+        for (const one of said) if (typeof one !== 'number') assert.match(one.error, /^BUSY /);
+        assert.equal(await client.call('INCRBY', 'n', 0), good.length);
+        assert.equal(await client.call('INCR', 'n'), good.length + 1);
+    });
+});
