@@ -116,6 +116,9 @@ test: ## units, simulation, end to end, crashes, sanitizers, a short fuzz; print
 	@scripts/deps build test browser fuzz
 	@tests/run
 
+test-all: ## the same and what it leaves out: every end-to-end test with four lanes, too
+	@scripts/deps build test browser fuzz
+	@tests/run --all
 unit: ## unit tests (VARIANT=asan and so on works here and below)
 	@tests/run unit:$(VARIANT)
 sim: ## the model simulation (SIM_SEEDS=200; SIM_FROM, by default another range each day)
@@ -127,6 +130,8 @@ e2e: ## the real server, spoken to over HTTP
 	@tests/run e2e:$(VARIANT)
 e2e-postgres: ## the part of it that is about counting, with PostgreSQL as the store
 	@tests/run postgres:$(VARIANT)
+e2e-lanes: ## the end-to-end tests, all of them, against servers of four lanes
+	@TEST_ALL=1 tests/run lanes:$(VARIANT)
 browser: ## the dashboard in Chromium
 	@scripts/deps build browser
 	@tests/run browser:$(VARIANT)
@@ -153,6 +158,11 @@ bench-growth: ## how cost grows, one curve each (ONLY=ids, BUDGET=seconds, QUICK
 	@scripts/deps build bench
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(BENCH)
 	@QUICK=$(QUICK) node bench/growth.mjs
+
+bench-lanes: ## exactly-once events with 1, 2 and 4 lanes, and what of an event one thread must do (QUICK=1)
+	@scripts/deps build bench
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(BENCH)
+	@QUICK=$(QUICK) node bench/lanes.mjs
 
 bench-reconcile: ## 200 busy users on a conversation of 113,000 votes, reconciled with PostgreSQL (QUICK=1)
 	@scripts/deps build bench
@@ -196,6 +206,7 @@ build-unit: $(UNIT)
 build-sim: $(SIM)
 build-e2e: $(OUT)/tally $(OUT)/libtally.so tests/e2e/node_modules/.package-lock.json $(OUT)/tests/libtally
 build-postgres: build-e2e
+build-lanes: build-e2e
 build-browser: $(OUT)/tally tests/browser/node_modules/.installed
 build-crash_postgres: build-crash tests/e2e/node_modules/.package-lock.json
 build-crash: $(OUT)/tally
@@ -283,5 +294,6 @@ can-build:
 
 .PHONY: all tags browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e e2e-postgres crash crash-postgres powercut asan tsan small fuzz coverage bench bench-reconcile check format \
     clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
+.PHONY: test-all e2e-lanes build-lanes bench-lanes
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)

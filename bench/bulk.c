@@ -1,8 +1,9 @@
 /* bulk.c -- sends NDJSON batches of increments, or of events, as fast as the server takes them.
  *
- *     bulk HOST PORT PATH TOKEN CONNECTIONS OPS KEYS SECONDS [RATE]
+ *     bulk HOST PORT PATH[,PATH..] TOKEN CONNECTIONS OPS KEYS SECONDS [RATE]
  *
  * A PATH below /api/events/ gets events, each with a fresh random UUID; any other gets increments.
+ * Of several paths, which belong to several tenants, the requests have one each, in turn.
  * Every request is formatted before the clock starts, so that the client costs next to nothing; of
  * events only the ids are written anew for each sending.
  * Each connection has one request under way; with a RATE, of operations a second over all, it is
@@ -44,7 +45,9 @@ struct conn {
 };
 
 struct bulk {
-    const char *host, *port, *path, *token;
+    const char *host, *port, *token;
+    const char *paths[REQUESTS];
+    unsigned paths_count;
     unsigned connections, ops, keys;
     int64_t started_ns, end_ns;
     double rate; /* 0: as fast as it goes */
@@ -84,7 +87,7 @@ static uint64_t draw(void)
 
 static bool sends_events(const struct bulk *bulk)
 {
-    return strncmp(bulk->path, "/api/events/", 12) == 0;
+    return strncmp(bulk->paths[0], "/api/events/", 12) == 0;
 }
 
 static uint64_t spread(uint64_t value)
@@ -131,7 +134,7 @@ static void increments_format(const struct bulk *bulk, FILE *out)
                 (unsigned)(draw() % bulk->keys));
 }
 
-static void request_format(const struct bulk *bulk, struct request *request)
+static void request_format(const struct bulk *bulk, struct request *request, const char *path)
 {
     char *body = NULL;
     size_t body_size = 0;
@@ -147,7 +150,7 @@ static void request_format(const struct bulk *bulk, struct request *request)
     fprintf(out,
             "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"
             "Content-Type: application/x-ndjson\r\nContent-Length: %zu\r\n\r\n",
-            bulk->path, bulk->host, bulk->token, body_size);
+            path, bulk->host, bulk->token, body_size);
     fwrite(body, 1, body_size, out);
     fclose(out);
     free(body);
@@ -259,6 +262,12 @@ static void report(struct bulk *bulk, double seconds)
            (double)bulk->samples_ns[n * 99 / 100] / 1e6);
 }
 
+static void paths_split(struct bulk *bulk, char *text)
+{
+    for (char *path; (path = strsep(&text, ",")) && bulk->paths_count < REQUESTS;)
+        bulk->paths[bulk->paths_count++] = path;
+}
+
 int main(int argc, char **argv)
 {
     static struct bulk bulk;
@@ -266,7 +275,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bulk HOST PORT PATH TOKEN CONNECTIONS OPS KEYS SECONDS [RATE]\n");
         return 2;
     }
-    bulk.host = argv[1], bulk.port = argv[2], bulk.path = argv[3], bulk.token = argv[4];
+    bulk.host = argv[1], bulk.port = argv[2], bulk.token = argv[4];
+    paths_split(&bulk, argv[3]);
     bulk.connections = (unsigned)strtoul(argv[5], NULL, 10);
     bulk.ops = (unsigned)strtoul(argv[6], NULL, 10);
     bulk.keys = (unsigned)strtoul(argv[7], NULL, 10);
@@ -277,7 +287,7 @@ int main(int argc, char **argv)
     bulk.samples_ns = calloc(SAMPLES_MAX, sizeof *bulk.samples_ns);
     if (!bulk.samples_ns) die("calloc");
     for (unsigned i = 0; i < REQUESTS; i++)
-        request_format(&bulk, &bulk.requests[i]);
+        request_format(&bulk, &bulk.requests[i], bulk.paths[i % bulk.paths_count]);
     for (unsigned i = 0; i < bulk.connections; i++)
         bulk.conns[i].fd = connect_to(&bulk);
 

@@ -28,10 +28,11 @@ export async function bulk(tally, { connections, seconds }) {
     connections, BATCH, KEYS, seconds], { seconds: seconds + 30 }));
 }
 
-/** Events with fresh random UUIDs, batches as NDJSON. */
-export async function events(tally, { connections, seconds, rate = 0 }) {
+/** Events with fresh random UUIDs, batches as NDJSON; connections have the tenants in turn. */
+export async function events(tally, { connections, seconds, rate = 0, tenants = ['bench'] }) {
   const { hostname, port } = new URL(tally.url);
-  return JSON.parse(await command(built('bulk'), [hostname, port, '/api/events/bench?results=errors', tally.token,
+  const paths = tenants.map((tenant) => `/api/events/${tenant}?results=errors`).join(',');
+  return JSON.parse(await command(built('bulk'), [hostname, port, paths, tally.token,
     connections, BATCH, KEYS, seconds, rate], { seconds: seconds + 30 }));
 }
 

@@ -73,6 +73,14 @@ function usageOf(pid) {
   return { cpuSeconds: ticks / CLOCK_TICKS, writtenBytes: written };
 }
 
+/** CPU seconds of each thread by its number, with its name. */
+function threadsOf(pid) {
+  return new Map(readdirSync(`/proc/${pid}/task`).map((id) => [id, quietly(() => ({
+    name: readFileSync(`/proc/${pid}/task/${id}/comm`, 'utf8').trim(),
+    cpuSeconds: Number(readFileSync(`/proc/${pid}/task/${id}/schedstat`, 'utf8').split(' ')[0]) / 1e9,
+  }), null)]).filter(([, thread]) => thread));
+}
+
 class Peer {
   constructor(directory) {
     this.directory = directory;
@@ -105,6 +113,10 @@ class Peer {
     return usageOf(this.pid ?? this.child.pid);
   }
 
+  threads() {
+    return threadsOf(this.pid ?? this.child.pid);
+  }
+
   /** Peak resident memory since the last call of forgetPeak. */
   peakBytes() {
     const status = readFileSync(`/proc/${this.pid ?? this.child.pid}/status`, 'utf8');
@@ -120,13 +132,21 @@ class Peer {
     for (const each of [pid, ...childrenOf(pid)]) quietly(() => process.kill(each, signal));
   }
 
-  /** Runs `use` while this one stands still, with all it has left to do in the background. */
-  async frozenWhile(use) {
+  /** Stands still, with all it has left to do in the background, until it is woken. */
+  halt() {
     this.#tell('SIGSTOP');
+  }
+
+  wake() {
+    this.#tell('SIGCONT');
+  }
+
+  async frozenWhile(use) {
+    this.halt();
     try {
       return await use();
     } finally {
-      this.#tell('SIGCONT');
+      this.wake();
     }
   }
 
@@ -151,11 +171,12 @@ function token(secret, payload) {
 export class Tally extends Peer {
   name = 'tally';
   config = path.join(ROOT, 'bench/rules.yaml');
+  scope = 'read write';
   env = {};
 
   async start() {
     const secret = randomBytes(32).toString('hex');
-    this.token = token(secret, { sub: 'bench', scope: 'read write', exp: Math.floor(Date.now() / 1000) + 7200 });
+    this.token = token(secret, { sub: 'bench', scope: this.scope, exp: Math.floor(Date.now() / 1000) + 7200 });
     const program = path.resolve(ROOT, process.env.TALLY_BIN ?? 'build/tally');
     const args = ['serve', '--config', this.config, '--data', path.join(this.directory, 'data'), '--listen', '127.0.0.1:0'];
     const match = await this.spawn(program, args, {

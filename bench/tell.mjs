@@ -35,13 +35,13 @@ export const verdictLine = (row, verdict) => {
   return `${row.title}: ${reached}, must ${must}: ${word}`;
 };
 
-function textTable(head, body) {
+export function textTable(head, body) {
   const widths = head.map((_, i) => Math.max(...[head, ...body].map((line) => line[i].length)));
   const show = (line) => line.map((cell, i) => (i < 1 ? cell.padEnd(widths[i]) : cell.padStart(widths[i]))).join('  ');
   return [show(head), widths.map((width) => '-'.repeat(width)).join('  '), ...body.map(show)].join('\n');
 }
 
-const markdownTable = (head, body) => [head, head.map(() => '---'), ...body].map((line) => `| ${line.join(' | ')} |`).join('\n');
+export const markdownTable = (head, body) => [head, head.map(() => '---'), ...body].map((line) => `| ${line.join(' | ')} |`).join('\n');
 
 export function asText(report) {
   return `${textTable(HEAD, lines(report))}\n\n${textTable(VERDICT_HEAD, verdictLines(report))}`;
