@@ -7,9 +7,10 @@ import { after, before, describe, test } from 'node:test';
 
 import { expectError, expectExactly, expectTriple, sequenceOf } from './support/expect.mjs';
 import { backedUp, backup, backups, Places, Writers } from './support/errands.mjs';
+import { homeOf, homesOf, laneOf } from './support/lanes.mjs';
 import { eventually, times, together, within } from './support/pace.mjs';
 import { config, counter, look, over } from './support/rebuild.mjs';
-import { runTally, Server, TOTAL } from './support/server.mjs';
+import { LANES, runTally, Server, TOTAL } from './support/server.mjs';
 
 const RULES = config(counter('ups', '\n    dimensions: []'));
 const BUSY = { 'checkpoint.every': '200ms', 'checkpoint.journalBytes': 1048576, 'journal.segmentBytes': 1048576, 'journal.keep': '0s', 'limits.counterGranularities': 4, 'limits.batchOps': 240 };
@@ -32,6 +33,12 @@ async function onRestored(name, look) {
     } finally {
         await restored.stop();
     }
+}
+
+/** How far the tenant's lane is in a backup. */
+async function momentOf(s, name) {
+    const { sequence, lanes } = (await backups(adminOf(s))).find((one) => one.name === name);
+    return BigInt(lanes ? lanes[laneOf('load')].sequence : sequence);
 }
 
 async function historyOf(t) {
@@ -76,8 +83,9 @@ describe('a backup under load', () => {
             await eventually('some more writes', () => writers.changes.length > (jobs.length + 1) * times(300));
             const last = writers.changes.at(-1).sequence;
             const job = await backedUp(admin, name);
+            if (LANES === 1) assert.equal(BigInt(job.sequence), await momentOf(s, name));
             const end = sequenceOf(await t.increment('mark', TOTAL));
-            const moment = BigInt(job.sequence);
+            const moment = await momentOf(s, name);
             assert.ok(moment >= last, `what was acknowledged before is in it: ${moment} >= ${last}`);
             assert.ok(moment < end, `what was sent after is not: ${moment} < ${end}`);
             jobs.push({ name, moment });
@@ -96,8 +104,8 @@ describe('a backup under load', () => {
         await backedUp(admin, 'idle-2');
         const idle = (await backups(admin)).find((b) => b.name === 'idle-2');
         assert.ok(BigInt(idle.newBytes) < BigInt(idle.bytes), JSON.stringify(idle));
-        const tables = readdirSync(places.backup('idle-2', 'state')).filter((name) => name.endsWith('.sst'));
-        const shared = tables.filter((name) => statSync(places.backup('idle-2', 'state', name)).nlink > 1);
+        const tables = readdirSync(homeOf(places.backup('idle-2'), 'load', 'state')).filter((name) => name.endsWith('.sst'));
+        const shared = tables.filter((name) => statSync(homeOf(places.backup('idle-2'), 'load', 'state', name)).nlink > 1);
         assert.ok(shared.length > 0, 'tables are shared with the one before');
         expectExactly(await admin.call('DELETE', '/api/admin/backups/idle-1'), 200, { deleted: true });
         assert.ok(!existsSync(places.backup('idle-1')));
@@ -165,7 +173,7 @@ describe('a backup under load', () => {
         const admin = adminOf(s);
         await backedUp(admin, 'damaged');
         for (const part of ['IDENTITY', 'state', 'journal', 'MANIFEST']) {
-            const full = places.backup('damaged', part);
+            const full = part === 'MANIFEST' ? places.backup('damaged', part) : homeOf(places.backup('damaged'), 'load', part);
             const file = statSync(full).isDirectory() ? path.join(full, readdirSync(full).find((name) => !/CURRENT|OPTIONS|MANIFEST/.test(name))) : full;
             const bytes = readFileSync(file);
             const flipped = Buffer.from(bytes);
@@ -181,8 +189,9 @@ describe('a backup under load', () => {
             rmSync(file);
             writeFileSync(file, bytes);
         }
-        const gone = readdirSync(places.backup('damaged', 'journal'))[0];
-        rmSync(places.backup('damaged', 'journal', gone));
+        const journal = homeOf(places.backup('damaged'), 'load', 'journal');
+        const [gone] = readdirSync(journal);
+        rmSync(path.join(journal, gone));
         assert.match((await places.restore('damaged', places.fresh())).stderr, new RegExp(`${gone} is missing`));
     });
 });
@@ -194,7 +203,10 @@ test('a file of a backup that is damaged is never linked into the next one, and 
     await s.tenant('load').increment('kept', { ...TOTAL, amount: 7 });
     await s.restart(); // so that there are tables, and nothing changes any more
     await backedUp(admin, 'first');
-    const tables = (name) => readdirSync(places.backup(name, 'state')).filter((file) => file.endsWith('.sst')).map((file) => places.backup(name, 'state', file));
+    const tables = (name) => {
+        const state = homeOf(places.backup(name), 'load', 'state');
+        return readdirSync(state).filter((file) => file.endsWith('.sst')).map((file) => path.join(state, file));
+    };
     const before = await backedUp(admin, 'second');
     assert.equal(before.warning, undefined);
     const [victim] = tables('first').filter((file) => statSync(file).nlink === 2);
@@ -203,9 +215,9 @@ test('a file of a backup that is damaged is never linked into the next one, and 
     writeFileSync(victim, bytes); // the second has it too
 
     const job = await backedUp(admin, 'third');
-    const name = path.basename(victim);
-    assert.match(job.warning, new RegExp(`1 file of the earlier backup second is damaged, state/${name} first`));
-    assert.equal(statSync(places.backup('third', 'state', name)).nlink, 1, 'it has a copy of its own');
+    const name = path.relative(places.backup('first'), victim);
+    assert.match(job.warning, new RegExp(`1 file of the earlier backup second is damaged, ${name} first`));
+    assert.equal(statSync(places.backup('third', name)).nlink, 1, 'it has a copy of its own');
     assert.ok(tables('third').filter((file) => statSync(file).nlink > 1).length > 0, 'the others are linked');
     const listed = (await backups(admin)).find((one) => one.name === 'third');
     assert.ok(BigInt(listed.newBytes) >= BigInt(bytes.length), JSON.stringify(listed));
@@ -229,7 +241,8 @@ describe('a backup that is held up on its way', () => {
             for (let round = 1; round <= rounds; round++) {
                 await eventually('some writes', () => writers.changes.length > times(writes) * round);
                 const name = `held-${point}-${round}`;
-                moments.push([name, BigInt((await backedUp(adminOf(s), name)).sequence)]);
+                await backedUp(adminOf(s), name);
+                moments.push([name, await momentOf(s, name)]);
             }
             const written = writers.changes.length;
             await eventually('some more writes', () => writers.changes.length > written + times(writes / 2));
@@ -259,7 +272,7 @@ describe('a crash during a backup', () => {
             const job = await over(adminOf(next), asked.body.job);
             assert.equal(job.state, 'done', JSON.stringify(job));
             assert.deepEqual(readdirSync(path.join(places.ops, 'backups')).filter((entry) => entry.startsWith('.')), []);
-            assert.ok(!existsSync(path.join(next.data, 'snapshot')));
+            for (const home of homesOf(next.data)) assert.ok(!existsSync(path.join(home, 'snapshot')));
             await next.stop();
             await onRestored(name, async (restored) => expectTriple(await restored.tenant('crash').get('kept'), 5));
         });
@@ -284,7 +297,7 @@ describe('a crash during a backup', () => {
 test('X-08: a store that cannot be linked: the job names the file and the reason, and the next one is made', async () => {
     const s = server();
     await s.start();
-    const part = path.join(s.data, 'archive');
+    const part = homeOf(s.data, 'load', 'archive');
     renameSync(part, `${part}.away`);
     const job = await over(adminOf(s), (await backup(adminOf(s), 'unlinked')).body.job);
     assert.equal(job.state, 'failed', JSON.stringify(job));

@@ -8,10 +8,11 @@ import { gunzipSync } from 'node:zlib';
 
 import { finished, Places, Writers } from './support/errands.mjs';
 import { expectError, expectExactly, expectTriple } from './support/expect.mjs';
+import { laneOf } from './support/lanes.mjs';
 import { eventually, times, within } from './support/pace.mjs';
 import { pages, picture as pictured } from './support/picture.mjs';
 import { ask, medley, over, pour } from './support/rebuild.mjs';
-import { runTally, Server, TOTAL } from './support/server.mjs';
+import { LANES, runTally, Server, TOTAL } from './support/server.mjs';
 
 const RULES = `
 counters:
@@ -201,7 +202,7 @@ describe('an export', () => {
         await other.stop();
 
         const data = path.join(places.root, 'prepared');
-        const prepare = (name, into) => runTally(['import', name, '--prepare', into, '--set', `ops.dir=${places.ops}`]);
+        const prepare = (name, into) => runTally(['import', name, '--prepare', into, '--set', `ops.dir=${places.ops}`, '--set', `store.lanes=${LANES}`]);
         assert.match((await prepare('plain.ndjson', data)).stderr, /has no ids/);
         assert.equal((await prepare('ids.zst', data)).code, 0);
         assert.match((await prepare('ids.zst', data)).stderr, /is not empty/);
@@ -320,7 +321,9 @@ test('an export under load shows one moment', async () => {
     const target = server();
     await target.start();
     await importFrom(target, 'moment.ndjson');
-    for (const [counter, value] of writers.at(BigInt(job.sequence))) {
+    const header = JSON.parse(readFileSync(fileOf('moment.ndjson'), 'utf8').split('\n')[0]);
+    const moment = LANES === 1 ? job.sequence : header.lanes[laneOf('load')].sequence;
+    for (const [counter, value] of writers.at(BigInt(moment))) {
         const reply = await target.tenant('load').get(counter);
         if (value) expectTriple(reply, value);
         else assert.equal(reply.status, 404);

@@ -1,11 +1,10 @@
 // Rebuilds while much else goes on: traffic, reloads, crashes, retention (SPEC 7).
 
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
-import path from 'node:path';
 import { describe, test } from 'node:test';
 
 import { expectError } from './support/expect.mjs';
+import { filesIn } from './support/lanes.mjs';
 import { eventually, sleep, times, together } from './support/pace.mjs';
 import { ask, asked, bare, config, counter, look, medley, over, pour, rebuilt, reloader, SLOW } from './support/rebuild.mjs';
 import { rulesServer } from './support/rules.mjs';
@@ -255,7 +254,7 @@ describe('rebuilds and retention', { concurrency: true }, () => {
 
         test('S4-31: events of many tenants in several files and the journal are counted in their order', async () => {
             const tenants = Array.from({ length: 5 }, () => tenant());
-            const files = () => readdirSync(path.join(server.data, 'archive')).length;
+            const files = () => filesIn(server.data, 'archive').length;
             for (let round = 0; round < 3; round++) {
                 for (let i = 0; i < 3; i++) await Promise.all(tenants.map((t, index) => pour(t, medley(30, round * 100 + i * 10 + index))));
                 if (round < 2) await eventually('another file', () => files() > round);

@@ -2,12 +2,11 @@
 // (seeds 000, 001; SPEC 5 to 7).
 
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
-import path from 'node:path';
 import { describe, test } from 'node:test';
 
 import { allDuplicates, allEvents, dropped, eventById, events, metric, send } from './support/events.mjs';
 import { expectError, expectExactly, expectTriple, NOT_FOUND } from './support/expect.mjs';
+import { filesIn } from './support/lanes.mjs';
 import { eventually, sleep } from './support/pace.mjs';
 import { dim, newId, rulesServer } from './support/rules.mjs';
 
@@ -107,7 +106,7 @@ describe('what goes with time', { concurrency: true }, () => {
 
         test('SPEC 6: the archive lets go of files, and an idle server writes nothing', async () => {
             const t = tenant();
-            const files = () => readdirSync(path.join(server.data, 'archive')).filter((name) => /^events-[0-9a-f]+-[0-9a-f]+\.tally$/.test(name));
+            const files = () => filesIn(server.data, 'archive').filter((name) => /^events-[0-9a-f]+-[0-9a-f]+\.tally$/.test(name));
             await t.send('up', { k: 'a' });
             const [first] = await eventually('a file', () => files().length && files());
             await eventually('the first file to go', async () => {

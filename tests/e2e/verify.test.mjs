@@ -13,8 +13,9 @@ import { runTally, Server, TOTAL } from './support/server.mjs';
 import { tokenFor } from './support/tokens.mjs';
 
 const RULES = config(counter('ups', '\n    dimensions: [room]\n    rollups: [[]]'), counter('pulse', '\n    mode: windowed\n    window: 1h\n    trailing: true'));
-/* Small segments and an archive that is made at once, so that there is one of every kind of file. */
-const SETTINGS = { 'clock.settle': '0s', 'checkpoint.every': '200ms', 'journal.segmentBytes': 1048576, 'journal.keep': '1h', 'journal.keepBytes': '1GiB', 'limits.counterGranularities': 4, 'limits.batchOps': 240, 'events.retention': '60s' };
+/* Small segments and an archive that is made at once, so that there is one of every kind of file. One lane: what is
+ * looked at here is what is said of each file, and lanes-backup.test.mjs has what is said of several lanes. */
+const SETTINGS = { 'store.lanes': 1, 'clock.settle': '0s', 'checkpoint.every': '200ms', 'journal.segmentBytes': 1048576, 'journal.keep': '1h', 'journal.keepBytes': '1GiB', 'limits.counterGranularities': 4, 'limits.batchOps': 240, 'events.retention': '60s' };
 
 const places = new Places();
 after(() => places.remove());

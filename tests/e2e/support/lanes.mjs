@@ -1,11 +1,12 @@
 // lanes.mjs -- servers with several lanes on disk, and a life for tenants that lie in all of them.
 
 import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
 import path from 'node:path';
 
 import { expectTriple, sequenceOf } from './expect.mjs';
 import { config, counter } from './rebuild.mjs';
-import { Server, TOTAL } from './server.mjs';
+import { LANES, Server, TOTAL } from './server.mjs';
 
 const RULES = config(counter('ups', '\n    dimensions: []'));
 const SETTINGS = { 'checkpoint.every': '200ms', 'journal.segmentBytes': 1048576, 'journal.keep': '0s', 'limits.counterGranularities': 4, 'limits.batchOps': 240 };
@@ -21,6 +22,30 @@ export function laneServer(places, lanes, options = {}) {
 /** The directory of one lane, or a path in it. */
 export function lanePath(data, number, ...rest) {
     return path.join(data, `lane-${String(number).padStart(3, '0')}`, ...rest);
+}
+
+/* XXH3_64bits of the name, modulo 4. */
+const LANE_OF = { load: 2, audited: 3 };
+
+/** The lane of a tenant where TALLY_TEST_LANES says how many there are. */
+export function laneOf(tenant) {
+    assert.ok([1, 2, 4].includes(LANES), 'the numbers of lanes for which it is known');
+    return LANE_OF[tenant] % LANES;
+}
+
+/** A path in what a tenant's lane has in a data directory, or in a backup. */
+export function homeOf(root, tenant, ...rest) {
+    return LANES === 1 ? path.join(root, ...rest) : lanePath(root, laneOf(tenant), ...rest);
+}
+
+/** The directories of all lanes. */
+export function homesOf(data) {
+    return LANES === 1 ? [data] : Array.from({ length: LANES }, (_, number) => lanePath(data, number));
+}
+
+/** The names of the files that all lanes have in their `part`. */
+export function filesIn(data, part) {
+    return homesOf(data).flatMap((home) => readdirSync(path.join(home, part)));
 }
 
 /** One of everything for each tenant; returns the sequences of the first write of each. */

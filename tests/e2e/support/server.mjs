@@ -4,7 +4,8 @@
 // must have exited with 0 and left no sanitizer report, or the test file that used it fails.
 //
 // TALLY_TEST_STORE=postgres has every server that does not say otherwise keep its data in PostgreSQL: one
-// for the test file, and in it a schema for each data directory.
+// for the test file, and in it a schema for each data directory. TALLY_TEST_LANES=4 gives each server that does
+// not say how many lanes it has four of them.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -26,6 +27,14 @@ export const TALLY_BIN = path.resolve(ROOT, process.env.TALLY_BIN ?? 'build/tall
 const SEEN_LIMITS = { 'limits.queueOps': 500000, 'limits.connections': 20000, 'limits.readQueue': 1024, 'limits.tenantStreams': 32 };
 /* Two loops also where the machine's cores would give one: connections meet each other. */
 const BUILD_SETTINGS = { threads: 2, ...(process.env.TALLY_VARIANT === 'small' ? SEEN_LIMITS : {}) };
+
+export const LANES = Number(process.env.TALLY_TEST_LANES ?? 1);
+
+/** Ids that all tenants share are for one lane (SPEC 11). */
+function lanesFor(settings, config) {
+    const one = settings['events.idScope'] === 'installation' || /idScope: *installation/.test(config);
+    return one ? 1 : LANES;
+}
 
 /** For tests that need commits and atomic batches of the documented 5000 operations in every build. */
 export const LARGE_COMMITS = { 'journal.segmentBytes': '128MiB', 'limits.batchOps': 5000, 'limits.atomicOps': 5000 };
@@ -90,7 +99,6 @@ async function storeSettings(settings, data) {
     if (!shared.schemas.has(data)) shared.schemas.set(data, `t${shared.schemas.size}`);
     return {
         'store.kind': 'postgres',
-        'store.lanes': 1,
         'store.postgres.dsn': database.dsn,
         'store.postgres.schema': shared.schemas.get(data),
         'store.postgres.unsafe': true,
@@ -150,8 +158,8 @@ export class Server {
             this.writeConfig(config);
             list.push('--config', this.configFile);
         }
-        const store = await storeSettings(settings, this.data);
-        const all = { ...BUILD_SETTINGS, ...(secret && { 'auth.jwtSecret': secret }), ...store, ...settings };
+        const own = { ...BUILD_SETTINGS, 'store.lanes': lanesFor(settings, config), ...await storeSettings(settings, this.data) };
+        const all = { ...own, ...(secret && { 'auth.jwtSecret': secret }), ...settings };
         for (const [key, value] of Object.entries(all)) list.push('--set', `${key}=${value}`);
         return list;
     }
