@@ -217,8 +217,9 @@ static struct rules *rules_copy(struct rules *rules)
     copy->definitions_count = rules->definitions_count;
     copy->definitions =
         arena_alloc(&copy->arena, rules->definitions_count * sizeof *copy->definitions);
-    memcpy(copy->definitions, rules->definitions,
-           rules->definitions_count * sizeof *copy->definitions);
+    if (rules->definitions_count)
+        memcpy(copy->definitions, rules->definitions,
+               rules->definitions_count * sizeof *copy->definitions);
     copy->statuses = rules->statuses;
     copy->statuses_count = rules->statuses_count;
     copy->types = rules->types;

@@ -214,7 +214,8 @@ class World {
         const kind = Object.keys(SHORT_OPERATIONS)[between(random, 0, 12)]; // or none, one time in two
         const variables = kind ? { TALLY_FORGET_KILL: `${kind}:${between(random, 1, SHORT_OPERATIONS[kind] * this.#lanes)}` } : {};
         await this.#powered(variables, async (server) => {
-            const starting = server.start().catch(() => {});
+            await server.spawn();
+            const starting = server.ready().catch(() => {});
             await Promise.race([server.exited, sleep(kind ? patience(600) : between(random, 10, 250))]);
             await server.kill();
             await starting;

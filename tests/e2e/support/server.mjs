@@ -169,12 +169,21 @@ export class Server {
     }
 
     async start() {
+        await this.spawn();
+        return this.ready();
+    }
+
+    /** Starts the process and does not wait for what becomes of it. */
+    async spawn() {
         if (!this.data) {
             this.data = newDirectory();
             this.#ownData = true;
         }
-        const run = spawnTally(await this.#arguments(), { env: this.#options.env, descriptors: this.#options.descriptors });
-        this.#run = run;
+        this.#run = spawnTally(await this.#arguments(), { env: this.#options.env, descriptors: this.#options.descriptors });
+    }
+
+    async ready() {
+        const run = this.#run;
         let over = null;
         run.exited.then((end) => (over = end), (error) => (over = error));
         const ready = await eventually('tally to be ready', () => {
