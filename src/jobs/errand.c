@@ -1,16 +1,13 @@
-/* errand.c -- the thread that runs errands. */
+/* errand.c -- one errand from its record to its end. */
 #include "jobs/errand.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "core/object.h"
 #include "jobs/errand_internal.h"
-
-#define RETRY_MS 500 /* a store in trouble is asked again after this */
 
 /* One errand under way. */
 struct work {
@@ -21,33 +18,9 @@ struct work {
     struct reason why;
 };
 
-struct errands *errands_new(const struct errand_config *config)
-{
-    struct errands *errands = must_calloc(1, sizeof *errands);
-    errands->config = *config;
-    must(tree_path(errands->backups, config->ops_dir, "backups") == ERR_OK);
-    must(tree_path(errands->exports, config->ops_dir, "exports") == ERR_OK);
-    pthread_mutex_init(&errands->lock, NULL);
-    pthread_cond_init(&errands->changed, NULL);
-    errands->asked = true; /* something may be left from before */
-    backup_tidy(errands->backups);
-    backup_tidy(errands->exports);
-    return errands;
-}
-
-void errands_free(struct errands *errands)
-{
-    pthread_cond_destroy(&errands->changed);
-    pthread_mutex_destroy(&errands->lock);
-    free(errands);
-}
-
 static bool is_stopped(struct errands *errands)
 {
-    pthread_mutex_lock(&errands->lock);
-    bool stopped = errands->stopped;
-    pthread_mutex_unlock(&errands->lock);
-    return stopped;
+    return atomic_load(&errands->effort.stop);
 }
 
 /* -- Moving an errand on ----------------------------------------------------------------------- */
@@ -78,7 +51,7 @@ static enum err end(struct work *work, enum err e)
     return move(work);
 }
 
-/* -- The thread -------------------------------------------------------------------------------- */
+/* -- Doing it ---------------------------------------------------------------------------------- */
 
 static enum err run_kind(struct work *work)
 {
@@ -100,9 +73,7 @@ static void set_running(struct errands *errands, uint64_t id)
 {
     atomic_store(&errands->effort.done, 0);
     atomic_store(&errands->effort.total, 0);
-    pthread_mutex_lock(&errands->lock);
-    errands->running = id;
-    pthread_mutex_unlock(&errands->lock);
+    atomic_store(&errands->running, id);
 }
 
 static enum err run(struct work *work)
@@ -120,7 +91,9 @@ static bool run_stored(struct errands *errands, struct bytes stored)
 {
     struct work work = {.errands = errands, .stored = stored};
     enum err decoded = job_decode(stored, &work.job);
-    must(decoded == ERR_OK); /* find_unfinished has seen it */
+    must(decoded == ERR_OK); /* runner_oldest has seen it */
+    const struct must_place place = {.state = job_type(work.job.kind)};
+    must_at = &place;
     arena_init(&work.arena, 4096);
     reason_clear(&work.why);
     set_running(errands, work.job.id);
@@ -136,71 +109,48 @@ static bool run_stored(struct errands *errands, struct bytes stored)
     }
     set_running(errands, 0);
     arena_release(&work.arena);
+    must_at = NULL;
     return e == ERR_OK;
 }
 
-struct unfinished {
-    struct arena *arena;
-    struct bytes value;
-};
-
-static bool find_unfinished(void *context, struct bytes key, struct bytes value)
+static enum desk_next errands_step(void *context)
 {
-    struct unfinished *unfinished = context;
-    struct job_record job;
-    if (!job_met(key, value, &job) || job.kind == JOB_REBUILD || job_is_over(&job)) return true;
-    unfinished->value = arena_copy(unfinished->arena, value);
-    return false;
-}
-
-/* Runs one errand. False: there is none; `*failed_out` if it has to be tried again later. */
-static bool step(struct errands *errands, bool *failed_out)
-{
-    struct store *store = errands->config.with.store;
+    struct errands *errands = context;
     struct arena arena;
+    struct bytes stored;
     arena_init(&arena, 4096);
-    struct unfinished unfinished = {.arena = &arena};
-    enum err e = view_objects(&store->view, object_key(&arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
-                              find_unfinished, &unfinished);
-    bool some = e == ERR_OK && unfinished.value.size > 0;
-    *failed_out = e != ERR_OK || (some && !run_stored(errands, unfinished.value));
+    enum err e = runner_oldest(errands->config.with.store, DESK_FILES, &arena, &stored);
+    enum desk_next next = DESK_LATER;
+    if (e == ERR_OK && stored.size == 0)
+        next = DESK_RESTS;
+    else if (e == ERR_OK && run_stored(errands, stored))
+        next = DESK_AGAIN;
     arena_release(&arena);
-    return some;
+    return next;
 }
 
-/* True: told to stop. */
-static bool pause_work(struct errands *errands, bool failed)
+static void errands_stop(void *context)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += RETRY_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
-    pthread_mutex_lock(&errands->lock);
-    while (!errands->asked && !errands->stopped && !failed)
-        pthread_cond_wait(&errands->changed, &errands->lock);
-    if (failed && !errands->stopped)
-        pthread_cond_clockwait(&errands->changed, &errands->lock, CLOCK_MONOTONIC, &until);
-    errands->asked = false;
-    bool stopped = errands->stopped;
-    pthread_mutex_unlock(&errands->lock);
-    return stopped;
-}
-
-void errands_run(struct errands *errands)
-{
-    bool failed = false;
-    while (!pause_work(errands, failed)) {
-        while (step(errands, &failed) && !failed && !is_stopped(errands))
-            ;
-    }
-}
-
-void errands_stop(struct errands *errands)
-{
+    struct errands *errands = context;
     atomic_store(&errands->effort.stop, true);
-    pthread_mutex_lock(&errands->lock);
-    errands->stopped = true;
-    pthread_cond_signal(&errands->changed);
-    pthread_mutex_unlock(&errands->lock);
+}
+
+/* -- Beginning and end ------------------------------------------------------------------------- */
+
+struct errands *errands_new(const struct errand_config *config)
+{
+    struct errands *errands = must_calloc(1, sizeof *errands);
+    errands->config = *config;
+    must(tree_path(errands->backups, config->ops_dir, "backups") == ERR_OK);
+    must(tree_path(errands->exports, config->ops_dir, "exports") == ERR_OK);
+    backup_tidy(errands->backups);
+    backup_tidy(errands->exports);
+    const struct desk_work work = {errands_step, errands_stop, errands};
+    if (config->runner) runner_set(config->runner, DESK_FILES, &work);
+    return errands;
+}
+
+void errands_free(struct errands *errands)
+{
+    free(errands);
 }

@@ -3,7 +3,7 @@
  *   waiting -> running -> done
  *                 \-> failed
  *
- * One thread does them one after the other, in the order they were asked for. An errand is an
+ * They are done one after the other, in the order they were asked for (runner.h). An errand is an
  * object in the store, so a 202 is a promise: after a crash or a stop it begins again, an import
  * where it was. What is under way shows how far it is.
  *
@@ -16,7 +16,7 @@
 #include "commit/lanes.h"
 #include "store/embedded/embedded.h"
 #include "store/embedded/lanes_dir.h"
-#include "jobs/job.h"
+#include "jobs/runner.h"
 
 struct errand_config {
     struct caretaker with; /* the first lane's: its store has the records */
@@ -25,6 +25,7 @@ struct errand_config {
     const struct embedded_config *embedded;
     const struct lanes_dir *dirs;
     const char *ops_dir;
+    struct runner *runner; /* gets the steps, and is woken when an errand is asked for */
     /* Puts the rules into force anew, after an import brought definitions. */
     enum err (*refresh)(void *context, struct buf *why_out);
     void *refresh_context;
@@ -66,10 +67,5 @@ MUST_USE enum err errand_list(struct errands *errands, const struct errand_page 
                               struct buf *json_out, struct buf *next_out);
 /* Any thread. Removes a backup or an export. ERR_NOT_FOUND; ERR_CONFLICT: it is in use. */
 MUST_USE enum err errand_remove(struct errands *errands, enum job_kind kind, struct bytes name);
-
-/* For a thread of its own: works until it is stopped; what is under way is left for the next start.
- */
-void errands_run(struct errands *errands);
-void errands_stop(struct errands *errands);
 
 #endif

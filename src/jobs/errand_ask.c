@@ -166,10 +166,7 @@ enum err errand_ask(struct errands *errands, const struct errand_ask *ask, struc
     if (e == ERR_OK) {
         buf_add_u64(id_out, job.id);
         buf_add(name_out, job.name);
-        pthread_mutex_lock(&errands->lock);
-        errands->asked = true;
-        pthread_cond_signal(&errands->changed);
-        pthread_mutex_unlock(&errands->lock);
+        runner_wake(errands->config.runner, DESK_FILES);
     }
     arena_release(&arena);
     return e;
@@ -179,9 +176,7 @@ enum err errand_ask(struct errands *errands, const struct errand_ask *ask, struc
 
 static double progress_of(struct errands *errands, uint64_t id)
 {
-    pthread_mutex_lock(&errands->lock);
-    bool running = errands->running == id;
-    pthread_mutex_unlock(&errands->lock);
+    bool running = atomic_load(&errands->running) == id;
     uint64_t done = atomic_load(&errands->effort.done);
     uint64_t total = atomic_load(&errands->effort.total);
     if (!running || total == 0) return 0;

@@ -10,12 +10,8 @@ struct errands {
     struct errand_config config;
     char backups[TREE_PATH_MAX]; /* directories */
     char exports[TREE_PATH_MAX];
-    struct effort effort; /* how far the errand under way is */
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t running; /* id; 0: none */
-    bool asked;       /* since the thread last looked */
-    bool stopped;
+    struct effort effort;     /* how far the errand under way is */
+    _Atomic uint64_t running; /* id; 0: none */
 };
 
 /* Copies one object of the store into `arena`; size 0 if there is none. */

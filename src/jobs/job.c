@@ -38,6 +38,11 @@ static const char *const state_names[] = {
     [JOB_FAILED] = "failed",
 };
 
+const char *job_type(enum job_kind kind)
+{
+    return shown[kind].type;
+}
+
 /* What a job that is shown must be true to: it may be put together from the records of several
  * lanes. */
 static bool end_fits(const struct job_record *job)

@@ -76,6 +76,9 @@ static inline bool job_is_over(const struct job_record *job)
     return job->state == JOB_DONE || job->state == JOB_FAILED;
 }
 
+/* What the kind is called. */
+const char *job_type(enum job_kind kind);
+
 /* As a JSON object. `share` from 0 to 1 is how much of a running job is done, for the kinds whose
  * record does not tell. */
 void job_write(struct buf *json, const struct job_record *job, double share);

@@ -67,33 +67,6 @@ void rebuilder_release(struct rebuilder *rebuilder)
     json_parser_free(rebuilder->commit_parser);
 }
 
-/* -- Reading the store ------------------------------------------------------------------------- */
-
-struct unfinished_rebuild {
-    struct arena *arena;
-    struct bytes value; /* the first job's that is not over */
-};
-
-static bool find_unfinished(void *context, struct bytes key, struct bytes value)
-{
-    struct unfinished_rebuild *unfinished = context;
-    struct job_record job;
-    if (!job_met(key, value, &job) || job.kind != JOB_REBUILD || job_is_over(&job)) return true;
-    unfinished->value = arena_copy(unfinished->arena, value);
-    return false;
-}
-
-static enum err read_unfinished(struct rebuilder *rebuilder, struct arena *arena,
-                                struct bytes *value_out)
-{
-    struct store *store = rebuilder->config.store;
-    struct unfinished_rebuild unfinished = {.arena = arena};
-    enum err e = view_objects(&store->view, object_key(arena, OBJECT_JOB, BYTES_NONE), BYTES_NONE,
-                              find_unfinished, &unfinished);
-    *value_out = unfinished.value;
-    return e;
-}
-
 /* -- Moving a job on --------------------------------------------------------------------------- */
 
 static struct op job_op(struct step *step, const struct job_record *next)
@@ -467,7 +440,7 @@ static bool step_job(struct rebuilder *rebuilder, struct bytes value)
 {
     struct step step = {.rebuilder = rebuilder, .stored = value, .parser = rebuilder->parser};
     enum err decoded = job_decode(value, &step.job);
-    must(decoded == ERR_OK); /* find_unfinished has seen it */
+    must(decoded == ERR_OK); /* runner_oldest has seen it */
     arena_init(&step.arena, STEP_CHUNK);
     reason_clear(&step.why);
     pthread_mutex_lock(rebuilder->config.enacting);
@@ -483,7 +456,7 @@ bool rebuilder_step(struct rebuilder *rebuilder, bool *idle_out)
     struct arena arena;
     struct bytes value;
     arena_init(&arena, 4096);
-    enum err e = read_unfinished(rebuilder, &arena, &value);
+    enum err e = runner_oldest(rebuilder->config.store, DESK_COUNTS, &arena, &value);
     bool more = e == ERR_OK && value.size > 0 && step_job(rebuilder, value);
     *idle_out = e == ERR_OK && value.size == 0;
     arena_release(&arena);

@@ -22,12 +22,15 @@
 #define TALLY_JOBS_REBUILD_H
 
 #include "commit/lanes.h"
+#include "jobs/runner.h"
 
 struct rebuilds;
 
 /* `lanes` live on, and only the caretaker of each is used. `exports` is the directory of exports;
- * it lives on too. */
-struct rebuilds *rebuilds_new(const struct lanes *lanes, const char *exports);
+ * it lives on too. `runner` gets the steps, and is woken when a rebuild is asked for; NULL: the
+ * caller makes them. */
+struct rebuilds *rebuilds_new(const struct lanes *lanes, const char *exports,
+                              struct runner *runner);
 void rebuilds_free(struct rebuilds *rebuilds);
 
 struct rebuild_wish {
@@ -51,12 +54,8 @@ MUST_USE enum err rebuild_describe(struct rebuilds *rebuilds, struct bytes id,
  * cells and states are removed behind. ERR_NOT_FOUND; ERR_MANAGED: it still is in the config. */
 MUST_USE enum err rebuild_forget(struct rebuilds *rebuilds, struct bytes counter);
 
-/* Makes one chunk of each lane's oldest job that is not done. False: there is nothing to do now.
- * For one thread, which waits for the commits it makes. */
-bool rebuild_step(struct rebuilds *rebuilds);
-
-/* For a thread of its own: steps until it is stopped, sleeping while there is nothing to do. */
-void rebuilds_run(struct rebuilds *rebuilds);
-void rebuilds_stop(struct rebuilds *rebuilds);
+/* Makes one chunk of each lane's oldest job that is not done. For one thread, which waits for the
+ * commits it makes. */
+enum desk_next rebuild_step(struct rebuilds *rebuilds);
 
 #endif

@@ -1,56 +1,17 @@
-/* rebuilds.c -- rebuilds over all lanes: asking, looking, and the thread that steps them. */
+/* rebuilds.c -- rebuilds over all lanes: asking, looking, and steps. */
 #include "jobs/rebuild.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "core/object.h"
 #include "jobs/rebuild_internal.h"
 
-#define RETRY_MS 200
-
 struct rebuilds {
     struct rebuilder *rebuilders; /* one for each lane */
     unsigned count;
-    bool joined; /* the stepping thread's: every lane has its part of every job */
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t asked; /* how often an operator did */
-    bool idle;      /* nothing to do until an operator asks */
-    bool stopped;
+    bool joined;           /* the stepping thread's: every lane has its part of every job */
+    struct runner *runner; /* is woken when an operator asked; NULL: a driver makes the steps */
 };
-
-struct rebuilds *rebuilds_new(const struct lanes *lanes, const char *exports)
-{
-    struct rebuilds *rebuilds = must_calloc(1, sizeof *rebuilds);
-    rebuilds->count = lanes->count;
-    rebuilds->rebuilders = must_calloc(lanes->count, sizeof *rebuilds->rebuilders);
-    for (unsigned i = 0; i < lanes->count; i++)
-        rebuilder_init(&rebuilds->rebuilders[i], lanes, i, exports);
-    pthread_mutex_init(&rebuilds->lock, NULL);
-    pthread_cond_init(&rebuilds->changed, NULL);
-    return rebuilds;
-}
-
-void rebuilds_free(struct rebuilds *rebuilds)
-{
-    for (unsigned i = 0; i < rebuilds->count; i++)
-        rebuilder_release(&rebuilds->rebuilders[i]);
-    free(rebuilds->rebuilders);
-    pthread_cond_destroy(&rebuilds->changed);
-    pthread_mutex_destroy(&rebuilds->lock);
-    free(rebuilds);
-}
-
-/* Tells the thread that there is something new to do. */
-static void wake(struct rebuilds *rebuilds)
-{
-    pthread_mutex_lock(&rebuilds->lock);
-    rebuilds->asked++;
-    rebuilds->idle = false;
-    pthread_cond_signal(&rebuilds->changed);
-    pthread_mutex_unlock(&rebuilds->lock);
-}
 
 /* -- Asking ------------------------------------------------------------------------------------ */
 
@@ -95,7 +56,7 @@ enum err rebuild_ask(struct rebuilds *rebuilds, const struct rebuild_wish *wish,
     enum err e = ask(rebuilds, &arena, wish, &job, why_out);
     if (e == ERR_OK) {
         buf_add_u64(id_out, job.id);
-        wake(rebuilds);
+        runner_wake(rebuilds->runner, DESK_COUNTS);
     }
     arena_release(&arena);
     return e;
@@ -169,7 +130,7 @@ enum err rebuild_forget(struct rebuilds *rebuilds, struct bytes counter)
         any |= e == ERR_OK;
         if (e == ERR_NOT_FOUND) e = ERR_OK;
     }
-    if (any) wake(rebuilds);
+    if (any) runner_wake(rebuilds->runner, DESK_COUNTS);
     return e == ERR_OK && !any ? ERR_NOT_FOUND : e;
 }
 
@@ -233,31 +194,14 @@ static bool all_joined(struct rebuilds *rebuilds)
     return rebuilds->joined;
 }
 
-static uint64_t asked_so_far(struct rebuilds *rebuilds)
-{
-    pthread_mutex_lock(&rebuilds->lock);
-    uint64_t asked = rebuilds->asked;
-    pthread_mutex_unlock(&rebuilds->lock);
-    return asked;
-}
-
-/* Idles, unless an operator asked since the lanes were looked at: that may not have been seen. */
-static void rest(struct rebuilds *rebuilds, uint64_t asked)
-{
-    pthread_mutex_lock(&rebuilds->lock);
-    rebuilds->idle = rebuilds->asked == asked;
-    pthread_mutex_unlock(&rebuilds->lock);
-}
-
 /* Another process may be asked, and this one not hear of it. */
 static bool is_shared(const struct rebuilds *rebuilds)
 {
     return rebuilds->rebuilders[0].config.store->remote;
 }
 
-bool rebuild_step(struct rebuilds *rebuilds)
+enum desk_next rebuild_step(struct rebuilds *rebuilds)
 {
-    uint64_t asked = asked_so_far(rebuilds);
     bool more = false;
     bool idle = all_joined(rebuilds);
     for (unsigned i = 0; i < rebuilds->count; i++) {
@@ -272,41 +216,34 @@ bool rebuild_step(struct rebuilds *rebuilds)
         must_at = NULL;
         idle &= lane_idle;
     }
-    if (idle && !is_shared(rebuilds)) rest(rebuilds, asked);
-    return more;
+    if (more) return DESK_AGAIN;
+    return idle && !is_shared(rebuilds) ? DESK_RESTS : DESK_LATER;
 }
 
-/* -- The thread -------------------------------------------------------------------------------- */
-
-/* True: told to stop. With nothing to do it sleeps until an operator asks; a store in trouble is
- * tried again after a while. */
-static bool pause_steps(struct rebuilds *rebuilds, bool more)
+static enum desk_next step_all(void *context)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += RETRY_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
-    pthread_mutex_lock(&rebuilds->lock);
-    while (rebuilds->idle && !rebuilds->stopped)
-        pthread_cond_wait(&rebuilds->changed, &rebuilds->lock);
-    if (!more && !rebuilds->stopped)
-        pthread_cond_clockwait(&rebuilds->changed, &rebuilds->lock, CLOCK_MONOTONIC, &until);
-    bool stopped = rebuilds->stopped;
-    pthread_mutex_unlock(&rebuilds->lock);
-    return stopped;
+    return rebuild_step(context);
 }
 
-void rebuilds_run(struct rebuilds *rebuilds)
+/* -- Beginning and end ------------------------------------------------------------------------- */
+
+struct rebuilds *rebuilds_new(const struct lanes *lanes, const char *exports, struct runner *runner)
 {
-    while (!pause_steps(rebuilds, rebuild_step(rebuilds)))
-        ;
+    struct rebuilds *rebuilds = must_calloc(1, sizeof *rebuilds);
+    rebuilds->count = lanes->count;
+    rebuilds->rebuilders = must_calloc(lanes->count, sizeof *rebuilds->rebuilders);
+    for (unsigned i = 0; i < lanes->count; i++)
+        rebuilder_init(&rebuilds->rebuilders[i], lanes, i, exports);
+    rebuilds->runner = runner;
+    const struct desk_work work = {.step = step_all, .context = rebuilds};
+    if (runner) runner_set(runner, DESK_COUNTS, &work);
+    return rebuilds;
 }
 
-void rebuilds_stop(struct rebuilds *rebuilds)
+void rebuilds_free(struct rebuilds *rebuilds)
 {
-    pthread_mutex_lock(&rebuilds->lock);
-    rebuilds->stopped = true;
-    pthread_cond_signal(&rebuilds->changed);
-    pthread_mutex_unlock(&rebuilds->lock);
+    for (unsigned i = 0; i < rebuilds->count; i++)
+        rebuilder_release(&rebuilds->rebuilders[i]);
+    free(rebuilds->rebuilders);
+    free(rebuilds);
 }

@@ -42,13 +42,6 @@ static void *tend_main(void *context)
     return NULL;
 }
 
-static void *rebuild_main(void *context)
-{
-    struct server *server = context;
-    rebuilds_run(server->rebuilds);
-    return NULL;
-}
-
 static void *scan_main(void *context)
 {
     struct server *server = context;
@@ -60,13 +53,6 @@ static void *reconcile_main(void *context)
 {
     struct server *server = context;
     reconciler_work(server->reconciler);
-    return NULL;
-}
-
-static void *errand_main(void *context)
-{
-    struct server *server = context;
-    errands_run(server->errands);
     return NULL;
 }
 
@@ -177,15 +163,12 @@ static void stop_loops(struct server *server, struct loop_thread *loops, unsigne
 static void serve(struct server *server, const sigset_t *signals)
 {
     unsigned count = (unsigned)server->config->threads;
-    pthread_t errand;
-    pthread_t rebuild;
     pthread_t reload;
     struct tenders tenders;
     struct reconciling reconciling;
     start_tending(server, &tenders);
-    thread_start(&rebuild, "rebuild", rebuild_main, server);
     start_reconciling(server, &reconciling);
-    thread_start(&errand, "errand", errand_main, server);
+    runner_start(server->runner);
     thread_start(&reload, "reload", reload_main, server);
     struct loop_thread *loops = start_loops(server, count);
     api_set_ready(server->api, true);
@@ -195,10 +178,7 @@ static void serve(struct server *server, const sigset_t *signals)
     log_line(LOG_INFO, "stopping");
     stop_loops(server, loops, count);
     stop_reconciling(&reconciling);
-    errands_stop(server->errands);
-    pthread_join(errand, NULL);
-    rebuilds_stop(server->rebuilds);
-    pthread_join(rebuild, NULL);
+    runner_stop(server->runner);
     reloader_stop(server->reloader);
     pthread_join(reload, NULL);
     stop_tending(server, &tenders);
@@ -236,6 +216,7 @@ static void release(struct server *server)
     if (server->reconciler) reconciler_free(server->reconciler);
     if (server->errands) errands_free(server->errands);
     if (server->rebuilds) rebuilds_free(server->rebuilds);
+    if (server->runner) runner_free(server->runner);
     if (server->tend) tend_free(server->tend);
     if (server->reloader) reloader_free(server->reloader);
     if (server->adopter) adopter_free(server->adopter);
@@ -270,6 +251,7 @@ int daemon_run(const struct config *config, const struct daemon_options *options
     if (e == ERR_OK) e = auth_new(&server.auth, config, why.text, sizeof why.text);
     if (e == ERR_OK) {
         server_make_tend(&server);
+        server.runner = runner_new();
         server_make_rebuilds(&server);
         server_make_reconciler(&server);
         server_make_reloader(&server);

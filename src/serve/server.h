@@ -27,6 +27,7 @@ struct server {
     struct lanes lanes;
     struct queue_room room; /* what all lanes' queues may hold together */
     struct tend *tend;
+    struct runner *runner;
     struct rebuilds *rebuilds;
     struct adopter *adopter; /* where nodes share the store; else NULL */
     struct reloader *reloader;

@@ -29,7 +29,7 @@ void server_make_tend(struct server *server)
 void server_make_rebuilds(struct server *server)
 {
     snprintf(server->exports, sizeof server->exports, "%s/exports", server->config->ops_dir);
-    server->rebuilds = rebuilds_new(&server->lanes, server->exports);
+    server->rebuilds = rebuilds_new(&server->lanes, server->exports, server->runner);
 }
 
 static struct truth *open_truth(void *context, const struct reconcile *reconcile)
@@ -65,6 +65,7 @@ void server_make_errands(struct server *server)
                                          .embedded = on_disk ? &server->embedded : NULL,
                                          .dirs = on_disk ? &server->dirs : NULL,
                                          .ops_dir = server->config->ops_dir,
+                                         .runner = server->runner,
                                          .refresh = reload_now,
                                          .refresh_context = server->reloader};
     server->errands = errands_new(&errand);

@@ -57,7 +57,7 @@ static void make_parts(struct sim *sim)
                                              .batch_weight = plan->queue.batch_weight_max,
                                              .propose = errand_propose,
                                              .context = sim};
-    sim->rebuilds = rebuilds_new(&sim->lanes, NULL);
+    sim->rebuilds = rebuilds_new(&sim->lanes, NULL, NULL);
     sim->reconciler = reconcile_begin(sim);
 }
 

@@ -84,7 +84,7 @@ void rebuild_some(struct sim *sim)
     unsigned steps = 1 + dice_below(sim->dice, 4);
     for (unsigned i = 0; i < steps && in_force(sim) && !is_locked(sim) && !sim->probe.dead; i++) {
         sim->errand_kind = ERRAND_STEP;
-        bool more = rebuild_step(sim->rebuilds);
+        bool more = rebuild_step(sim->rebuilds) == DESK_AGAIN;
         sim_say(sim, "a step of rebuilding, %s", more ? "and more to do" : "nothing to do");
     }
 }
@@ -120,7 +120,7 @@ void rebuild_all(struct sim *sim)
     }
     for (unsigned i = 0; i < ROUNDS_MAX && !all_done(&sim->chain.shown); i++) {
         sim->errand_kind = ERRAND_STEP;
-        if (rebuild_step(sim->rebuilds)) continue;
+        if (rebuild_step(sim->rebuilds) == DESK_AGAIN) continue;
         step_tend(sim);
         life_drain(sim);
         step_wait(sim, 60000); /* for a clock that was set back */

@@ -94,7 +94,7 @@ static inline void rebuilds_start(void)
                                                .batch_ops = 4,
                                                .batch_weight = batch_weight,
                                                .propose = propose};
-    rebuilds = rebuilds_new(&heart->lanes, NULL);
+    rebuilds = rebuilds_new(&heart->lanes, NULL, NULL);
 }
 
 static inline int setup(void **state)
@@ -159,7 +159,7 @@ static inline enum err ask_for(const char *name)
 static inline unsigned steps(void)
 {
     unsigned count = 0;
-    while (count < STEPS_MAX && rebuild_step(rebuilds))
+    while (count < STEPS_MAX && rebuild_step(rebuilds) == DESK_AGAIN)
         count++;
     return count;
 }

@@ -107,8 +107,8 @@ static void a_second_rebuild_does_not_lose_what_the_first_one_found(void **state
     events("E", EVENTS);
     enact("counters:\n" COUNTER("a") COUNTER("b"));
     assert_int_equal(ask_for("b"), ERR_OK);
-    assert_true(rebuild_step(rebuilds)); /* it begins */
-    assert_true(rebuild_step(rebuilds)); /* three of them */
+    assert_int_equal(rebuild_step(rebuilds), DESK_AGAIN); /* it begins */
+    assert_int_equal(rebuild_step(rebuilds), DESK_AGAIN); /* three of them */
     let_go_before(HEART_START_MS + 2500);
     steps();
     assert_true(job_says("1", "\"done\""));
@@ -131,9 +131,9 @@ static void a_swap_waits_until_every_event_is_counted(void **state)
     enact("counters:\n" COUNTER("a"));
     events("early", EARLY);
     assert_int_equal(ask_for("a"), ERR_OK);
-    assert_true(rebuild_step(rebuilds)); /* it begins */
+    assert_int_equal(rebuild_step(rebuilds), DESK_AGAIN); /* it begins */
     before_swap = many_more_come;
-    assert_true(rebuild_step(rebuilds)); /* all of the early ones; to be swapped, had none come */
+    assert_int_equal(rebuild_step(rebuilds), DESK_AGAIN); /* to be swapped, had none come */
     assert_null(before_swap);
     assert_true(job_says("1", "\"running\""));
     assert_int_equal(generation("a"), 1);
@@ -158,7 +158,7 @@ static void a_swap_looks_whether_history_is_still_complete(void **state)
     enact("counters:\n" COUNTER("a"));
     events("E", FEW);
     assert_int_equal(ask_for("a"), ERR_OK);
-    assert_true(rebuild_step(rebuilds)); /* it begins */
+    assert_int_equal(rebuild_step(rebuilds), DESK_AGAIN); /* it begins */
     before_swap = half_of_them_go;
     steps();
     assert_null(before_swap);
@@ -198,7 +198,7 @@ static void a_swap_takes_what_came_after_time_was_set_back(void **state)
     let_go_before(heart->time->wall_ms);
     assert_int_equal(ask_for("a"), ERR_HISTORY);
     assert_int_equal(wish_for((struct rebuild_wish){.counter = BYTES("a"), .force = true}), ERR_OK);
-    assert_true(rebuild_step(rebuilds)); /* it begins */
+    assert_int_equal(rebuild_step(rebuilds), DESK_AGAIN); /* it begins */
     before_swap = time_is_set_back;
     steps();
     assert_null(before_swap);
@@ -231,7 +231,7 @@ static void rules_that_change_meanwhile_start_it_anew(void **state)
     events("E", EVENTS);
     assert_int_equal(ask_for("a"), ERR_OK);
     for (unsigned i = 0; i < 4; i++)
-        assert_true(rebuild_step(rebuilds));
+        assert_int_equal(rebuild_step(rebuilds), DESK_AGAIN);
     assert_true(job_says("1", "\"running\""));
     enact("counters:\n- counterName: a\n  rules: [{on: up, op: increment, amount: 10}]\n");
     steps();
@@ -295,7 +295,7 @@ static void progress_is_the_share_of_events_counted(void **state)
     events("E", EVENTS);
     assert_int_equal(ask_for("a"), ERR_OK);
     assert_true(job_number("1", "progress") == 0);
-    while (rebuild_step(rebuilds) && job_says("1", "\"running\"")) {
+    while (rebuild_step(rebuilds) == DESK_AGAIN && job_says("1", "\"running\"")) {
         double off = job_number("1", "progress") - job_number("1", "events") / EVENTS;
         assert_true(off < 0.05 && off > -0.05);
         assert_true(job_number("1", "progress") < 1);

@@ -41,7 +41,7 @@ static int lanes_setup(void **state)
         make_lane(i);
     dead_lane = -1;
     before_swap = NULL;
-    rebuilds = rebuilds_new(&lanes, NULL);
+    rebuilds = rebuilds_new(&lanes, NULL, NULL);
     return 0;
 }
 
@@ -136,7 +136,7 @@ static void a_lane_that_a_crash_left_without_its_part_gets_it_at_the_next_start(
     assert_int_equal(ask_for("a"), ERR_STORAGE);
     rebuilds_free(rebuilds);
     dead_lane = -1;
-    rebuilds = rebuilds_new(&lanes, NULL);
+    rebuilds = rebuilds_new(&lanes, NULL, NULL);
     steps();
     for (unsigned i = 0; i < LANES; i++)
         assert_int_equal(net_in(i), i + 1);
