@@ -75,6 +75,7 @@ void conn_reap(struct conn *conn)
     }
     const struct wire_handler *handler = conn_handler(conn);
     if (conn->session) handler->left(handler->context, conn->session);
+    if (conn->kept_bytes) budget_give(&conn->worker->wire->budget, conn->slot, conn->kept_bytes);
     if (conn->slot && handler->closed) handler->closed(handler->context, conn->slot);
     conn->worker->conns_count--;
     free(conn->habit);
@@ -91,12 +92,9 @@ static size_t conn_need(const struct conn *conn)
     return conn->head.size + (size_t)conn->head.content_length;
 }
 
-/* One ordinary request at a time is free; further ones are paid for, some at a time. So a client
- * that asks for one thing after the other pays nothing, and others pay once a burst. Where room is
- * scarce a connection goes on one request at a time, as its own answers make room. */
-bool conn_may_hold_another(struct conn *conn)
+/* Where room is scarce a connection goes on one request at a time, as its own answers make room. */
+bool conn_pay_ahead(struct conn *conn)
 {
-    if (conn->tickets == 0 || conn->tickets < conn->paid) return true;
     struct wire_budget *budget = &conn->worker->wire->budget;
     struct wire_share *share = conn->payer ? conn->payer : conn_share(conn);
     if (!budget_is_half_free(budget, share)) return false;

@@ -71,6 +71,7 @@ struct conn {
     bool queued[QUEUE_COUNT];
     struct wire_share *slot; /* the API's */
     void *session;           /* the API's; only where Redis's protocol is spoken */
+    size_t kept_bytes;       /* charged for it */
 
     enum conn_state state;
     enum conn_block block;

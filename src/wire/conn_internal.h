@@ -12,8 +12,8 @@ enum step {
 
 /* -- In conn.c --------------------------------------------------------------------------------- */
 
-/* Whether there is room for the ticket of another request. */
-bool conn_may_hold_another(struct conn *conn);
+/* Pays for some more tickets. False: there is no room for them. */
+bool conn_pay_ahead(struct conn *conn);
 enum step conn_block(struct conn *conn, enum conn_block block);
 /* No further request is taken; the connection ends when the replies are out. */
 enum step conn_finish_reading(struct conn *conn);
@@ -30,5 +30,13 @@ void commands_refuse(const struct conn *conn, enum fault fault, struct exchange 
 int64_t commands_idle_ms(const struct conn *conn, int64_t idle_ms);
 /* The reply is about to leave. */
 void commands_check_reply(struct ticket *ticket);
+
+/* Whether there is room for the ticket of another request. One ordinary request at a time is free;
+ * further ones are paid for, some at a time. So a client that asks for one thing after the other
+ * pays nothing, and others pay once a burst. */
+static inline bool conn_may_hold_another(struct conn *conn)
+{
+    return conn->tickets == 0 || conn->tickets < conn->paid || conn_pay_ahead(conn);
+}
 
 #endif

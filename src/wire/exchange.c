@@ -46,6 +46,20 @@ void exchange_settle(struct exchange *exchange)
     exchange->charged = held;
 }
 
+bool exchange_keep(struct exchange *exchange, size_t bytes)
+{
+    struct conn *conn = ticket_of(exchange)->conn;
+    struct wire_budget *budget = &conn->worker->wire->budget;
+    must(conn->slot != NULL);
+    if (bytes > conn->kept_bytes) {
+        if (!budget_take(budget, conn->slot, bytes - conn->kept_bytes)) return false;
+    } else {
+        budget_give(budget, conn->slot, conn->kept_bytes - bytes);
+    }
+    conn->kept_bytes = bytes;
+    return true;
+}
+
 void exchange_error(struct exchange *exchange, enum err e, const char *sentence)
 {
     struct reply *reply = &exchange->reply;

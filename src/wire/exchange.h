@@ -159,6 +159,11 @@ MUST_USE bool exchange_reserve(struct exchange *exchange, size_t more);
 /* The same without a bound: for what is held already. */
 void exchange_settle(struct exchange *exchange);
 
+/* Charges what the connection's session holds from now on, all of it together, until the connection
+ * is gone. Only on its loop, and once its slot is filled. False: its share, or the whole, has no
+ * room; then nothing was changed. */
+MUST_USE bool exchange_keep(struct exchange *exchange, size_t bytes);
+
 /* Fills the reply with {"error":..,"code":..}. `sentence` NULL: the table's. What was in the body
  * is dropped, header lines stay. Errors of overload bring `Retry-After: 1` along. */
 void exchange_error(struct exchange *exchange, enum err e, const char *sentence);

@@ -200,3 +200,84 @@ describe('a full queue', () => {
         assert.equal(await client.call('INCR', 'n'), good.length + 1);
     });
 });
+
+describe('MULTI', () => {
+    const server = respServerFor({ config: 'counters:\n  - counterName: kept\n    rules: [{ on: seen, op: increment }]\n' });
+    const ABORT = { error: 'EXECABORT Transaction discarded because of previous errors.' };
+
+    test('SPEC 14: EXEC does all at once, in order, and reads inside see earlier writes', async () => {
+        const client = await server.connect(server.tenant());
+        const said = await client.pipeline([
+            ['SET', 'n', 5], ['MULTI'], ['INCR', 'n'], ['GET', 'n'], ['PING'], ['DECRBY', 'n', 2], ['MGET', 'n', 'm'], ['ECHO', 'x'], ['EXEC'], ['PING'], ['GET', 'n'],
+        ]);
+        assert.deepEqual(said, ['OK', 'OK', 'QUEUED', 'QUEUED', 'QUEUED', 'QUEUED', 'QUEUED', 'QUEUED', [6, '6', 'PONG', 4, ['4', null], 'x'], 'PONG', '4']);
+    });
+
+    test('SPEC 14: it may take many reads of the socket, and sees nothing until EXEC', async () => {
+        const t = server.tenant();
+        const [client, other] = [await server.connect(t), await server.connect(t)];
+        assert.equal(await client.call('MULTI'), 'OK');
+        for (let i = 0; i < 5; i++) assert.equal(await client.call('INCR', 'n'), 'QUEUED');
+        assert.equal(await other.call('GET', 'n'), null);
+        assert.deepEqual(await client.call('EXEC'), [1, 2, 3, 4, 5]);
+        assert.equal(await other.call('GET', 'n'), '5');
+    });
+
+    test('SPEC 14: a command that fails discards all, which Redis would not do', async () => {
+        const client = await server.connect(server.tenant());
+        await client.call('SET', 'n', 3);
+        const said = await client.pipeline([['MULTI'], ['INCR', 'n'], ['DECRBY', 'm', 1], ['INCR', 'x'], ['EXEC'], ['GET', 'n'], ['EXISTS', 'x', 'm']]);
+        assert.match(said[4].error, /^EXECABORT Transaction discarded because of: Operation failed due to constraint violation/);
+        assert.deepEqual(said.slice(5), ['3', 0]);
+        for (const bad of [['INCRBY', 'n', 'x'], ['INCR', 'a b'], ['SET', 'n', 1, 'NONSENSE'], ['INCRBY', 'n', -(2n ** 63n)]]) {
+            assert.deepEqual((await client.pipeline([['MULTI'], ['INCR', 'n'], bad, ['PING'], ['EXEC'], ['PING'], ['GET', 'n']])).slice(4), [ABORT, 'PONG', '3']);
+        }
+        assert.match((await client.pipeline([['MULTI'], ['INCR', 'n'], ['INCR', 'kept'], ['EXEC']]))[3].error, /^EXECABORT .* kept by rules/);
+        assert.equal(await client.call('GET', 'n'), '3');
+    });
+
+    test('SPEC 14: what is refused while it is collected spoils EXEC', async () => {
+        const client = await server.connect(server.tenant());
+        for (const bad of [['NONSENSE'], ['INCR'], ['WATCH', 'n'], ['AUTH', 'x'], ['HELLO', 3]]) {
+            const said = await client.pipeline([['MULTI'], ['INCR', 'n'], bad, ['INCR', 'n'], ['EXEC'], ['EXISTS', 'n']]);
+            assert.ok(said[2].error, bad[0]);
+            assert.deepEqual([said[1], said[3], said[4], said[5]], ['QUEUED', 'QUEUED', ABORT, 0]);
+        }
+    });
+
+    test('SPEC 14: DISCARD and RESET drop it; nesting and EXEC alone are errors', async () => {
+        const t = server.tenant();
+        const client = await server.connect(t);
+        assert.deepEqual(await client.call('EXEC'), { error: 'ERR EXEC without MULTI' });
+        assert.deepEqual(await client.call('DISCARD'), { error: 'ERR DISCARD without MULTI' });
+        assert.deepEqual(await client.pipeline([['MULTI'], ['INCR', 'n'], ['MULTI'], ['DISCARD'], ['GET', 'n'], ['MULTI'], ['EXEC']]),
+            ['OK', 'QUEUED', { error: 'ERR MULTI calls can not be nested' }, 'OK', null, 'OK', []]);
+        assert.deepEqual(await client.pipeline([['MULTI'], ['INCR', 'n'], ['RESET'], ['AUTH', t.token], ['EXEC'], ['GET', 'n']]),
+            ['OK', 'QUEUED', 'RESET', 'OK', { error: 'ERR EXEC without MULTI' }, null]);
+    });
+
+    test('SPEC 14: nobody sees half of it', async () => {
+        const t = server.tenant();
+        const [writer, reader] = [await server.connect(t), await server.connect(t)];
+        await writer.call('MSET', 'a', 100, 'b', 0);
+        const move = [['MULTI'], ['DECR', 'a'], ['INCR', 'b'], ['EXEC']];
+        const writes = (async () => {
+            for (let i = 0; i < 50; i++) await writer.pipeline(move);
+        })();
+        for (let i = 0; i < 50; i++) {
+            const [a, b] = (await reader.pipeline([['MULTI'], ['GET', 'a'], ['GET', 'b'], ['EXEC']]))[3];
+            assert.equal(Number(a) + Number(b), 100);
+        }
+        await writes;
+        assert.deepEqual(await reader.call('MGET', 'a', 'b'), ['50', '50']);
+    });
+
+    test('SPEC 14: a transaction is bounded', async () => {
+        const client = await server.connect(server.tenant());
+        const most = process.env.TALLY_VARIANT === 'small' ? 3 : 5000;
+        const fits = await client.pipeline([['MULTI'], ...many(most, () => ['INCR', 'n']), ['EXEC']]);
+        assert.equal(fits.at(-1).at(-1), most);
+        const over = await client.pipeline([['MULTI'], ...many(most + 1, () => ['INCR', 'n']), ['EXEC'], ['GET', 'n']]);
+        assert.deepEqual(over.slice(-3), [{ error: 'ERR there are too many commands in MULTI' }, ABORT, String(most)]);
+    });
+});

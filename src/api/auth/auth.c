@@ -242,26 +242,19 @@ static bool bearer_token(struct bytes header, struct bytes *token_out)
     return token_out->size > 0 && token_out->size <= BEARER_SIZE_MAX;
 }
 
-enum bearer_flaw auth_check(struct auth *auth, struct auth_cache *cache, struct bytes authorization,
-                            int64_t now_ms, struct identity *identity_out)
+/* A token that was good a moment ago. `hash` is the token's. */
+static inline bool recall(struct auth *auth, struct auth_cache *cache, struct bytes token,
+                          uint64_t hash, int64_t now_ms, struct identity *identity_out)
 {
-    struct bytes token;
-    if (authorization.size == 0) return BEARER_MISSING;
-    if (!bearer_token(authorization, &token)) return BEARER_MALFORMED;
-    return auth_check_token(auth, cache, token, now_ms, identity_out);
+    const struct token_entry *entry = &cache->entries[hash % CACHE_SLOTS];
+    if (!cache_find(entry, token, hash, atomic_load(&auth->generation), now_ms)) return false;
+    *identity_out = entry->identity;
+    return true;
 }
 
-enum bearer_flaw auth_check_token(struct auth *auth, struct auth_cache *cache, struct bytes token,
-                                  int64_t now_ms, struct identity *identity_out)
+static enum bearer_flaw judge(struct auth *auth, struct auth_cache *cache, struct bytes token,
+                              uint64_t hash, int64_t now_ms, struct identity *identity_out)
 {
-    if (token.size == 0) return BEARER_MISSING;
-    if (token.size > BEARER_SIZE_MAX) return BEARER_MALFORMED;
-    uint64_t hash = hash_keyed(&hash_own, token);
-    struct token_entry *entry = &cache->entries[hash % CACHE_SLOTS];
-    if (cache_find(entry, token, hash, atomic_load(&auth->generation), now_ms)) {
-        *identity_out = entry->identity;
-        return BEARER_GOOD;
-    }
     if (!token_is_visible(token)) return BEARER_MALFORMED; /* names in the cache are valid */
     struct identity identity = {0};
     pthread_rwlock_rdlock(&auth->lock);
@@ -271,7 +264,29 @@ enum bearer_flaw auth_check_token(struct auth *auth, struct auth_cache *cache, s
                                 : bearer_verify(&auth->policy.bearer, token, now_ms, &identity);
     pthread_rwlock_unlock(&auth->lock);
     if (flaw) return flaw;
+    struct token_entry *entry = &cache->entries[hash % CACHE_SLOTS];
     cache_store(entry, token, hash, generation, now_ms, &identity);
     *identity_out = identity;
     return BEARER_GOOD;
+}
+
+enum bearer_flaw auth_check(struct auth *auth, struct auth_cache *cache, struct bytes authorization,
+                            int64_t now_ms, struct identity *identity_out)
+{
+    struct bytes token;
+    if (authorization.size == 0) return BEARER_MISSING;
+    if (!bearer_token(authorization, &token)) return BEARER_MALFORMED;
+    uint64_t hash = hash_keyed(&hash_own, token);
+    if (recall(auth, cache, token, hash, now_ms, identity_out)) return BEARER_GOOD;
+    return judge(auth, cache, token, hash, now_ms, identity_out);
+}
+
+enum bearer_flaw auth_check_token(struct auth *auth, struct auth_cache *cache, struct bytes token,
+                                  int64_t now_ms, struct identity *identity_out)
+{
+    if (token.size == 0) return BEARER_MISSING;
+    if (token.size > BEARER_SIZE_MAX) return BEARER_MALFORMED;
+    uint64_t hash = hash_keyed(&hash_own, token);
+    if (recall(auth, cache, token, hash, now_ms, identity_out)) return BEARER_GOOD;
+    return judge(auth, cache, token, hash, now_ms, identity_out);
 }

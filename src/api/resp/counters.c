@@ -47,7 +47,7 @@ void resp_incrby(struct train *train, const struct resp_command *command)
     if (!resp_integer(command->items[2], &amount))
         train_refuse_number(train);
     else if (amount == INT64_MIN)
-        train_add_err(train_out(train), ERR_NEGATIVE);
+        train_refuse_err(train, ERR_NEGATIVE);
     else
         change(train, command->items[1], OP_INCREMENT, amount);
 }

@@ -18,6 +18,7 @@ struct session *session_new(void)
 
 static void forget_token(struct session *session)
 {
+    multi_spoil(session);
     if (session->token) explicit_bzero(session->token, session->token_size);
     free(session->token);
     session->token = NULL;
@@ -28,6 +29,7 @@ static void forget_token(struct session *session)
 
 void session_free(struct session *session)
 {
+    buf_release(&session->multi.commands);
     forget_token(session);
     free(session);
 }
@@ -238,6 +240,7 @@ void resp_reset(struct train *train, const struct resp_command *command)
 {
     struct session *session = train->session;
     (void)command;
+    multi_end(train);
     forget_token(session);
     session->version = RESP_2;
     session->name_size = 0;

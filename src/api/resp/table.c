@@ -12,6 +12,7 @@ const struct resp_entry resp_entries[] = {
     {name, arity, SCOPE_##scope, flags, first, last, step, group, since, summary, resp_##id},
 #define STRANGER RESP_STRANGER
 #define CUTS RESP_CUTS
+#define CONTROLS RESP_CONTROLS
 #define WRITES RESP_WRITES
 #define READS RESP_READS
 #define FAST RESP_FAST
@@ -19,6 +20,7 @@ const struct resp_entry resp_entries[] = {
 #undef FAST
 #undef READS
 #undef WRITES
+#undef CONTROLS
 #undef CUTS
 #undef STRANGER
 #undef RESP_COMMAND

@@ -36,7 +36,7 @@ static void *grow(struct train *train, void *items, uint32_t *capacity, uint32_t
     return more;
 }
 
-static struct promise *new_promise(struct train *train)
+struct promise *train_promise_new(struct train *train)
 {
     if (train->promises_count == train->promises_capacity)
         train->promises =
@@ -51,8 +51,9 @@ static struct promise *new_promise(struct train *train)
 struct buf *train_out(struct train *train)
 {
     if (train->promises_count == 0) return &train->exchange->reply.body;
-    if (train->promises[train->promises_count - 1].reply)
-        new_promise(train)->first = (uint32_t)train->text.size;
+    if (train->promises[train->promises_count - 1].reply || train->sealed)
+        train_promise_new(train)->first = (uint32_t)train->text.size;
+    train->sealed = false;
     return &train->text;
 }
 
@@ -80,7 +81,7 @@ struct op *train_op(struct train *train, enum op_kind kind, struct bytes name)
     return op;
 }
 
-static void add_stretch(struct train *train, uint32_t count, bool atomic)
+void train_stretch(struct train *train, uint32_t count, bool atomic)
 {
     uint32_t last = train->stretches_count;
     if (last > 0 && !train->stretches[last - 1].atomic && !atomic) {
@@ -99,12 +100,12 @@ void train_promise_of(struct train *train, promise_fn *reply, unsigned detail, u
                       bool atomic)
 {
     must(count > 0 && count <= train->ops_count);
-    struct promise *promise = new_promise(train);
+    struct promise *promise = train_promise_new(train);
     promise->reply = reply;
     promise->detail = detail;
     promise->first = train->ops_count - count;
     promise->count = count;
-    add_stretch(train, count, atomic && count > 1);
+    if (!train->inside) train_stretch(train, count, atomic && count > 1);
 }
 
 void train_promise(struct train *train, promise_fn *reply, uint32_t count, bool atomic)
@@ -114,9 +115,21 @@ void train_promise(struct train *train, promise_fn *reply, uint32_t count, bool 
 
 /* -- Refusing ---------------------------------------------------------------------------------- */
 
+/* Where the text of a refusal goes. */
+static struct buf *refusal(struct train *train)
+{
+    train->failed = true;
+    return train_out(train);
+}
+
 void train_refuse(struct train *train, const char *text)
 {
-    resp_add_error(train_out(train), bytes_str(text));
+    resp_add_error(refusal(train), bytes_str(text));
+}
+
+void train_refuse_err(struct train *train, enum err e)
+{
+    train_add_err(refusal(train), e);
 }
 
 void train_refuse_syntax(struct train *train)
@@ -142,7 +155,7 @@ void train_refuse_subcommand(struct train *train, struct bytes name)
     buf_add(&text, BYTES("ERR unknown subcommand '"));
     buf_add(&text, shown);
     buf_addf(&text, "'. Try %s HELP.", train->entry->name);
-    resp_add_error(train_out(train), buf_bytes(&text));
+    resp_add_error(refusal(train), buf_bytes(&text));
 }
 
 static void refuse_count(struct train *train, const char *name)
@@ -185,7 +198,7 @@ static void refuse_unknown(struct train *train, const struct resp_command *comma
         buf_add(&text, cut(command->items[i], SHOWN_BYTES_MAX - (text.size - before)));
         buf_add(&text, BYTES("' "));
     }
-    resp_add_error(train_out(train), buf_bytes(&text));
+    resp_add_error(refusal(train), buf_bytes(&text));
 }
 
 void train_add_err(struct buf *out, enum err e)
@@ -238,21 +251,32 @@ static bool is_allowed(struct train *train)
     return false;
 }
 
+/* Whether it is a command that the caller may use, in its form; false after refusing. */
+static bool is_good(struct train *train, const struct resp_command *command, unsigned index)
+{
+    bool known = index < resp_entries_count();
+    if (known && !arity_fits(train->entry, command->count))
+        refuse_arity(train);
+    else if (known)
+        return is_allowed(train);
+    else if (train->session->known)
+        refuse_unknown(train, command);
+    else
+        train_refuse(train, "NOAUTH Authentication required.");
+    return false;
+}
+
 /* False: the command goes into another train. */
 static bool run_command(struct train *train, const struct resp_command *command, unsigned index)
 {
-    if (index == resp_entries_count()) {
-        if (train->session->known)
-            refuse_unknown(train, command);
-        else
-            train_refuse(train, "NOAUTH Authentication required.");
-        return true;
-    }
-    train->entry = &resp_entries[index];
-    if ((train->entry->flags & RESP_CUTS) && train->promises_count > 0) return false;
-    if (!arity_fits(train->entry, command->count))
-        refuse_arity(train);
-    else if (is_allowed(train))
+    train->entry = index < resp_entries_count() ? &resp_entries[index] : NULL;
+    unsigned flags = train->entry ? train->entry->flags : 0;
+    if ((flags & RESP_CUTS) && train->promises_count > 0) return false;
+    if (!is_good(train, command, index))
+        multi_spoil(train->session);
+    else if (train->session->multi.open && !(flags & RESP_CONTROLS))
+        multi_collect(train, command);
+    else
         train->entry->run(train, command);
     return true;
 }
@@ -306,7 +330,9 @@ void train_take_share(struct train *train)
     struct bytes tenant = session_tenant(session);
     train->lane = session->lane;
     train->tenant = arena_copy(&exchange->arena, tenant);
-    if (exchange->charged || train->held) return;
+    if (exchange->charged) return;
+    if (train->held) shares_let_go(train->api->shares, train->held);
+    train->held = NULL;
     if (!shares_is_of(*exchange->slot, tenant))
         train->held = shares_hold(train->api->shares, tenant);
     exchange->share = train->held ? train->held : *exchange->slot;
@@ -335,6 +361,7 @@ static void add_piece(struct train *train, uint32_t i, struct buf *out)
 
 static void train_reply(struct train *train)
 {
+    train->failed = false; /* EXEC's promise sets it where those inside of it are void */
     struct buf *out = &train->exchange->reply.body;
     for (uint32_t i = 0; i < train->promises_count; i++) {
         const struct promise *promise = &train->promises[i];
@@ -342,6 +369,8 @@ static void train_reply(struct train *train)
             promise->reply(train, promise, out);
         else
             add_piece(train, i, out);
+        if (promise->inside && train->failed) i += promise->inside;
+        train->failed = false;
     }
     train_end(train);
 }

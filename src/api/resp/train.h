@@ -23,6 +23,7 @@ enum resp_flags {
     RESP_WRITES = 4,
     RESP_READS = 8,
     RESP_FAST = 16,
+    RESP_CONTROLS = 32, /* takes effect inside of MULTI at once */
 };
 
 struct session;
@@ -50,6 +51,14 @@ unsigned resp_find(struct bytes name);
 
 #define SESSION_NAME_SIZE_MAX 255u
 
+/* What MULTI has collected. */
+struct multi {
+    bool open;
+    bool spoilt; /* a command was refused, so EXEC will be */
+    unsigned count;
+    struct buf commands; /* each as an array of strings */
+};
+
 struct session {
     uint64_t id;
     bool known; /* a token was shown; the rest up to `lane` is of it */
@@ -63,6 +72,7 @@ struct session {
     enum resp_version version;
     char name[SESSION_NAME_SIZE_MAX];
     uint8_t name_size;
+    struct multi multi;
     unsigned trains; /* that are with the queue or a reader */
 };
 
@@ -87,7 +97,8 @@ struct promise {
     enum resp_version version;
     unsigned detail; /* the command's own */
     uint32_t first;  /* its ops; or where the piece begins */
-    uint32_t count;  /* so many; or how long the piece is */
+    uint32_t count;  /* so many */
+    uint32_t inside; /* EXEC's: so many promises that follow are its own */
 };
 
 struct stretch {
@@ -101,11 +112,14 @@ struct train {
     struct exchange *exchange;
     struct session *session;
     struct must_place place;
-    struct lane *lane; /* the session's when the train began, as `tenant` is; NULL: a stranger's */
+    struct lane *lane;              /* the session's, as `tenant` is; NULL: a stranger's */
     struct bytes tenant;            /* a copy: the session may go over to another one */
     const struct resp_entry *entry; /* the command at hand */
     bool cut;                       /* it goes into another train */
     bool writes;
+    bool inside; /* EXEC is doing what was collected */
+    bool failed; /* ... and something of it was refused */
+    bool sealed; /* what is answered at once from here on is not EXEC's */
     struct op *ops;
     uint32_t ops_count, ops_capacity;
     struct promise *promises;
@@ -134,6 +148,7 @@ void train_promise_of(struct train *train, promise_fn *reply, unsigned detail, u
 
 /* Answers the command at hand with an error at once. The text begins with its code. */
 void train_refuse(struct train *train, const char *text);
+void train_refuse_err(struct train *train, enum err e);
 void train_refuse_syntax(struct train *train);
 void train_refuse_number(struct train *train);
 /* -ERR unknown subcommand 'x'. Try NAME HELP. */
@@ -145,9 +160,22 @@ bool train_wrong_count(struct train *train, const struct resp_command *command, 
 /* What Redis's protocol says of an error. */
 void train_add_err(struct buf *out, enum err e);
 
-/* What `read` commands are to answer where rules keep the counter; see core/apply.c for ops that
- * travel through the queue. */
+/* The train goes over to the session's tenant, who pays for it from now on. */
 void train_take_share(struct train *train);
+
+/* Another promise, which is the command's at hand. */
+struct promise *train_promise_new(struct train *train);
+/* The last `count` ops are a bundle of their own, or, unless it is `atomic`, join the one before. */
+void train_stretch(struct train *train, uint32_t count, bool atomic);
+
+/* -- MULTI: multi.c ---------------------------------------------------------------------------- */
+
+/* Collects a command, or refuses it. */
+void multi_collect(struct train *train, const struct resp_command *command);
+/* A command was refused: EXEC will be, too. */
+void multi_spoil(struct session *session);
+/* Nothing is collected any more. */
+void multi_end(struct train *train);
 
 /* An integer as Redis reads one: no sign but '-', no leading zero, nothing around it. */
 bool resp_integer(struct bytes text, int64_t *value_out);
