@@ -11,41 +11,11 @@ import { expectError, expectExactly, expectTriple } from './support/expect.mjs';
 import { laneOf } from './support/lanes.mjs';
 import { eventually, times, within } from './support/pace.mjs';
 import { pages, picture as pictured } from './support/picture.mjs';
+import { KEPT, RULES, SETTINGS } from './support/porting.mjs';
 import { ask, medley, over, pour } from './support/rebuild.mjs';
 import { LANES, runTally, Server, TOTAL } from './support/server.mjs';
 
-const RULES = `
-counters:
-  - counterName: ups
-    dimensions: [room]
-    rollups: [[]]
-    rules: [{ on: up, op: increment }, { on: down, op: decrement, amount: payload.size }]
-  - counterName: accounts
-    floorAtZero: true
-    dimensions: [master]
-    rollups: [[]]
-    group: usage
-    limit: 10
-    transition: { entity: [account] }
-    rules: [{ on: up, op: increment }, { on: down, op: decrement }]
-  - counterName: pulse
-    mode: windowed
-    window: 1h
-    trailing: true
-    dimensions: [room]
-    rollups: [[]]
-    rules: [{ on: up, op: increment }]
-  - counterName: views
-    mode: series
-    granularities: [0, 60, 3600]
-    keep: 9000d
-    dimensions: [room]
-    rules: [{ on: up, op: increment }]
-statuses:
-  opened: active
-`;
 const MAX = '9223372036854775807';
-const SETTINGS = { 'checkpoint.every': '200ms', 'journal.segmentBytes': '1MiB', 'limits.counterGranularities': 4, 'limits.batchOps': 240 };
 
 const places = new Places();
 after(() => places.remove());
@@ -54,7 +24,7 @@ const server = (options = {}) => new Server({ config: RULES, data: places.fresh(
 const adminOf = (s) => s.tenant('operator', { scope: 'admin' });
 const exportTo = async (s, name, more = {}) => finished(adminOf(s), await adminOf(s).call('POST', '/api/admin/exports', { body: { name, ...more } }));
 const startImport = (s, name) => adminOf(s).call('POST', '/api/admin/imports', { body: { name } });
-const picture = (s, tenants) => pictured(s, tenants, ['ups', 'accounts', 'pulse', 'views']);
+const picture = (s, tenants) => pictured(s, tenants, KEPT);
 const importFrom = async (s, name) => finished(adminOf(s), await startImport(s, name));
 const fileOf = (name) => path.join(places.ops, 'exports', name);
 

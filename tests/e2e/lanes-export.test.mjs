@@ -11,42 +11,9 @@ import { expectTriple } from './support/expect.mjs';
 import { lanePath, TENANTS } from './support/lanes.mjs';
 import { within } from './support/pace.mjs';
 import { pages, picture as pictured } from './support/picture.mjs';
+import { KEPT, RULES, SETTINGS } from './support/porting.mjs';
 import { ask, medley, over, pour } from './support/rebuild.mjs';
 import { runTally, Server, TOTAL } from './support/server.mjs';
-
-const RULES = `
-counters:
-  - counterName: ups
-    dimensions: [room]
-    rollups: [[]]
-    rules: [{ on: up, op: increment }, { on: down, op: decrement, amount: payload.size }]
-  - counterName: accounts
-    floorAtZero: true
-    dimensions: [master]
-    rollups: [[]]
-    group: usage
-    limit: 10
-    transition: { entity: [account] }
-    rules: [{ on: up, op: increment }, { on: down, op: decrement }]
-  - counterName: pulse
-    mode: windowed
-    window: 1h
-    trailing: true
-    dimensions: [room]
-    rollups: [[]]
-    rules: [{ on: up, op: increment }]
-  - counterName: views
-    mode: series
-    granularities: [0, 60, 3600]
-    keep: 9000d
-    dimensions: [room]
-    rules: [{ on: up, op: increment }]
-statuses:
-  opened: active
-  closed: decommissioned
-`;
-const KEPT = ['ups', 'accounts', 'pulse', 'views'];
-const SETTINGS = { 'checkpoint.every': '200ms', 'journal.segmentBytes': '1MiB', 'limits.counterGranularities': 4, 'limits.batchOps': 240 };
 
 const places = new Places();
 after(() => places.remove());
