@@ -53,13 +53,10 @@ static enum err change_value(const struct op *op, struct cell *cell)
 static bool is_managed(struct apply *apply, const struct op *op)
 {
     struct read_counter *counter = &apply->reads.counters[op->counter_index];
-    struct bytes tenant, name;
-    char kind;
     if (!apply->rules || apply->rules->definitions_count == 0) return false;
     if (counter->kept == KEPT_UNKNOWN) {
-        bool whole = counter_key_split(op->counter, &tenant, &kind, &name);
-        must(whole);
-        bool by_rules = kind == COUNTER_KIND_DIRECT && rules_find(apply->rules, name);
+        struct bytes name = counter_key_name(op->counter);
+        bool by_rules = name.size > 0 && rules_find(apply->rules, name);
         counter->kept = by_rules ? KEPT_BY_RULES : KEPT_DIRECTLY;
     }
     return counter->kept == KEPT_BY_RULES;

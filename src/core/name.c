@@ -49,6 +49,16 @@ struct bytes counter_key(char out[static COUNTER_KEY_SIZE_MAX], struct bytes ten
     return bytes_of(out, key.size + 1);
 }
 
+struct bytes counter_key_name(struct bytes key)
+{
+    struct bytes rest = key;
+    bytes_split(&rest, '\0');
+    must(rest.size > 2);
+    if (rest.data[0] != COUNTER_KIND_DIRECT) return BYTES_NONE;
+    must(rest.data[rest.size - 1] == '\0');
+    return bytes_of(rest.data + 1, rest.size - 2);
+}
+
 /* Tenant, kind and name; `*rest_out` is what follows the name's NUL. */
 static bool split(struct bytes key, struct bytes *tenant_out, char *kind_out,
                   struct bytes *name_out, struct bytes *rest_out)

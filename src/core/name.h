@@ -20,6 +20,10 @@ MUST_USE bool counter_name_valid(struct bytes name);
 struct bytes counter_key(char out[static COUNTER_KEY_SIZE_MAX], struct bytes tenant,
                          struct bytes name);
 
+/* The name in a direct counter's key; BYTES_NONE: it is another kind's. For keys that were made
+ * here, and for each op of a batch: nothing is checked again (counter_key_split does). */
+struct bytes counter_key_name(struct bytes key);
+
 /* What the keys of all direct counters of `tenant` whose name starts with `prefix` start with.
  * `tenant` is valid; `prefix` is empty or valid. */
 struct bytes counter_key_prefix(char out[static COUNTER_KEY_SIZE_MAX], struct bytes tenant,

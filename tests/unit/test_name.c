@@ -79,6 +79,8 @@ static void the_longest_names_fit_a_key_and_come_back(void **state)
     assert_bytes(tenant, whole);
     assert_bytes(name, whole);
     assert_int_equal(kind, COUNTER_KIND_DIRECT);
+    assert_bytes(counter_key_name(key), whole);
+    assert_bytes(counter_key_name(counter_key(out, BYTES("t"), BYTES("n"))), BYTES("n"));
 }
 
 static int key_order(const char *tenant_a, const char *name_a, const char *tenant_b,
@@ -157,6 +159,7 @@ static void a_rule_counter_s_key_goes_on_with_generation_and_dimensions(void **s
     assert_bytes(dimensions, BYTES("{\"a\":\"1\"}"));
     assert_true(counter_key_split(key, &tenant, &kind, &name));
     assert_int_equal(kind, COUNTER_KIND_RULE);
+    assert_int_equal(counter_key_name(key).size, 0);
     arena_release(&arena);
 }
 
