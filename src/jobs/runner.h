@@ -7,9 +7,9 @@
  *     files     backup, export, import     a job in one step, which can be told to come back
  *     counts    rebuild                    a chunk of each lane's oldest job in a step
  *
- *     runner_new();  runner_set(runner, DESK_FILES, &work);  ...  runner_start(runner);
- *     runner_wake(runner, DESK_FILES)       an operator asked for something
- *     runner_stop(runner);  runner_free(runner);
+ *     runner_set(runner, DESK_FILES, &work)    before runner_start: who takes the desk's steps
+ *     runner_wake(runner, DESK_FILES)          an operator asked for something
+ *     runner_stop(runner)                      before runner_free: steps under way come back first
  *
  * (1) The steps of a desk are made by its thread alone, one at a time.
  * (2) A desk rests only if nothing was asked for since its last step began: a job that was put
