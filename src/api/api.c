@@ -145,7 +145,7 @@ static enum request_verdict api_request(void *context, struct exchange *exchange
     must_at = &call->place;
     if (call->positioned && !position_begin(call, &verdict)) return verdict;
     verdict = call->route->handle(call);
-    if (call->positioned && verdict == REQUEST_ANSWERED) position_end(call);
+    if (call->positioned && verdict == REQUEST_ANSWERED) verdict = position_answered(call);
     must_at = NULL;
     /* The arena of a refused request is emptied now and not with the reply: a turn may refuse
      * many. */

@@ -217,8 +217,11 @@ static bool read_part(struct call *call)
     struct exchange *exchange = call->exchange;
     bool over = api_is_over(call->api);
     call->more = false;
-    if (!over) call->read(call);
-    enum err e = over ? ERR_BUSY : check_part(call);
+    enum err e = over ? ERR_BUSY : position_settle(call);
+    if (e == ERR_OK) {
+        call->read(call);
+        e = check_part(call);
+    }
     if (e == ERR_OK) return call->more;
     buf_release(&exchange->reply.body);
     exchange_error(exchange, e, over ? "The server is stopping. Please retry later." : NULL);

@@ -69,7 +69,8 @@ struct call {
     bool warned;              /* Tally-Warning is among the reply's headers */
     bool positioned;          /* a read of a tenant: its reply says how far it is, */
     uint64_t position;        /* which is at least so far */
-    bool lost;                /* it was asked for a position that this history does not contain */
+    bool lost;                /* it was asked for a position that this history does not contain, */
+    uint64_t wanted;          /* or for this one, which only the store can tell; 0: for neither */
 
     struct bundle bundle;
     struct op op;                      /* a single change's */

@@ -50,13 +50,6 @@ bool position_parse(struct bytes text, struct position *position_out)
            is_epoch_id(bytes_of(dot + 1, head.size - epoch_size - 1));
 }
 
-/* A store that others write too has more than is known here: its reads ask for it. */
-static bool is_lost(const struct call *call, const struct position *wanted)
-{
-    if (!wanted->here) return true;
-    return wanted->sequence > call->position && !call->lane->store->remote;
-}
-
 bool position_begin(struct call *call, enum request_verdict *verdict_out)
 {
     struct position wanted;
@@ -68,8 +61,21 @@ bool position_begin(struct call *call, enum request_verdict *verdict_out)
         *verdict_out = call_refuse(call, ERR_INVALID, "minSequence must be a Tally-Sequence.");
         return false;
     }
-    call->lost = is_lost(call, &wanted);
+    bool beyond = wanted.sequence > call->position;
+    bool others = call->lane->store->remote; /* write it too, so it may have more than is known */
+    call->lost = !wanted.here || (beyond && !others);
+    if (beyond && !call->lost) call->wanted = wanted.sequence;
     return true;
+}
+
+enum err position_settle(struct call *call)
+{
+    uint64_t wanted = call->wanted;
+    if (wanted == 0) return ERR_OK;
+    enum err e = view_newest(&call->lane->store->view, &call->position);
+    if (e != ERR_OK) return e;
+    call->wanted = 0;
+    return wanted > call->position ? ERR_POSITION : ERR_OK;
 }
 
 /* -- Out --------------------------------------------------------------------------------------- */
@@ -102,4 +108,16 @@ void position_end(struct call *call)
     }
     if (line->sequence != call->position || line->size == 0) write_line(line, call->position);
     buf_add(&reply->headers, bytes_of(line->text, line->size));
+}
+
+static void read_nothing(struct call *call)
+{
+    (void)call; /* the reply is filled, and stays if the position was reached */
+}
+
+enum request_verdict position_answered(struct call *call)
+{
+    if (call->wanted && call->exchange->reply.status == 200) return call_read(call, read_nothing);
+    position_end(call);
+    return REQUEST_ANSWERED;
 }

@@ -31,11 +31,16 @@ MUST_USE bool position_parse(struct bytes text, struct position *position_out);
 
 /* Around a read of a tenant, on its loop. Begin notes how far the answer will be, before anything
  * is read, and what was asked for; false after refusing a malformed one. That a position was lost
- * is said only after everything that is wrong with the request, so `call->lost` is looked at once
- * the read could begin: by call_read, by the end below, and by streams. */
+ * is said only after everything that is wrong with the request, so `call->lost` and `call->wanted`
+ * are looked at once the read could begin: by call_read, by the ends below, and by streams. */
 MUST_USE bool position_begin(struct call *call, enum request_verdict *verdict_out);
+/* On a reader, before it reads: asks a store that others write too whether it has what the read
+ * wants, as far as that is not known. ERR_POSITION: it was lost; and what view_newest returns. */
+MUST_USE enum err position_settle(struct call *call);
 /* The reply is filled: adds the header to one that succeeded. */
 void position_end(struct call *call);
+/* The same for a reply that no reader filled: one may have to ask the store first. */
+enum request_verdict position_answered(struct call *call);
 
 /* Adds a write's. */
 void reply_sequence(struct reply *reply, uint64_t sequence);

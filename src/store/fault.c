@@ -178,6 +178,13 @@ static uint64_t fault_sequence(struct view *view)
     return view_sequence(&FAULT_OF(view->store)->inner->view);
 }
 
+static enum err fault_newest(struct view *view, uint64_t *sequence_out)
+{
+    struct fault *fault = FAULT_OF(view->store);
+    if (fails(fault, FAULT_EVENTS)) return ERR_STORAGE;
+    return view_newest(&fault->inner->view, sequence_out);
+}
+
 static enum err fault_lookup(struct view *view, struct fingerprint print,
                              struct key_record *record_out)
 {
@@ -261,6 +268,7 @@ static const struct view_ops fault_view_ops = {
     .lookup = fault_lookup,
     .ids = fault_ids,
     .sequence = fault_sequence,
+    .newest = fault_newest,
 };
 
 static const struct store_ops fault_ops = {

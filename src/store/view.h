@@ -91,6 +91,8 @@ struct view_ops {
     enum err (*ids)(struct view *view, store_id_fn *visit, void *context);
     void (*instant)(struct view *view, view_read_fn *read, void *context);
     uint64_t (*sequence)(struct view *view);
+    enum err (*newest)(struct view *view,
+                       uint64_t *sequence_out); /* NULL: nobody else writes, so it is `sequence` */
 };
 
 struct view {
@@ -198,6 +200,15 @@ MUST_USE static inline enum err view_ids(struct view *view, store_id_fn *visit, 
 static inline uint64_t view_sequence(struct view *view)
 {
     return view->ops->sequence(view);
+}
+
+/* The last durable sequence of this lane, whoever wrote it. Every call that begins afterwards shows
+ * it. May wait for another machine. */
+MUST_USE static inline enum err view_newest(struct view *view, uint64_t *sequence_out)
+{
+    if (view->ops->newest) return view->ops->newest(view, sequence_out);
+    *sequence_out = view_sequence(view);
+    return ERR_OK;
 }
 
 /* Runs `read` with a view of one moment: no batch becomes visible meanwhile. `read` may be run

@@ -7,10 +7,11 @@ import path from 'node:path';
 import { after, describe, test } from 'node:test';
 
 import { backedUp, backup, backups, finished, Places } from './support/errands.mjs';
+import { expectError, expectTriple } from './support/expect.mjs';
 import { expectLived, lanePath, laneServer, live, refusal, TENANTS } from './support/lanes.mjs';
 import { within } from './support/pace.mjs';
 import { over } from './support/rebuild.mjs';
-import { runTally } from './support/server.mjs';
+import { runTally, TOTAL } from './support/server.mjs';
 
 const places = new Places();
 after(() => places.remove());
@@ -212,4 +213,22 @@ describe('a verification of four lanes', () => {
         ]);
         assert.deepEqual(which(run.found, 'good', 'balance'), [0, 2]);
     });
+});
+
+test('SPEC 13: what was written after a backup is lost with the store that had it', async () => {
+    const s = server(1);
+    await s.start();
+    const t = s.tenant('t1');
+    const kept = (await t.increment('total', TOTAL)).headers.get('Tally-Sequence');
+    await backedUp(adminOf(s), 'before');
+    for (let i = 0; i < 50; i++) await t.increment('total', TOTAL);
+    const lost = (await t.increment('total', TOTAL)).headers.get('Tally-Sequence');
+    await s.stop();
+    const data = places.fresh('restored');
+    assert.equal((await places.restore('before', data)).code, 0);
+    const restored = server(1, { data });
+    await restored.start();
+    expectTriple(await restored.tenant('t1').get('total', { ...TOTAL, minSequence: kept }), 1);
+    expectError(await restored.tenant('t1').get('total', { ...TOTAL, minSequence: lost }), 409, 'position_lost');
+    await restored.stop();
 });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 
-import { backedUp, Places } from './support/errands.mjs';
+import { Places } from './support/errands.mjs';
 import { expectError, expectExactly, expectTriple, NOT_FOUND, sequenceOf } from './support/expect.mjs';
 import { laneServer, TENANTS } from './support/lanes.mjs';
 import { together } from './support/pace.mjs';
@@ -106,22 +106,4 @@ test('SPEC 11: a sequence is that of the tenant\'s lane', async () => {
     assert.ok(elsewhere.length > 0, 'some tenant is in another lane');
     for (const id of elsewhere) expectError(await read(s.tenant(id), `0-${first}`), 409, 'position_lost');
     await s.stop();
-});
-
-test('SPEC 13: what was written after a backup is lost with the store that had it', async () => {
-    const s = laneServer(places, 1);
-    await s.start();
-    const t = s.tenant('t1');
-    const kept = (await t.increment('total', TOTAL)).headers.get('Tally-Sequence');
-    await backedUp(s.tenant('operator', { scope: 'admin' }), 'before');
-    for (let i = 0; i < 50; i++) await t.increment('total', TOTAL);
-    const lost = (await t.increment('total', TOTAL)).headers.get('Tally-Sequence');
-    await s.stop();
-    const data = places.fresh('restored');
-    assert.equal((await places.restore('before', data)).code, 0);
-    const restored = laneServer(places, 1, { data });
-    await restored.start();
-    expectTriple(await read(restored.tenant('t1'), kept), 1);
-    expectError(await read(restored.tenant('t1'), lost), 409, 'position_lost');
-    await restored.stop();
 });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
-import { expectTriple } from './support/expect.mjs';
+import { expectError, expectTriple, sequenceOf } from './support/expect.mjs';
 import { eventually, times, together } from './support/pace.mjs';
 import { Database } from './support/postgres.mjs';
 import { Relay } from './support/relay.mjs';
@@ -99,6 +99,28 @@ describe('a store in PostgreSQL', () => {
                 const reader = nodes[(i + 1) % 2];
                 expectTriple(await post(writer, 'acme', 'counters/acme/views/increment', TOTAL), i);
                 expectTriple(await reader.tenant('acme').get('views'), i);
+            }
+        }));
+
+    test('SPEC 12, 13: a position that one node gave out is reached on the other; one that nobody did is lost', () =>
+        withNodes(2, async ([a, b]) => {
+            const read = (server, minSequence) => server.tenant('acme').get('views', { ...TOTAL, minSequence });
+            for (let i = 1; i <= 5; i++) {
+                const position = (await post(a, 'acme', 'counters/acme/views/increment', TOTAL)).headers.get('Tally-Sequence');
+                const reply = await read(b, position);
+                expectTriple(reply, i);
+                assert.ok(sequenceOf(reply) >= BigInt(position.slice(2)), 'it says how far it is');
+                const beyond = `0-${sequenceOf(reply) + 1n}`;
+                expectError(await read(b, beyond), 409, 'position_lost');
+                for (const path of ['busiest/acme', 'stream/acme', 'usage/acme']) {
+                    const ask = (minSequence) => fetch(`${b.url}/api/${path}?minSequence=${minSequence}`, { headers: { Authorization: `Bearer ${tokenFor('acme')}` } });
+                    await post(a, 'acme', 'counters/acme/views/decrement', { ...TOTAL, amount: 0 });
+                    const [reached, lost] = [await ask(position), await ask('0-999999')];
+                    assert.deepEqual([path, reached.status, lost.status], [path, 200, 409]);
+                    assert.ok(sequenceOf(reached) >= BigInt(position.slice(2)), path);
+                    await reached.body.cancel();
+                    await lost.body.cancel();
+                }
             }
         }));
 

@@ -54,6 +54,17 @@ static void sequences_have_no_gap_whoever_gives_them_out(void **state)
     }
 }
 
+static void what_another_node_wrote_last_is_known_to_whoever_asks(void **state)
+{
+    struct nodes *nodes = *state;
+    uint64_t newest;
+    for (uint64_t i = 1; i <= 3; i++) {
+        done_ok(nodes->a, increment(nodes->a, "views", 1));
+        assert_int_equal(view_newest(&nodes->b->store->view, &newest), ERR_OK);
+        assert_int_equal(newest, i);
+    }
+}
+
 static void series_are_given_out_once(void **state)
 {
     struct nodes *nodes = *state;
@@ -270,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         NODES(nodes_count_in_turns_and_lose_nothing),
+        NODES(what_another_node_wrote_last_is_known_to_whoever_asks),
         NODES(sequences_have_no_gap_whoever_gives_them_out),
         NODES(series_are_given_out_once),
         NODES(a_key_that_is_sent_to_two_nodes_counts_once),

@@ -325,25 +325,33 @@ static void sync_says_how_many_batches_it_reported(void **state)
     assert_false(commit_sync_now(heart->commit));
 }
 
+static uint64_t last_shown(struct view *view)
+{
+    uint64_t newest;
+    assert_int_equal(view_newest(view, &newest), ERR_OK);
+    assert_int_equal(view_sequence(view), newest);
+    return newest;
+}
+
 /* SPEC 13: what a write was told is reached by every read that begins after it. */
 static void the_last_sequence_shown_is_the_last_durable_one(void **state)
 {
     struct heart *heart = *state;
     struct view *view = &heart->store->view;
-    assert_int_equal(view_sequence(view), 0);
+    assert_int_equal(last_shown(view), 0);
     assert_int_equal(done_ok(heart, increment(heart, "views", 1)).sequence, 1);
-    assert_int_equal(view_sequence(view), 1);
+    assert_int_equal(last_shown(view), 1);
     submit(heart, increment(heart, "views", 1));
     submit(heart, increment(heart, "likes", 1));
-    assert_int_equal(view_sequence(view), 1);
+    assert_int_equal(last_shown(view), 1);
     break_next_sync(heart);
     commit_sync_now(heart->commit);
-    assert_int_equal(view_sequence(view), 1);
+    assert_int_equal(last_shown(view), 1);
     recover(heart);
     assert_int_equal(done_ok(heart, increment(heart, "views", 1)).sequence, 2);
-    assert_int_equal(view_sequence(view), 2);
+    assert_int_equal(last_shown(view), 2);
     heart_crash(heart, 1);
-    assert_int_equal(view_sequence(&heart->store->view), 2);
+    assert_int_equal(last_shown(&heart->store->view), 2);
 }
 
 int main(void)

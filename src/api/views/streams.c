@@ -377,15 +377,15 @@ static void stream_begin(struct call *call, struct dims dims)
 
 /* The first state may need the disk, so the thread makes it; the head leaves at once, with how long
  * to wait before coming again after an end. */
-enum request_verdict stream_get(struct call *call)
+static void stream_answer(struct call *call, struct dims dims)
 {
     struct reply *reply = &call->exchange->reply;
-    struct dims dims = dims_from_params(&call->params, &call->exchange->arena);
-    bool head_only = call->exchange->request.method == HTTP_HEAD;
-    if (call->lost) return call_refuse(call, ERR_POSITION, NULL);
-    if (!head_only) {
-        if (!shares_take_stream(call->api->shares, call->tenant))
-            return call_refuse(call, ERR_BUSY, "The tenant has as many streams as it may have.");
+    if (call->exchange->request.method != HTTP_HEAD) {
+        if (!shares_take_stream(call->api->shares, call->tenant)) {
+            exchange_error(call->exchange, ERR_BUSY,
+                           "The tenant has as many streams as it may have.");
+            return;
+        }
         stream_begin(call, dims);
     }
     reply->status = 200;
@@ -394,5 +394,37 @@ enum request_verdict stream_get(struct call *call)
     reply->stream = reply->close = true;
     buf_add(&reply->headers, BYTES("X-Accel-Buffering: no\r\n"));
     buf_add(&reply->body, BYTES("retry: 1000\n\n"));
+}
+
+static void read_nothing(struct call *call)
+{
+    (void)call; /* the position that it was asked for is reached */
+}
+
+static void stream_finish(struct call *call)
+{
+    const struct dims *dims = call->plan;
+    if (call->exchange->reply.status != 0) return; /* it was lost, or could not be asked for */
+    stream_answer(call, *dims);
+    position_end(call);
+}
+
+/* A stream begins on its loop, once a reader has asked the store for the position. */
+static enum request_verdict stream_later(struct call *call, struct dims dims)
+{
+    struct arena *arena = &call->exchange->arena;
+    struct dims *kept = arena_alloc(arena, sizeof *kept);
+    *kept = dims_copied(dims, arena);
+    call->plan = kept;
+    call->finish = stream_finish;
+    return call_read(call, read_nothing);
+}
+
+enum request_verdict stream_get(struct call *call)
+{
+    struct dims dims = dims_from_params(&call->params, &call->exchange->arena);
+    if (call->lost) return call_refuse(call, ERR_POSITION, NULL);
+    if (call->wanted) return stream_later(call, dims);
+    stream_answer(call, dims);
     return REQUEST_ANSWERED;
 }

@@ -313,6 +313,21 @@ static uint64_t postgres_sequence(struct view *view)
     return atomic_load(&LANE_STORE_OF(view->store)->durable_sequence);
 }
 
+static enum err postgres_newest(struct view *view, uint64_t *sequence_out)
+{
+    struct inquiry inquiry;
+    PGresult *result;
+    int64_t sequence = 0;
+    inquiry_begin(&inquiry, view);
+    enum err e = inquiry_ask(&inquiry, SQL_NEWEST, &result);
+    if (e == ERR_OK && (PQntuples(result) != 1 || !result_i64(result, 0, 0, &sequence)))
+        e = inquiry_corrupt(&inquiry, "the newest commit");
+    *sequence_out = (uint64_t)sequence;
+    PQclear(result);
+    inquiry_end(&inquiry);
+    return e;
+}
+
 /* -- One moment -------------------------------------------------------------------------------- */
 
 static void postgres_instant(struct view *view, view_read_fn *read, void *context)
@@ -363,4 +378,5 @@ const struct view_ops postgres_view_ops = {
     .lookup = postgres_lookup,
     .ids = postgres_ids,
     .sequence = postgres_sequence,
+    .newest = postgres_newest,
 };
