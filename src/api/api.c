@@ -14,6 +14,7 @@
 #include "api/call.h"
 #include "api/auth/cors.h"
 #include "api/gzip_reply.h"
+#include "api/resp/cursors.h"
 #include "api/resp/resp.h"
 #include "base/metrics.h"
 #include "commit/pace.h"
@@ -309,6 +310,7 @@ struct api *api_new(const struct api_config *config)
     api->packers = readers_new("packer", 1, PACKING_TASKS);
     api->shares = shares_new((unsigned)config->config->limits_tenant_connections,
                              (unsigned)config->config->limits_tenant_streams);
+    api->cursors = cursors_new();
     api->activity = activity_new();
     api->streams = streams_new(api);
     metrics_routes(route_names(), route_count() + 1);
@@ -346,6 +348,7 @@ void api_free(struct api *api)
     streams_free(api->streams);
     activity_free(api->activity);
     shares_free(api->shares);
+    cursors_free(api->cursors);
     for (unsigned i = 0; i < api->config.loops; i++) {
         json_parser_free(api->loops[i].parser);
         auth_cache_free(api->loops[i].tokens);

@@ -33,6 +33,7 @@ struct api {
     struct readers *source_readers; /* they ask a tenant's database, a source of `reconcile:` */
     struct readers *packers;        /* they gzip large replies to changes; NULL once it stops */
     struct shares *shares;
+    struct cursors *cursors; /* where SCANs are */
     struct activity *activity;
     struct streams *streams;
     _Atomic bool ready;

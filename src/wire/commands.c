@@ -81,12 +81,14 @@ enum step commands_dispatch(struct conn *conn)
     const struct wire_handler *handler = conn_handler(conn);
     struct ticket *ticket = conn->current;
     struct exchange *exchange = &ticket->exchange;
+    if (exchange->barrier && conn->unanswered > 1) return conn_block(conn, BLOCK_BARRIER);
     exchange->request = (struct request){.method = HTTP_OTHER};
     exchange->request.body = bytes_of(conn->input.data + conn->input.at, conn->frames.whole);
     exchange->taken = conn->frames.whole;
     switch (handler->request(handler->context, exchange)) {
     case REQUEST_HOLD:
-        return conn_block(conn, BLOCK_HOLD);
+        return conn_block(conn,
+                          exchange->barrier && conn->unanswered > 1 ? BLOCK_BARRIER : BLOCK_HOLD);
     case REQUEST_KEPT:
         ticket->state = TICKET_KEPT;
         conn->worker->kept++;

@@ -27,7 +27,7 @@ static const struct rest {
     [CONN_COMMANDS] = {.blocks = BIT(BLOCK_NONE) | BIT(BLOCK_PIPELINE) | BIT(BLOCK_OUTPUT) |
                                  BIT(BLOCK_SHARE) | BIT(BLOCK_MEMORY),
                        .reads = true},
-    [CONN_TRAIN] = {BIT(BLOCK_HOLD), true, TICKET_READY, true, true},
+    [CONN_TRAIN] = {BIT(BLOCK_BARRIER) | BIT(BLOCK_HOLD), true, TICKET_READY, true, true},
     [CONN_DONE] = {.blocks = BIT(BLOCK_NONE)},
     [CONN_LINGER] = {.blocks = BIT(BLOCK_NONE)},
 };

@@ -97,7 +97,8 @@ struct exchange {
     struct request request;
     struct reply reply;
     struct arena arena;  /* the request's memory; gone when the exchange ends */
-    bool barrier;        /* set in `head`: hold `request` until earlier exchanges are answered */
+    bool barrier;        /* set in `head`, or by a train with REQUEST_HOLD: hold `request` until
+                            earlier exchanges are answered */
     unsigned loop_index; /* which loop owns it; 0 up to the configured count */
     int64_t started_ns;  /* when its first byte was parsed, by the monotonic clock */
     int64_t turn_ns;     /* when the turn began in which `head` was called */

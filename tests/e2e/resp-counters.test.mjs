@@ -281,3 +281,59 @@ describe('MULTI', () => {
         assert.deepEqual(over.slice(-3), [{ error: 'ERR there are too many commands in MULTI' }, ABORT, String(most)]);
     });
 });
+
+describe('SCAN', () => {
+    const server = respServerFor({ config: 'counters:\n  - counterName: kept\n    rules: [{ on: seen, op: increment }]\n' });
+
+    async function all(client, ...options) {
+        const found = [];
+        let cursor = '0';
+        let calls = 0;
+        do {
+            const [next, names] = await client.call('SCAN', cursor, ...options);
+            found.push(...names);
+            cursor = next;
+            assert.ok(++calls < 1000);
+        } while (cursor !== '0');
+        return found;
+    }
+
+    test('SPEC 14: it finds every counter without a duration once, and no other tenant\'s', async () => {
+        const [t, other] = [server.tenant(), server.tenant()];
+        const client = await server.connect(t);
+        const names = many(250, (i) => `page:${String(i).padStart(3, '0')}`);
+        await client.pipeline(names.map((name) => ['INCR', name]));
+        await t.increment('minutes', { ...TOTAL, durationSeconds: 60 });
+        await (await server.connect(other)).call('INCR', 'theirs');
+        assert.deepEqual(await all(client), names);
+        assert.deepEqual(await all(client, 'COUNT', 1000), names);
+        assert.deepEqual(await all(client, 'COUNT', 3, 'MATCH', 'page:0*'), names.slice(0, 100));
+        assert.deepEqual(await all(client, 'MATCH', '*:?4[1-3]'), ['page:041', 'page:042', 'page:043', 'page:141', 'page:142', 'page:143', 'page:241', 'page:242', 'page:243']);
+        assert.deepEqual(await all(client, 'MATCH', 'pa ge*'), []);
+        assert.deepEqual(await all(client, 'TYPE', 'string'), names);
+        assert.deepEqual(await all(client, 'TYPE', 'hash'), []);
+    });
+
+    test('SPEC 14: it sees the writes before it in a pipeline, and what is behind it waits', async () => {
+        const client = await server.connect(server.tenant());
+        assert.deepEqual(await client.pipeline([['INCR', 'a'], ['PING'], ['SCAN', 0], ['DEL', 'a'], ['SCAN', 0], ['INCR', 'b'], ['SCAN', 0]]),
+            [1, 'PONG', ['0', ['a']], 1, ['0', []], 1, ['0', ['b']]]);
+    });
+
+    test('SPEC 14: a cursor is good for its tenant, on any connection, again and again', async () => {
+        const t = server.tenant();
+        const [client, second] = [await server.connect(t), await server.connect(t)];
+        await client.call('MSET', 'a', 1, 'b', 2, 'c', 3);
+        const [cursor, names] = await client.call('SCAN', 0, 'COUNT', 2);
+        assert.deepEqual(names, ['a', 'b']);
+        for (const one of [client, second, client]) assert.deepEqual(await one.call('SCAN', cursor, 'COUNT', 2), ['0', ['c']]);
+        const stranger = await server.connect(server.tenant());
+        for (const bad of [cursor, '17', 'x', '-1', '99999999999999999999']) {
+            assert.deepEqual(await stranger.call('SCAN', bad), { error: 'ERR invalid cursor' });
+        }
+        assert.deepEqual(await client.call('SCAN', 0, 'COUNT', 0), { error: 'ERR syntax error' });
+        assert.deepEqual(await client.call('SCAN', 0, 'COUNT', 'x'), { error: 'ERR value is not an integer or out of range' });
+        assert.deepEqual(await client.call('SCAN', 0, 'MATCH'), { error: 'ERR syntax error' });
+        assert.deepEqual((await client.pipeline([['MULTI'], ['SCAN', 0], ['DISCARD']]))[1], { error: 'ERR Command not allowed inside a transaction' });
+    });
+});

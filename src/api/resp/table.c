@@ -13,6 +13,7 @@ const struct resp_entry resp_entries[] = {
 #define STRANGER RESP_STRANGER
 #define CUTS RESP_CUTS
 #define CONTROLS RESP_CONTROLS
+#define ALONE RESP_ALONE
 #define WRITES RESP_WRITES
 #define READS RESP_READS
 #define FAST RESP_FAST
@@ -20,6 +21,7 @@ const struct resp_entry resp_entries[] = {
 #undef FAST
 #undef READS
 #undef WRITES
+#undef ALONE
 #undef CONTROLS
 #undef CUTS
 #undef STRANGER

@@ -252,13 +252,12 @@ static bool is_allowed(struct train *train)
 }
 
 /* Whether it is a command that the caller may use, in its form; false after refusing. */
-static bool is_good(struct train *train, const struct resp_command *command, unsigned index)
+static bool is_good(struct train *train, const struct resp_command *command)
 {
-    bool known = index < resp_entries_count();
-    if (known && !arity_fits(train->entry, command->count))
+    const struct resp_entry *entry = train->entry;
+    if (entry && arity_fits(entry, command->count)) return is_allowed(train);
+    if (entry)
         refuse_arity(train);
-    else if (known)
-        return is_allowed(train);
     else if (train->session->known)
         refuse_unknown(train, command);
     else
@@ -266,18 +265,28 @@ static bool is_good(struct train *train, const struct resp_command *command, uns
     return false;
 }
 
+/* Whether the command at hand goes into this train. */
+static bool may_join(struct train *train, const struct resp_entry *entry)
+{
+    if (!entry) return true;
+    if ((entry->flags & RESP_CUTS) && train->promises_count > 0) return false;
+    if (!(entry->flags & RESP_ALONE)) return true;
+    train->waits = train->done == 0 && train->session->trains > 0;
+    return train->done == 0 && !train->waits;
+}
+
 /* False: the command goes into another train. */
 static bool run_command(struct train *train, const struct resp_command *command, unsigned index)
 {
     train->entry = index < resp_entries_count() ? &resp_entries[index] : NULL;
-    unsigned flags = train->entry ? train->entry->flags : 0;
-    if ((flags & RESP_CUTS) && train->promises_count > 0) return false;
-    if (!is_good(train, command, index))
+    const struct resp_entry *entry = train->entry;
+    if (!may_join(train, entry)) return false;
+    if (!is_good(train, command))
         multi_spoil(train->session);
-    else if (train->session->multi.open && !(flags & RESP_CONTROLS))
+    else if (train->session->multi.open && !(entry->flags & RESP_CONTROLS))
         multi_collect(train, command);
     else
-        train->entry->run(train, command);
+        entry->run(train, command);
     return true;
 }
 
@@ -309,15 +318,17 @@ static void read_commands(struct train *train)
     struct resp_command command;
     struct streak run = {.name = BYTES_NONE, .index = resp_entries_count()};
     size_t whole = reader.rest.size, before = whole;
-    while (!exchange->reply.close && resp_next(&reader, &exchange->arena, &command)) {
+    while (!exchange->reply.close && !train->work &&
+           resp_next(&reader, &exchange->arena, &command)) {
         streak_next(&run, command.items[0]);
         if (!run_command(train, &command, run.index)) {
             run.count--;
-            exchange->taken = whole - before;
             break;
         }
         before = reader.rest.size;
+        train->done++;
     }
+    exchange->taken = whole - before;
     streak_end(&run);
 }
 
@@ -419,6 +430,7 @@ static void fill_bundle(struct train *train, const struct stretch *stretch, stru
 static enum request_verdict refuse_all(struct train *train, enum err e)
 {
     fail_ops(train, 0, train->ops_count, e);
+    train->refused = e;
     train_reply(train);
     return REQUEST_ANSWERED;
 }
@@ -446,13 +458,14 @@ static enum request_verdict send(struct train *train)
 
 /* -- Reads alone ------------------------------------------------------------------------------- */
 
-static bool is_managed(struct train *train, const struct op *op)
+bool train_is_managed(struct train *train, struct bytes key)
 {
     struct bytes tenant, name;
     char kind;
     if (rulebook_is_empty(train->lane->rulebook)) return false;
     if (!train->rules) train->rules = rulebook_hold(train->lane->rulebook);
-    must(counter_key_split(op->counter, &tenant, &kind, &name));
+    bool whole = counter_key_split(key, &tenant, &kind, &name);
+    must(whole);
     return rules_find(train->rules, name) != NULL;
 }
 
@@ -460,11 +473,20 @@ static enum err read_op(struct train *train, struct op *op, enum read_how how)
 {
     struct cell cell;
     const struct cell_ref ref = {.counter = op->counter, .print = op->counter_print};
-    if (is_managed(train, op)) return ERR_MANAGED;
+    if (train_is_managed(train, op->counter)) return ERR_MANAGED;
     enum err e = view_get(&train->lane->store->view, &ref, 0, how, &cell);
     op->existed = e == ERR_OK;
     if (e == ERR_OK) op->after = cell_triple(&cell);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+static void read_all(struct train *train)
+{
+    bool over = api_is_over(train->api);
+    for (uint32_t i = 0; i < train->ops_count; i++) {
+        struct op *op = &train->ops[i];
+        op->err = over ? ERR_BUSY : read_op(train, op, READ_ALL);
+    }
 }
 
 static bool run_reads(void *context)
@@ -472,11 +494,7 @@ static bool run_reads(void *context)
     struct train *train = context;
     struct api *api = train->api; /* the train may be gone once it is posted */
     must_at = &train->place;
-    bool over = api_is_over(api);
-    for (uint32_t i = 0; i < train->ops_count; i++) {
-        struct op *op = &train->ops[i];
-        op->err = over ? ERR_BUSY : read_op(train, op, READ_ALL);
-    }
+    train->work(train);
     must_at = NULL;
     exchange_post(train->exchange);
     api->config.wake(api->config.wake_context);
@@ -490,7 +508,7 @@ static enum request_verdict read_elsewhere(struct train *train)
     bool room = exchange_reserve(exchange, train->text.size + train->ops_count * REPLY_BYTES);
     enum err e = room ? readers_push(train->api->readers, &train->task) : ERR_BUSY;
     if (e != ERR_OK) return refuse_all(train, e);
-    train->session->trains++;
+    train->session->trains++; /* it comes back to this thread */
     return REQUEST_KEPT;
 }
 
@@ -500,6 +518,7 @@ static enum request_verdict read_now(struct train *train)
     for (uint32_t i = 0; i < train->ops_count; i++) {
         struct op *op = &train->ops[i];
         op->err = read_op(train, op, READ_MEMORY);
+        train->work = read_all;
         if (op->err == ERR_BUSY) return read_elsewhere(train);
     }
     train_reply(train);
@@ -523,9 +542,25 @@ static struct train *train_new(struct api *api, struct exchange *exchange)
     return train;
 }
 
+/* Nothing was done, and nothing is kept. */
+static enum request_verdict wait(struct train *train)
+{
+    struct exchange *exchange = train->exchange;
+    must(train->done == 0 && train->ops_count == 0);
+    train_end(train);
+    if (train->held) shares_let_go(train->api->shares, train->held);
+    exchange->share = *exchange->slot;
+    exchange->state = NULL;
+    exchange->barrier = true;
+    arena_reset(&exchange->arena);
+    return REQUEST_HOLD;
+}
+
 static enum request_verdict handle(struct train *train)
 {
     read_commands(train);
+    if (train->waits) return wait(train);
+    if (train->work) return read_elsewhere(train);
     if (train->ops_count == 0) {
         train_reply(train);
         return REQUEST_ANSWERED;

@@ -23,6 +23,7 @@ enum resp_flags {
     RESP_WRITES = 4,
     RESP_READS = 8,
     RESP_FAST = 16,
+    RESP_ALONE = 64,    /* a train of its own, once all before it are answered */
     RESP_CONTROLS = 32, /* takes effect inside of MULTI at once */
 };
 
@@ -115,10 +116,11 @@ struct train {
     struct lane *lane;              /* the session's, as `tenant` is; NULL: a stranger's */
     struct bytes tenant;            /* a copy: the session may go over to another one */
     const struct resp_entry *entry; /* the command at hand */
-    bool cut;                       /* it goes into another train */
+    unsigned done;                  /* commands before it */
     bool writes;
     bool inside; /* EXEC is doing what was collected */
     bool failed; /* ... and something of it was refused */
+    bool waits;  /* the command at hand goes on once what is before it is answered */
     bool sealed; /* what is answered at once from here on is not EXEC's */
     struct op *ops;
     uint32_t ops_count, ops_capacity;
@@ -132,6 +134,9 @@ struct train {
     struct rules *rules;
     struct wire_share *held;
     struct read_task task;
+    void (*work)(struct train *train); /* instead of ops: what a reader is to do, */
+    void *plan;                        /* and by what */
+    enum err refused;                  /* it was not let */
 };
 
 /* Where the reply of a command goes that is answered at once. */
@@ -160,12 +165,15 @@ bool train_wrong_count(struct train *train, const struct resp_command *command, 
 /* What Redis's protocol says of an error. */
 void train_add_err(struct buf *out, enum err e);
 
+/* Whether rules keep the direct counter of that key, or did. */
+bool train_is_managed(struct train *train, struct bytes key);
+
 /* The train goes over to the session's tenant, who pays for it from now on. */
 void train_take_share(struct train *train);
 
 /* Another promise, which is the command's at hand. */
 struct promise *train_promise_new(struct train *train);
-/* The last `count` ops are a bundle of their own, or, unless it is `atomic`, join the one before. */
+/* The last `count` ops are a bundle of their own or, unless it is `atomic`, join the one before. */
 void train_stretch(struct train *train, uint32_t count, bool atomic);
 
 /* -- MULTI: multi.c ---------------------------------------------------------------------------- */
