@@ -4,9 +4,9 @@
 #include "support/panic.h"
 #include "store/embedded/journal/internal.h"
 
-static void append_one(void)
+static void sync_again(void)
 {
-    (void)!world_append(&world, SMALL, 1);
+    (void)!journal_sync(world.journal);
 }
 
 static void leave_a_gap(void)
@@ -38,32 +38,32 @@ static void a_block_that_does_not_continue_the_journal_ends_the_process(void **s
 static void say_more_is_durable_than_was_appended(void)
 {
     world.journal->durable.sequence = world.journal->last.sequence + 1;
-    append_one();
+    sync_again();
 }
 
 static void tell_readers_of_more_than_is_durable(void)
 {
     atomic_store(&world.journal->durable_sequence, 9);
-    append_one();
+    sync_again();
 }
 
 static void stage_behind_the_segment(void)
 {
     world.journal->offset = world.journal->size;
     world.journal->stage_size = IO_ALIGN;
-    append_one();
+    sync_again();
 }
 
 static void overwrite_the_header(void)
 {
     world.journal->offset = 0;
-    append_one();
+    sync_again();
 }
 
 static void keep_what_is_durable_staged(void)
 {
     world.journal->stage_size = IO_ALIGN;
-    append_one();
+    sync_again();
 }
 
 static void a_journal_that_contradicts_itself_ends_the_process(void **state)
@@ -82,20 +82,20 @@ static void a_journal_that_contradicts_itself_ends_the_process(void **state)
 static void use_a_number_twice(void)
 {
     world.journal->number_next--;
-    append_one();
+    sync_again();
 }
 
 static void name_what_is_not_durable(void)
 {
     world.journal->segments[0].previous.sequence = 3;
     world.journal->segments[0].places_count = 0;
-    append_one();
+    sync_again();
 }
 
 static void forget_the_current_segment(void)
 {
     world.journal->segments_count--;
-    append_one();
+    sync_again();
 }
 
 static void note_a_place_twice(void)
@@ -103,7 +103,7 @@ static void note_a_place_twice(void)
     struct segment *segment = &world.journal->segments[0];
     segment->places_count = 2;
     segment->places[1] = segment->places[0];
-    append_one();
+    sync_again();
 }
 
 static void a_list_of_segments_that_is_not_the_disks_ends_a_slow_build(void **state)

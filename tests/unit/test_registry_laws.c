@@ -23,12 +23,6 @@ static int setup_sets(void **state)
     return 0;
 }
 
-static void publish_one(void)
-{
-    stage(made, 1000, 1000);
-    registry_publish(registry, 1000);
-}
-
 static void write_all(void)
 {
     write_back(made, true);
@@ -45,20 +39,20 @@ static void let_the_active_set_grow(void)
 static void lose_the_oldest_set(void)
 {
     registry->oldest = NULL;
-    publish_one();
+    write_all();
 }
 
 static void link_a_set_past_its_neighbour(void)
 {
     registry->oldest->older = registry->newest;
-    publish_one();
+    write_all();
 }
 
 static void keep_a_spare_that_is_full(void)
 {
     registry->spare = registry->active;
     registry->spare_count = 1;
-    publish_one();
+    write_all();
 }
 
 static void sets_are_sealed_in_their_order_and_none_is_lost(void **state)

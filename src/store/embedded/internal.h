@@ -26,8 +26,9 @@
  * (3) A batch pins what it loaded until it is published or dropped. Where none is under way, after
  *     a failure and at the end, nothing is pinned and nothing staged.
  *
- * check.c asserts them: embedded_check_turn at the beginning and end of a turn, embedded_check_tend
- * at those of a step of caretaking, embedded_check_idle where no batch is under way. */
+ * check.c asserts them: embedded_check_turn at the beginning of a turn, and in slow builds at its
+ * end, embedded_check_tend at both ends of a step of caretaking, embedded_check_idle where no batch
+ * is under way. */
 #ifndef TALLY_STORE_EMBEDDED_INTERNAL_H
 #define TALLY_STORE_EMBEDDED_INTERNAL_H
 

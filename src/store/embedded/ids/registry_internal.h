@@ -8,8 +8,8 @@
  * (4) A filter names a set only once its run is durable, so no filter names one that is not there.
  *     All filters but the last are full, and the chain counts what is in them.
  *
- * registry_check asserts (1), by the thread that has the lock; publishing asserts (2); the thread
- * that writes back asserts (3) and (4), with registry_check_sets, at both ends of its calls. */
+ * Publishing asserts (2), and in slow builds (1), with registry_check. The thread that writes back
+ * asserts all but (2), with registry_check_sets, at both ends of its calls. */
 #ifndef TALLY_STORE_EMBEDDED_IDS_REGISTRY_INTERNAL_H
 #define TALLY_STORE_EMBEDDED_IDS_REGISTRY_INTERNAL_H
 
