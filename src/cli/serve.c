@@ -97,7 +97,17 @@ struct dev_tokens {
     char *admin;
 };
 
-static void print_hints(void *context, const char *url)
+/* Two servers on one machine have one port for Redis's protocol between them: what is shown must not
+ * lead to the other one. */
+static void print_redis_hint(unsigned port)
+{
+    if (port)
+        printf("With redis-cli, after the export above:\n\n"
+               "  redis-cli -p %u --no-auth-warning -a $TALLY_TOKEN incr page:home\n\n",
+               port);
+}
+
+static void print_hints(void *context, const char *url, unsigned resp_port)
 {
     const struct dev_tokens *tokens = context;
     printf("\nDashboard, signed in as the tenant " DEV_TENANT ":\n\n"
@@ -106,14 +116,13 @@ static void print_hints(void *context, const char *url)
            "  export TALLY_URL=%s TALLY_TOKEN=%s",
            url, tokens->tenant, url, tokens->tenant);
     print_path(stdout);
+    printf("\n  tally inc hello --duration 1m\n\n"
+           "With curl, after the export above:\n\n"
+           "  curl $TALLY_URL/api/counters/" DEV_TENANT "/hello/increment \\\n"
+           "    -H \"Authorization: Bearer $TALLY_TOKEN\" \\\n"
+           "    -d '{\"durationSeconds\":60,\"timestamp\":'$(date +%%s)'}'\n\n");
+    print_redis_hint(resp_port);
     printf(
-        "\n  tally inc hello --duration 1m\n\n"
-        "With curl, after the export above:\n\n"
-        "  curl $TALLY_URL/api/counters/" DEV_TENANT "/hello/increment \\\n"
-        "    -H \"Authorization: Bearer $TALLY_TOKEN\" \\\n"
-        "    -d '{\"durationSeconds\":60,\"timestamp\":'$(date +%%s)'}'\n\n"
-        "With redis-cli, after the export above:\n\n"
-        "  redis-cli -p 6780 --no-auth-warning -a $TALLY_TOKEN incr page:home\n\n"
         "What operators do, such as `tally backup`, wants a token of scope admin:\n\n"
         "  export TALLY_TOKEN=%s\n\n"
         "Both are good for 30 days, over restarts too. Ctrl-C stops the server. What was counted "

@@ -73,7 +73,8 @@ static void wait_for_stop(struct server *server, const sigset_t *signals)
     }
 }
 
-/* Where port 0 was asked for, the log says which one it is. */
+/* Where port 0 was asked for, the log says which one it is. A port that is taken is no warning: if
+ * anybody had asked for it, the server would not have started. */
 static void announce_resp(const struct server *server)
 {
     unsigned port = wire_port(server->wire, WIRE_RESP);
@@ -81,7 +82,7 @@ static void announce_resp(const struct server *server)
         log_line(LOG_INFO, "speaking Redis's protocol", LOG_KV("address", server->resp.address),
                  LOG_KV("port", port));
     else if (server->resp.address[0])
-        log_line(LOG_WARN, "not speaking Redis's protocol: the port is taken",
+        log_line(LOG_INFO, "not speaking Redis's protocol: the port is taken",
                  LOG_KV("address", server->resp.address), LOG_KV("port", server->resp.port));
 }
 
@@ -92,7 +93,8 @@ static void announce(struct server *server)
     announce_resp(server);
     printf("tally ready on %s\n", url);
     fflush(stdout);
-    if (server->options->ready) server->options->ready(server->options->context, url);
+    if (server->options->ready)
+        server->options->ready(server->options->context, url, wire_port(server->wire, WIRE_RESP));
 }
 
 /* These threads start once the rules are in force, for rows of entries that are not in the rules

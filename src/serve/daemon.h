@@ -6,8 +6,9 @@
 
 struct daemon_options {
     const struct config_source *source; /* loaded again at SIGHUP */
-    /* Called once, right after the ready line, with "http://ADDR:PORT"; may be NULL. */
-    void (*ready)(void *context, const char *url);
+    /* Called once, right after the ready line, with "http://ADDR:PORT" and the port that speaks
+     * Redis's protocol, 0 if none does; may be NULL. */
+    void (*ready)(void *context, const char *url, unsigned resp_port);
     bool resp_if_free; /* nobody asked for resp.listen: go on without, if its port is taken */
     void *context;
     const char *token_command; /* shown on the dashboard to a person without a token; may be NULL */

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -18,9 +19,11 @@ const statusOf = async (url, token, method = 'GET', body) => (await fetch(url, {
     method, headers: { Authorization: `Bearer ${token}` }, body: body && JSON.stringify(body),
 })).status;
 
+const worries = (run) => run.stderr.split('\n').filter(Boolean).map((line) => JSON.parse(line)).filter(({ level }) => level === 'warn' || level === 'error');
+
 /** `serve --dev` as `make run` starts it, and what it printed. */
-async function startDemo(directory) {
-    const run = spawnTally(['serve', '--dev', '--config', DEMO, '--data', path.join(directory, 'd'), '--listen', '127.0.0.1:0', '--set', `ops.dir=${directory}/ops`]);
+async function startDemo(directory, ...more) {
+    const run = spawnTally(['serve', '--dev', '--config', DEMO, '--data', path.join(directory, 'd'), '--listen', '127.0.0.1:0', '--set', `ops.dir=${directory}/ops`, ...more]);
     await eventually('all of the hints', () => /Ctrl-C stops the server/.test(run.stdout));
     const [, url] = /^tally ready on (\S+)$/m.exec(run.stdout);
     const stop = async () => {
@@ -51,9 +54,25 @@ describe('serve --dev', () => {
     });
 
     test('warns of nothing, and no token is in its log', () => {
-        const lines = demo.run.stderr.split('\n').filter(Boolean).map((line) => JSON.parse(line));
-        assert.deepEqual(lines.filter(({ level }) => level === 'warn' || level === 'error'), []);
+        assert.deepEqual(worries(demo.run), []);
         assert.ok(!/eyJ/.test(demo.run.stderr));
+    });
+
+    test('SPEC 14: names the port that speaks Redis\'s protocol, and none where another program has it', async () => {
+        const port = /redis-cli -p (\d+) /;
+        const other = createServer();
+        await new Promise((resolve) => other.once('error', resolve).listen(6780, '127.0.0.1', resolve)); // or it is taken already
+        const home = newDirectory('redis');
+        const without = await startDemo(home);
+        assert.ok(!port.test(without.run.stdout), without.run.stdout);
+        assert.deepEqual(worries(without.run), []);
+        assert.match(without.run.stderr, /not speaking Redis's protocol: the port is taken/);
+        await without.stop();
+        const asked = await startDemo(home, '--set', 'resp.listen=127.0.0.1:0');
+        assert.equal(port.exec(asked.run.stdout)[1], /speaking Redis's protocol.*"port":(\d+)/.exec(asked.run.stderr)[1]);
+        await asked.stop();
+        removeDirectory(home);
+        other.close();
     });
 
     test('keeps its secret over a restart, where only its owner can read it', async () => {
