@@ -97,8 +97,8 @@ struct dev_tokens {
     char *admin;
 };
 
-/* Two servers on one machine have one port for Redis's protocol between them: what is shown must not
- * lead to the other one. */
+/* Two servers on one machine have one port for Redis's protocol between them: what is shown must
+ * not lead to the other one. */
 static void print_redis_hint(unsigned port)
 {
     if (port)
