@@ -87,6 +87,8 @@ static int restore(const struct config *config, const char *name, const char *da
     char dir[TREE_PATH_MAX];
     struct restoring restoring = {.dir = dir, .name = name, .data = data ? data : config->data};
     pthread_t thread;
+    if (config->store_kind == CONFIG_STORE_POSTGRES)
+        return cli_failure("restore", "%s", err_sentence(ERR_DATABASE_BACKUP));
     if (tree_path(dir, config->ops_dir, "backups") != ERR_OK)
         return cli_failure("restore", "the path of ops.dir is too long");
     reason_clear(&restoring.why);

@@ -216,6 +216,7 @@ static int64_t least(int64_t a, int64_t b)
  * whose bytes are counted (config_batch_weight). */
 static int64_t segment_ops(const struct config *config)
 {
+    if (config->store_kind == CONFIG_STORE_POSTGRES) return INT64_MAX; /* it has no segments */
     int64_t each = OP_BLOCK_BYTES + config->limits_counter_granularities * GRANULARITY_BLOCK_BYTES;
     return (config->journal_segment_bytes / 2 - SEGMENT_ALIGN) / each;
 }
@@ -268,7 +269,8 @@ static void check_order(struct config_load *load, unsigned small_id, unsigned la
 static void check_segment(struct config_load *load)
 {
     const struct config *config = load->config;
-    if (config->journal_segment_bytes % SEGMENT_ALIGN)
+    bool has_segments = config->store_kind != CONFIG_STORE_POSTGRES;
+    if (has_segments && config->journal_segment_bytes % SEGMENT_ALIGN)
         config_error(load, load->where[SETTING_ID_journal_segment_bytes],
                      "journal.segmentBytes (%" PRId64 ") must be a multiple of %d",
                      config->journal_segment_bytes, SEGMENT_ALIGN);
@@ -308,6 +310,22 @@ static void check_lanes(struct config_load *load)
                  config->store_lanes);
 }
 
+/* What is about files, where there are none. */
+static void note_ignored(struct config_load *load)
+{
+    char *text = load->config->ignored;
+    size_t size = 0;
+    for (unsigned i = 0; i < SETTING_COUNT; i++) {
+        struct bytes path = bytes_str(settings[i].path);
+        bool of_files =
+            bytes_starts(path, BYTES("journal.")) || bytes_starts(path, BYTES("checkpoint."));
+        if (!of_files || !load->given[i]) continue;
+        size += (size_t)snprintf(text + size, CONFIG_IGNORED_SIZE - size, "%s%s", size ? ", " : "",
+                                 settings[i].path);
+        must(size < CONFIG_IGNORED_SIZE);
+    }
+}
+
 static void check_relations(struct config_load *load)
 {
     const struct config *config = load->config;
@@ -318,7 +336,10 @@ static void check_relations(struct config_load *load)
     check_order(load, SETTING_ID_limits_tenant_connections, SETTING_ID_limits_connections);
     check_segment(load);
     check_lanes(load);
-    if (config->store_kind == CONFIG_STORE_POSTGRES) config_check_postgres(load);
+    if (config->store_kind == CONFIG_STORE_POSTGRES) {
+        config_check_postgres(load);
+        note_ignored(load);
+    }
     check_counters(load);
     size_t secret_size = strlen(config->auth_jwt_secret);
     if (secret_size > 0 && secret_size < CONFIG_SECRET_SIZE_MIN)

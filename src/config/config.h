@@ -81,11 +81,15 @@ struct config_origins {
 #define SETTING_TYPE_ORIGINS struct config_origins
 #define SETTING_TYPE_TYPES bool /* there is a list; it is in `rules` */
 
+#define CONFIG_IGNORED_SIZE 256
+
 struct config {
 #define SETTING(field, path, kind, ...) SETTING_TYPE_##kind field;
 #include "config/settings.def"
 #undef SETTING
     struct rules *rules; /* counters, statuses and events.types; sealed; never NULL once loaded */
+    char ignored[CONFIG_IGNORED_SIZE]; /* settings that were given and have no meaning for this kind
+                                        * of store: "journal.keep, checkpoint.every"; or "" */
 };
 
 /* Where the values come from; later ones win: defaults, file, environment, sets, flags. Nothing is

@@ -45,7 +45,8 @@ struct errand_ask {
 
 /* Any thread. `id_out` and `name_out` get the errand's id and name. ERR_INVALID: the name is not
  * valid, or this store cannot; ERR_CONFLICT: the name is taken; ERR_NOT_FOUND: there is no such
- * export; ERR_BUSY: too many are waiting; ERR_STORAGE. `why_out` may get a sentence. */
+ * export; ERR_DATABASE_BACKUP: a backup is not this store's to make; ERR_BUSY: too
+ * many are waiting; ERR_STORAGE. `why_out` may get a sentence. */
 MUST_USE enum err errand_ask(struct errands *errands, const struct errand_ask *ask,
                              struct buf *id_out, struct buf *name_out, struct reason *why_out);
 

@@ -111,6 +111,8 @@ static bool file_exists(struct errands *errands, enum job_kind kind, struct byte
 static enum err check_ask(struct errands *errands, const struct errand_ask *ask,
                           const struct census *census, struct reason *why)
 {
+    if (ask->kind == JOB_BACKUP && errands->config.lanes->items[0].store->remote)
+        return ERR_DATABASE_BACKUP;
     if (!errands->config.embedded) {
         reason_say(why, "Only the embedded store can do that.");
         return ERR_INVALID;

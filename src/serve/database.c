@@ -40,6 +40,9 @@ enum err server_open_database(struct server *server, struct reason *why_out)
     struct postgres_config postgres = postgres_of_config(server->config);
     name_node(server->config, node);
     postgres.node = node;
+    if (server->config->ignored[0])
+        log_line(LOG_WARN, "these settings have no meaning for a store in PostgreSQL",
+                 LOG_KV("ignored", server->config->ignored));
     if (postgres.unsafe)
         log_line(LOG_WARN, "store.postgres.unsafe: what is acknowledged may be lost");
     return postgres_open(&server->database, &postgres, why_out);

@@ -74,6 +74,23 @@ describe('a store in PostgreSQL', () => {
         assert.equal((await database.sql(`SELECT count(*) FROM ${schema}.lanes`)).trim(), '16');
     });
 
+    test('SPEC 12: backups are the database\'s own: backup and restore say so, and nothing is made', () =>
+        withNodes(1, async ([server], schema) => {
+            const admin = server.tenant('operator', { scope: 'admin' });
+            expectError(await admin.call('POST', '/api/admin/backups', { body: { name: 'nightly' } }), 409, 'use_database_backup');
+            assert.deepEqual((await admin.call('GET', '/api/admin/backups')).body.backups, []);
+            const sets = ['store.kind=postgres', `store.postgres.dsn=${database.dsn}`, `store.postgres.schema=${schema}`].flatMap((each) => ['--set', each]);
+            const end = await runTally(['restore', 'nightly', ...sets, '--data', '/nowhere/at/all']);
+            assert.equal(end.code, 1);
+            assert.match(end.stderr, /own backups are the ones to take/);
+        }));
+
+    test('SPEC 12: settings of files are named at the start, and ignored', () =>
+        withNodes(1, async ([server]) => {
+            assert.match(server.stderr, /no meaning for a store in PostgreSQL","ignored":"journal.segmentBytes, checkpoint.every"/);
+            expectTriple(await server.tenant('acme').increment('views', TOTAL), 1);
+        }, { 'journal.segmentBytes': 65537, 'checkpoint.every': '1s' }));
+
     test('SPEC 12: what cannot work refuses to start with a sentence, and never shows the password', async () => {
         const refusal = async (...settings) => {
             const sets = ['store.kind=postgres', `auth.jwtSecret=${SECRET}`, ...settings].flatMap((each) => ['--set', each]);

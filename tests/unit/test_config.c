@@ -624,6 +624,17 @@ static void a_store_in_postgres_has_a_section_of_its_own(void **state)
     assert_int_equal(config.store_lanes, 2);
 }
 
+static void what_has_no_meaning_in_postgres_is_named_and_changes_nothing(void **state)
+{
+    (void)state;
+    loads("journal: { keep: 2h, segmentBytes: 65537, keepBytes: 1GiB }\n"
+          "checkpoint: { every: 1s }\n"
+          "store: { kind: postgres, postgres: { dsn: host=db } }\n");
+    assert_string_equal(config.ignored, "journal.segmentBytes, journal.keep, checkpoint.every");
+    loads("journal: { keep: 2h }\n");
+    assert_string_equal(config.ignored, "");
+}
+
 static void a_store_in_postgres_says_what_it_lacks(void **state)
 {
     (void)state;
@@ -685,6 +696,7 @@ int main(void)
         cmocka_unit_test(the_fallback_secret_is_only_that),
         cmocka_unit_test(what_is_printed_reads_back_and_hides_the_secret),
         cmocka_unit_test(a_store_in_postgres_has_a_section_of_its_own),
+        cmocka_unit_test(what_has_no_meaning_in_postgres_is_named_and_changes_nothing),
         cmocka_unit_test(a_store_in_postgres_says_what_it_lacks),
         cmocka_unit_test(the_table_is_consistent),
     };
