@@ -15,9 +15,9 @@
 #define COUNT_MAX 16384u
 #endif
 
-struct cursor {
+struct bookmark {
     struct table_node node; /* the hash is of the number */
-    struct cursor *newer, *older;
+    struct bookmark *newer, *older;
     uint64_t number;
     int64_t made_ns;
     size_t tenant_size, name_size;
@@ -27,7 +27,7 @@ struct cursor {
 struct cursors {
     pthread_mutex_t lock;
     struct table table;
-    struct cursor *oldest, *newest;
+    struct bookmark *oldest, *newest;
     uint64_t last;
 };
 
@@ -47,12 +47,12 @@ static uint64_t hash_of(uint64_t number)
     return hash_keyed(&hash_own, bytes_of(&number, sizeof number));
 }
 
-static struct bytes tenant_of(const struct cursor *cursor)
+static struct bytes tenant_of(const struct bookmark *cursor)
 {
     return bytes_of(cursor->text, cursor->tenant_size);
 }
 
-static void drop(struct cursors *cursors, struct cursor *cursor)
+static void drop(struct cursors *cursors, struct bookmark *cursor)
 {
     *(cursor->older ? &cursor->older->newer : &cursors->oldest) = cursor->newer;
     *(cursor->newer ? &cursor->newer->older : &cursors->newest) = cursor->older;
@@ -74,16 +74,18 @@ static void make_room(struct cursors *cursors, struct bytes tenant, int64_t now_
     while (cursors->oldest && now_ns - cursors->oldest->made_ns >= KEEP_NS)
         drop(cursors, cursors->oldest);
     if (cursors->table.count < COUNT_MAX) return;
-    struct cursor *own = cursors->oldest;
+    struct bookmark *own = cursors->oldest;
     while (own && !bytes_equal(tenant_of(own), tenant))
         own = own->newer;
-    drop(cursors, own ? own : cursors->oldest);
+    if (!own) own = cursors->oldest;
+    must(own != NULL);
+    drop(cursors, own);
 }
 
 uint64_t cursors_keep(struct cursors *cursors, struct bytes tenant, struct bytes name,
                       int64_t now_ns)
 {
-    struct cursor *cursor = must_calloc(1, sizeof *cursor + tenant.size + name.size);
+    struct bookmark *cursor = must_calloc(1, sizeof *cursor + tenant.size + name.size);
     cursor->made_ns = now_ns;
     cursor->tenant_size = tenant.size;
     cursor->name_size = name.size;
@@ -101,11 +103,11 @@ uint64_t cursors_keep(struct cursors *cursors, struct bytes tenant, struct bytes
     return number;
 }
 
-static const struct cursor *find(const struct cursors *cursors, uint64_t number)
+static const struct bookmark *find(const struct cursors *cursors, uint64_t number)
 {
     TABLE_EACH_MATCH(&cursors->table, hash_of(number), node)
     {
-        const struct cursor *cursor = CONTAINER_OF(node, struct cursor, node);
+        const struct bookmark *cursor = CONTAINER_OF(node, struct bookmark, node);
         if (cursor->number == number) return cursor;
     }
     return NULL;
@@ -115,7 +117,7 @@ bool cursors_find(struct cursors *cursors, struct bytes tenant, uint64_t number,
                   struct arena *arena, struct bytes *name_out)
 {
     pthread_mutex_lock(&cursors->lock);
-    const struct cursor *cursor = find(cursors, number);
+    const struct bookmark *cursor = find(cursors, number);
     bool good =
         cursor && bytes_equal(tenant_of(cursor), tenant) && now_ns - cursor->made_ns < KEEP_NS;
     if (good)

@@ -11,9 +11,9 @@
 #define COUNT_DEFAULT 10
 #define COUNT_MAX 10000
 
-struct scan {
+struct scanning {
     struct bytes pattern; /* no data: all */
-    bool none;            /* of a type that no counter has */
+    bool none;            /* a type was asked for that no counter has */
     int64_t count;
     struct bytes prefix, after; /* keys */
     struct train *train;
@@ -28,7 +28,7 @@ struct scan {
 
 /* -- Asking ------------------------------------------------------------------------------------ */
 
-static bool read_option(struct scan *scan, struct bytes option, struct bytes value)
+static bool read_option(struct scanning *scan, struct bytes option, struct bytes value)
 {
     if (bytes_equal_nocase(option, BYTES("MATCH")))
         scan->pattern = value;
@@ -42,7 +42,8 @@ static bool read_option(struct scan *scan, struct bytes option, struct bytes val
 }
 
 /* False, after refusing. */
-static bool read_options(struct train *train, const struct resp_command *command, struct scan *scan)
+static bool read_options(struct train *train, const struct resp_command *command,
+                         struct scanning *scan)
 {
     for (uint32_t i = 2; i < command->count; i += 2) {
         bool whole = i + 1 < command->count;
@@ -60,7 +61,7 @@ static bool read_options(struct train *train, const struct resp_command *command
 }
 
 /* False, after refusing. */
-static bool find_place(struct train *train, struct bytes cursor, struct scan *scan)
+static bool find_place(struct train *train, struct bytes cursor, struct scanning *scan)
 {
     char key[COUNTER_KEY_SIZE_MAX];
     struct arena *arena = &train->exchange->arena;
@@ -81,7 +82,7 @@ static bool find_place(struct train *train, struct bytes cursor, struct scan *sc
 
 static bool look_at(void *context, struct bytes key, const struct counter *counter)
 {
-    struct scan *scan = context;
+    struct scanning *scan = context;
     struct bytes tenant, name;
     char kind;
     if (scan->seen == scan->count) return false;
@@ -99,7 +100,7 @@ static bool look_at(void *context, struct bytes key, const struct counter *count
 
 static void look(struct train *train)
 {
-    struct scan *scan = train->plan;
+    struct scanning *scan = train->plan;
     if (api_is_over(train->api)) {
         scan->err = ERR_BUSY;
         return;
@@ -112,7 +113,7 @@ static void look(struct train *train)
 
 static void reply_scan(struct train *train, const struct promise *promise, struct buf *out)
 {
-    struct scan *scan = train->plan;
+    struct scanning *scan = train->plan;
     uint64_t cursor = 0;
     (void)promise;
     enum err e = train->refused != ERR_OK ? train->refused : scan->err;
@@ -135,8 +136,8 @@ void resp_scan(struct train *train, const struct resp_command *command)
 {
     char key[COUNTER_KEY_SIZE_MAX];
     struct arena *arena = &train->exchange->arena;
-    struct scan *scan = arena_zalloc(arena, sizeof *scan);
-    *scan = (struct scan){.count = COUNT_DEFAULT, .train = train};
+    struct scanning *scan = arena_zalloc(arena, sizeof *scan);
+    *scan = (struct scanning){.count = COUNT_DEFAULT, .train = train};
     if (!read_options(train, command, scan) || !find_place(train, command->items[1], scan)) return;
     struct bytes start = scan->pattern.data ? glob_prefix(scan->pattern) : BYTES("");
     if (start.size > 0 && !counter_name_valid(start)) { /* no counter is called so */

@@ -154,6 +154,8 @@ void train_promise_of(struct train *train, promise_fn *reply, unsigned detail, u
 /* Answers the command at hand with an error at once. The text begins with its code. */
 void train_refuse(struct train *train, const char *text);
 void train_refuse_err(struct train *train, enum err e);
+void train_refuse_arity(struct train *train);
+void train_refuse_unknown(struct train *train, const struct resp_command *command);
 void train_refuse_syntax(struct train *train);
 void train_refuse_number(struct train *train);
 /* -ERR unknown subcommand 'x'. Try NAME HELP. */
