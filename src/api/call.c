@@ -282,16 +282,20 @@ void call_address(struct call *call, struct op *op, struct bytes name, int32_t d
 }
 
 /* Keys have a namespace of their own for each tenant: no counter and no event id meets them. */
-struct fingerprint call_key_print(struct call *call, struct bytes key)
+struct fingerprint lane_key_print(const struct lane *lane, struct bytes tenant, struct bytes key)
 {
     char text[2 * NAME_SIZE_MAX + 2];
-    must(call->tenant.size <= NAME_SIZE_MAX && key.size <= NAME_SIZE_MAX);
+    must(tenant.size <= NAME_SIZE_MAX && key.size <= NAME_SIZE_MAX);
     text[0] = 'k';
-    memcpy(text + 1, call->tenant.data, call->tenant.size);
-    text[1 + call->tenant.size] = 0;
-    memcpy(text + 2 + call->tenant.size, key.data, key.size);
-    return fingerprint_of(&call->lane->store->secret,
-                          bytes_of(text, 2 + call->tenant.size + key.size));
+    memcpy(text + 1, tenant.data, tenant.size);
+    text[1 + tenant.size] = 0;
+    memcpy(text + 2 + tenant.size, key.data, key.size);
+    return fingerprint_of(&lane->store->secret, bytes_of(text, 2 + tenant.size + key.size));
+}
+
+struct fingerprint call_key_print(struct call *call, struct bytes key)
+{
+    return lane_key_print(call->lane, call->tenant, key);
 }
 
 /* Everything that makes a request the same request: method, path, query, body. */

@@ -165,6 +165,7 @@ void call_address(struct call *call, struct op *op, struct bytes name, int32_t d
 bool call_key(struct call *call, bool *keyed_out, struct fingerprint *key_out, uint64_t *digest_out,
               enum request_verdict *verdict_out);
 struct fingerprint call_key_print(struct call *call, struct bytes key);
+struct fingerprint lane_key_print(const struct lane *lane, struct bytes tenant, struct bytes key);
 
 /* Pieces of replies. */
 void reply_replayed(struct reply *reply);

@@ -337,3 +337,97 @@ describe('SCAN', () => {
         assert.deepEqual((await client.pipeline([['MULTI'], ['SCAN', 0], ['DISCARD']]))[1], { error: 'ERR Command not allowed inside a transaction' });
     });
 });
+
+describe('TALLY.*', () => {
+    const server = respServerFor({ config: 'counters:\n  - counterName: kept\n    rules: [{ on: seen, op: increment }]\n' });
+    const SYNTAX_ERROR = { error: 'ERR syntax error' };
+
+    test('SPEC 14: TALLY.INCR and TALLY.DECR count in buckets, as HTTP does', async () => {
+        const t = server.tenant();
+        const client = await server.connect(t);
+        assert.equal(await client.call('TALLY.INCR', 'n', 5), 5);
+        assert.equal(await client.call('TALLY.INCR', 'n', 7, 'BUCKET', 60, 'AT', 1700000000), 7);
+        assert.equal(await client.call('TALLY.INCR', 'n', 1, 'at', '2023-11-14T22:13:59Z', 'bucket', 60), 8);
+        assert.equal(await client.call('TALLY.DECR', 'n', 3, 'BUCKET', 60, 'AT', 1700000000), 5);
+        assert.deepEqual(await client.call('TALLY.GET', 'n', 'BUCKET', 60, 'AT', 1700000039000), [5, 8, 3]);
+        assert.deepEqual(await client.call('TALLY.GET', 'n'), [5, 5, 0]);
+        assert.equal(await client.call('TALLY.GET', 'n', 'BUCKET', 60, 'AT', 1), null);
+        assert.equal(await client.call('GET', 'n'), '5');
+        const { body } = await t.get('n', { durationSeconds: 60, timestamp: 1700000000 });
+        assert.deepEqual(body, { net: '5', added: '8', subbed: '3' });
+        assert.equal(await client.call('TALLY.INCR', 'now', 1, 'BUCKET', 86400), 1);
+        assert.equal((await client.call('TALLY.GET', 'now', 'BUCKET', 86400))?.[0] ?? 1, 1);
+        assert.deepEqual(await client.pipeline([['TALLY.INCR', 'p', 4, 'BUCKET', 60, 'AT', 60], ['TALLY.GET', 'p', 'BUCKET', 60, 'AT', 119], ['TALLY.GET', 'p', 'BUCKET', 60, 'AT', 120]]),
+            [4, [4, 4, 0], null]);
+    });
+
+    test('SPEC 14: MAX is a rate limiter in one command', async () => {
+        const client = await server.connect(server.tenant());
+        const said = await client.pipeline(many(5, () => ['TALLY.INCR', 'limit', 1, 'MAX', 3]));
+        const limit = { error: 'LIMIT the increment would pass MAX; the counter is 3' };
+        assert.deepEqual(said, [1, 2, 3, limit, limit]);
+    });
+
+    test('SPEC 14: ONCE counts once, whatever is resent, also after kill -9', async () => {
+        const t = server.tenant();
+        let client = await server.connect(t);
+        const once = ['TALLY.INCR', 'n', 5, 'ONCE', 'order-1'];
+        assert.deepEqual(await client.pipeline([once, ['INCR', 'n'], once]), [5, 6, 5]);
+        assert.match((await client.call('TALLY.INCR', 'n', 6, 'ONCE', 'order-1')).error, /^ERR This Idempotency-Key was first used with a different request/);
+        await server.restart({ hard: true });
+        client = await server.connect(t);
+        assert.equal(await client.call(...once), 5);
+        assert.equal(await client.call('GET', 'n'), '6');
+    });
+
+    test('SPEC 14: a key is the same through both doors, if the time is said', async () => {
+        const t = server.tenant();
+        const client = await server.connect(t);
+        assert.equal(await client.call('TALLY.INCR', 'n', 5, 'AT', 1700000000, 'ONCE', 'k'), 5);
+        const op = { op: 'increment', name: 'n', durationSeconds: 0, timestamp: 1700000000, amount: 5, idempotencyKey: 'k' };
+        const { body } = await t.batch([op]);
+        assert.equal(body.results[0].replayed, true);
+        assert.equal(await client.call('GET', 'n'), '5');
+    });
+
+    test('SPEC 14: TALLY.SUM adds up buckets, and sees what was written before it', async () => {
+        const client = await server.connect(server.tenant());
+        const adds = many(20, (i) => ['TALLY.INCR', 'n', i + 1, 'BUCKET', 60, 'AT', 60 * i]);
+        const said = await client.pipeline([...adds, ['TALLY.SUM', 'n', 'BUCKET', 60, 'FROM', 0, 'TO', 1199], ['PING'],
+            ['TALLY.SUM', 'n', 'from', 60, 'to', 120, 'bucket', 60], ['TALLY.SUM', 'none', 'BUCKET', 60, 'FROM', 0, 'TO', 1]]);
+        assert.deepEqual(said.slice(20), [['210', '210', '0'], 'PONG', ['5', '5', '0'], ['0', '0', '0']]);
+    });
+
+    test('SPEC 14: sums may pass 64 bits', async () => {
+        const client = await server.connect(server.tenant());
+        for (const at of [0, 60, 120]) await client.call('TALLY.INCR', 'n', MAX, 'BUCKET', 60, 'AT', at);
+        assert.equal((await client.call('TALLY.SUM', 'n', 'BUCKET', 60, 'FROM', 0, 'TO', 120))[0], String(3n * MAX));
+    });
+
+    test('SPEC 14: what is wrong is said as over HTTP', async () => {
+        const client = await server.connect(server.tenant());
+        for (const args of [['TALLY.INCR', 'n', 1, 'BUCKET'], ['TALLY.INCR', 'n', 1, 'NONSENSE', 1], ['TALLY.INCR', 'n', 1, 'MAX', 1, 'MAX', 2],
+            ['TALLY.DECR', 'n', 1, 'MAX', 1], ['TALLY.GET', 'n', 'ONCE', 'x'], ['TALLY.SUM', 'n', 'BUCKET', 60, 'FROM', 0, 'FROM', 1]]) {
+            assert.deepEqual(await client.call(...args), SYNTAX_ERROR, args.join(' '));
+        }
+        for (const [args, why] of [
+            [['TALLY.INCR', 'n', 0], /^ERR amount must be /], [['TALLY.INCR', 'n', 'x'], /^ERR amount must be /],
+            [['TALLY.INCR', 'n', 1, 'BUCKET', -1], /^ERR durationSeconds must be /], [['TALLY.INCR', 'n', 1, 'AT', 'x'], /^ERR timestamp must be /],
+            [['TALLY.INCR', 'n', 1, 'ONCE', ''], /^ERR ONCE must be /], [['TALLY.GET', 'n', 'AT', '1.5'], /^ERR timestamp must be /],
+            [['TALLY.SUM', 'n', 'BUCKET', 60, 'FROM', 2, 'TO', 1], /^ERR startTime must not be after endTime/],
+            [['TALLY.SUM', 'kept', 'BUCKET', 0, 'FROM', 0, 'TO', 1], /^ERR /], [['TALLY.INCR', 'kept', 1], /^ERR managed by rules/],
+            [['TALLY.GET', 'kept'], /^ERR managed by rules/], [['TALLY.DECR', 'n', 1], /^ERR decrement would make the counter negative/],
+            [['TALLY.SUM', 'a b', 'BUCKET', 0, 'FROM', 0, 'TO', 1], /^ERR invalid counter name/],
+        ]) assert.match((await client.call(...args)).error, why, args.join(' '));
+        assert.equal(await client.call('EXISTS', 'n'), 0);
+    });
+
+    test('SPEC 14: they may be part of a transaction', async () => {
+        const client = await server.connect(server.tenant());
+        const said = await client.pipeline([['MULTI'], ['TALLY.INCR', 'a', 1, 'MAX', 1], ['TALLY.INCR', 'b', 1, 'ONCE', 'x'], ['EXEC'],
+            ['MULTI'], ['INCR', 'b'], ['TALLY.INCR', 'a', 1, 'MAX', 1], ['EXEC'], ['MGET', 'a', 'b']]);
+        assert.deepEqual(said[3], [1, 1]);
+        assert.match(said[7].error, /^EXECABORT .* pass max/);
+        assert.deepEqual(said[8], ['1', '1']);
+    });
+});

@@ -34,21 +34,6 @@ struct ops_reading {
     uint32_t count_max;
 };
 
-/* A hash of everything an op says, which makes it the same op under its own key. Its bucket would
- * not do: two times of one bucket are two requests (SPEC 5). */
-static uint64_t op_digest(const struct op *op, int64_t time_ms)
-{
-    int64_t parts[] = {op->kind,
-                       op->duration,
-                       time_ms,
-                       op->amount,
-                       op->max,
-                       op->expires_ms,
-                       (int64_t)op->counter_print.low,
-                       (int64_t)op->counter_print.high};
-    return hash_checksum(bytes_of(parts, sizeof parts));
-}
-
 /* Picks the fields of an op and says of which kind it is. An unknown name is reported before any
  * other mistake, because it may be the cause. */
 static enum err pick_op(struct call *call, const struct json_value *object,
@@ -85,7 +70,7 @@ static enum err read_op(struct call *call, const struct json_value *object, stru
     op->keyed = key.present;
     if (op->keyed) {
         op->key = call_key_print(call, key.text);
-        op->key_digest = op_digest(op, time_ms);
+        op->key_digest = change_digest(op, time_ms);
     }
     return ERR_OK;
 }

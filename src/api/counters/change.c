@@ -6,35 +6,33 @@
 #include "base/json_flat.h"
 #include "base/metrics.h"
 
-enum { DURATION, TIMESTAMP, EXPIRES, AMOUNT, TARGET, CAP, FIELDS };
-
 /* A single request's body and each op of a batch have the same fields. The operation decides which
  * of the last three apply, and whether an expiry means anything. */
-static const struct field change_fields[FIELDS] = {
-    [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
-    [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = true},
-    [EXPIRES] = {BYTES("expiresAt"), FIELD_TIME, .fallback = TIME_NONE},
-    [AMOUNT] = {BYTES("amount"), FIELD_I64, .min = 1, .max = INT64_MAX, .fallback = 1},
-    [TARGET] = {BYTES("targetValue"), FIELD_I64, .required = true, .max = INT64_MAX},
-    [CAP] = {BYTES("max"), FIELD_I64, .max = INT64_MAX, .fallback = MAX_NONE},
+static const struct field change_fields[CHANGE_FIELD_COUNT] = {
+    [CHANGE_DURATION] = {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
+    [CHANGE_TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = true},
+    [CHANGE_EXPIRES] = {BYTES("expiresAt"), FIELD_TIME, .fallback = TIME_NONE},
+    [CHANGE_AMOUNT] = {BYTES("amount"), FIELD_I64, .min = 1, .max = INT64_MAX, .fallback = 1},
+    [CHANGE_TARGET] = {BYTES("targetValue"), FIELD_I64, .required = true, .max = INT64_MAX},
+    [CHANGE_CAP] = {BYTES("max"), FIELD_I64, .max = INT64_MAX, .fallback = MAX_NONE},
 };
 
 static const struct bytes change_names[] = {CHANGE_FIELD_NAMES};
-_Static_assert(FIELDS == CHANGE_FIELD_COUNT && ARRAY_COUNT(change_names) == FIELDS,
+_Static_assert(ARRAY_COUNT(change_names) == CHANGE_FIELD_COUNT,
                "the names are in the order of the enum");
 
 /* Which of the fields above belong to another kind of operation. A decrement may name an expiry,
  * and ignores it. */
 static const uint32_t elsewhere[] = {
-    [OP_INCREMENT] = 1u << TARGET,
-    [OP_DECREMENT] = 1u << TARGET | 1u << CAP,
-    [OP_SET] = 1u << AMOUNT | 1u << CAP,
+    [OP_INCREMENT] = 1u << CHANGE_TARGET,
+    [OP_DECREMENT] = 1u << CHANGE_TARGET | 1u << CHANGE_CAP,
+    [OP_SET] = 1u << CHANGE_AMOUNT | 1u << CHANGE_CAP,
 };
 
 bool change_strays(enum op_kind kind, const struct json_value *values, uint32_t *elsewhere_out)
 {
     uint32_t there = 0;
-    for (unsigned i = AMOUNT; i < FIELDS; i++)
+    for (unsigned i = CHANGE_AMOUNT; i < CHANGE_FIELD_COUNT; i++)
         there |= (uint32_t)(values[i].type > JSON_NULL) << i;
     *elsewhere_out = elsewhere[kind];
     return (there & elsewhere[kind]) != 0;
@@ -44,37 +42,55 @@ static enum err read_fields(enum op_kind kind, const struct json_value *values, 
                             int64_t *time_out, struct reason *why)
 {
     struct field_value value;
-    enum err e = field_from_json(&values[DURATION], &change_fields[DURATION], &value, why);
+    enum err e =
+        field_from_json(&values[CHANGE_DURATION], &change_fields[CHANGE_DURATION], &value, why);
     if (e != ERR_OK) return e;
     op->duration = (int32_t)value.integer;
-    e = field_from_json(&values[TIMESTAMP], &change_fields[TIMESTAMP], &value, why);
+    e = field_from_json(&values[CHANGE_TIMESTAMP], &change_fields[CHANGE_TIMESTAMP], &value, why);
     if (e != ERR_OK) return e;
     *time_out = value.integer;
-    e = field_from_json(&values[EXPIRES], &change_fields[EXPIRES], &value, why);
+    e = field_from_json(&values[CHANGE_EXPIRES], &change_fields[CHANGE_EXPIRES], &value, why);
     if (e != ERR_OK) return e;
     op->expires_ms = value.integer;
-    unsigned amount = kind == OP_SET ? TARGET : AMOUNT;
+    unsigned amount = kind == OP_SET ? CHANGE_TARGET : CHANGE_AMOUNT;
     e = field_from_json(&values[amount], &change_fields[amount], &value, why);
     if (e != ERR_OK) return e;
     op->amount = value.integer;
     op->max = MAX_NONE;
     if (kind != OP_INCREMENT) return ERR_OK;
-    e = field_from_json(&values[CAP], &change_fields[CAP], &value, why);
+    e = field_from_json(&values[CHANGE_CAP], &change_fields[CHANGE_CAP], &value, why);
     op->max = value.integer;
     return e;
+}
+
+enum err change_read(enum op_kind kind, const struct json_value *values, struct op *op,
+                     int64_t *time_out, struct reason *why)
+{
+    op->kind = kind;
+    enum err e = read_fields(kind, values, op, time_out, why);
+    return e != ERR_OK ? e : params_bucket(*time_out, op->duration, "timestamp", &op->bucket, why);
 }
 
 enum err change_fill(struct call *call, enum op_kind kind, struct bytes name,
                      const struct json_value *values, struct op *op, int64_t *time_out,
                      struct reason *why)
 {
-    int64_t bucket;
-    op->kind = kind;
-    enum err e = read_fields(kind, values, op, time_out, why);
-    if (e != ERR_OK) return e;
-    e = params_bucket(*time_out, op->duration, "timestamp", &bucket, why);
-    if (e == ERR_OK) call_address(call, op, name, op->duration, bucket);
+    enum err e = change_read(kind, values, op, time_out, why);
+    if (e == ERR_OK) call_address(call, op, name, op->duration, op->bucket);
     return e;
+}
+
+uint64_t change_digest(const struct op *op, int64_t time_ms)
+{
+    int64_t parts[] = {op->kind,
+                       op->duration,
+                       time_ms,
+                       op->amount,
+                       op->max,
+                       op->expires_ms,
+                       (int64_t)op->counter_print.low,
+                       (int64_t)op->counter_print.high};
+    return hash_checksum(bytes_of(parts, sizeof parts));
 }
 
 static const struct {
@@ -136,14 +152,14 @@ static enum err pick_values(struct call *call, enum op_kind kind, struct json_va
                             struct reason *why)
 {
     struct json_value body;
-    struct known known = {.names = change_names, .count = FIELDS};
+    struct known known = {.names = change_names, .count = CHANGE_FIELD_COUNT};
     struct bytes text = call->exchange->request.body;
-    if (json_flat_pick(text, change_names, FIELDS, values) &&
+    if (json_flat_pick(text, change_names, CHANGE_FIELD_COUNT, values) &&
         !change_strays(kind, values, &known.elsewhere))
         return ERR_OK;
     if (!json_parse(call_loop(call)->parser, text, &body) || body.type != JSON_OBJECT)
         return reason_err(why, ERR_INVALID, "The body must be one JSON object.");
-    size_t others = json_pick(&body, change_names, FIELDS, values);
+    size_t others = json_pick(&body, change_names, CHANGE_FIELD_COUNT, values);
     if (change_strays(kind, values, &known.elsewhere)) others++;
     return others ? call_unknown(call, &body, &known, why) : ERR_OK;
 }
@@ -151,7 +167,7 @@ static enum err pick_values(struct call *call, enum op_kind kind, struct json_va
 enum request_verdict change_one(struct call *call)
 {
     enum request_verdict verdict;
-    struct json_value values[FIELDS];
+    struct json_value values[CHANGE_FIELD_COUNT];
     struct reason why;
     int64_t time_ms;
     int change = call->route->detail;

@@ -98,15 +98,16 @@ static bool look_at(void *context, struct bytes key, const struct counter *count
     return true;
 }
 
-static void look(struct train *train)
+static bool look(struct train *train)
 {
     struct scanning *scan = train->plan;
     if (api_is_over(train->api)) {
         scan->err = ERR_BUSY;
-        return;
+        return false;
     }
     scan->err = view_list(&train->lane->store->view, scan->prefix, scan->after, look_at, scan);
     scan->more = scan->seen == scan->count && scan->last_size > 0;
+    return false;
 }
 
 /* -- Answering --------------------------------------------------------------------------------- */

@@ -193,8 +193,13 @@ static void spread_errors(struct train *train)
         if (e != ERR_OK) fail_ops(train, stretch->first, stretch->count, e);
         if (e == ERR_QUEUE_FULL) metric_add(METRIC_QUEUE_REFUSED, 1);
     }
-    for (uint32_t i = 0; i < train->ops_count; i++)
-        if (train->ops[i].kind != OP_READ) change_count(&train->ops[i]);
+    for (uint32_t i = 0; i < train->ops_count; i++) {
+        const struct op *op = &train->ops[i];
+        if (op->replayed)
+            metric_add(METRIC_KEYS_REPLAYED, 1);
+        else if (op->kind != OP_READ)
+            change_count(op);
+    }
 }
 
 /* -- Writes, and reads behind them ------------------------------------------------------------- */
@@ -264,21 +269,23 @@ bool train_is_managed(struct train *train, struct bytes key)
 static enum err read_op(struct train *train, struct op *op, enum read_how how)
 {
     struct cell cell;
-    const struct cell_ref ref = {.counter = op->counter, .print = op->counter_print};
+    const struct cell_ref ref = {
+        .counter = op->counter, .print = op->counter_print, .duration = op->duration};
     if (train_is_managed(train, op->counter)) return ERR_MANAGED;
-    enum err e = view_get(&train->lane->store->view, &ref, 0, how, &cell);
+    enum err e = view_get(&train->lane->store->view, &ref, op->bucket, how, &cell);
     op->existed = e == ERR_OK;
     if (e == ERR_OK) op->after = cell_triple(&cell);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-static void read_all(struct train *train)
+static bool read_all(struct train *train)
 {
     bool over = api_is_over(train->api);
     for (uint32_t i = 0; i < train->ops_count; i++) {
         struct op *op = &train->ops[i];
         op->err = over ? ERR_BUSY : read_op(train, op, READ_ALL);
     }
+    return false;
 }
 
 static bool run_reads(void *context)
@@ -286,8 +293,9 @@ static bool run_reads(void *context)
     struct train *train = context;
     struct api *api = train->api; /* the train may be gone once it is posted */
     must_at = &train->place;
-    train->work(train);
+    bool more = train->work(train);
     must_at = NULL;
+    if (more) return true;
     exchange_post(train->exchange);
     api->config.wake(api->config.wake_context);
     return false;

@@ -134,7 +134,7 @@ struct train {
     struct rules *rules;
     struct wire_share *held;
     struct read_task task;
-    void (*work)(struct train *train); /* instead of ops: what a reader is to do, */
+    bool (*work)(struct train *train); /* what a reader is to do, in parts: true is "more", */
     void *plan;                        /* and by what */
     enum err refused;                  /* it was not let */
 };
