@@ -23,11 +23,19 @@ static void answer(struct bundle *bundle)
     pthread_mutex_unlock(&waiter->lock);
 }
 
-void propose_fit(struct bundle *bundle, uint32_t batch_ops)
+enum err propose_all(const struct caretaker *with, struct op *ops, uint32_t count,
+                     struct bytes turns)
 {
-    if (bundle->count <= batch_ops) return;
-    bundle->urgency = URGENCY_URGENT;
-    bundle->alone = true;
+    bool alone = count > with->batch_ops;
+    struct bundle bundle = {.ops = ops,
+                            .count = count,
+                            .urgency = turns.size && !alone ? URGENCY_BATCHED : URGENCY_URGENT,
+                            .tenant = turns,
+                            .atomic = true,
+                            .whole = true,
+                            .weighty = true,
+                            .alone = alone};
+    return with->propose(with->context, &bundle);
 }
 
 enum err propose_and_wait(void *context, struct bundle *bundle)

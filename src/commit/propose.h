@@ -32,8 +32,12 @@ struct caretaker {
 /* Waits, on the calling thread; `context` is the queue. */
 enum err propose_and_wait(void *context, struct bundle *bundle);
 
-/* Lets a bundle of more ops than a batch may have go by itself, or it would wait for ever. */
-void propose_fit(struct bundle *bundle, uint32_t batch_ops);
+/* Proposes the ops as one change, of which all takes effect or nothing. It is urgent, or, where
+ * `turns` has a text, takes turns with the tenants under that name, which begins with a space as no
+ * tenant's does. More ops than a batch takes go alone, or they would wait for ever. Errors are the
+ * bundle's, as with `propose`. */
+MUST_USE enum err propose_all(const struct caretaker *with, struct op *ops, uint32_t count,
+                              struct bytes turns);
 
 /* An op that puts an object, or removes it (value of size 0), made in `arena`. The second form is
  * refused with ERR_CONFLICT unless the object still is `expected`. */

@@ -32,9 +32,7 @@ static enum err move(struct work *work)
     struct bytes next = job_encode(arena, &work->job);
     struct op op = propose_object_if(arena, &config->store->secret, job_key(arena, work->job.id),
                                      work->stored, next);
-    struct bundle bundle = {
-        .ops = &op, .count = 1, .urgency = URGENCY_URGENT, .atomic = true, .whole = true};
-    enum err e = config->propose(config->context, &bundle);
+    enum err e = propose_all(config, &op, 1, BYTES_NONE);
     if (e == ERR_OK) work->stored = next;
     return e;
 }

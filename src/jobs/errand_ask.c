@@ -82,10 +82,7 @@ static enum err put_job(struct errands *errands, struct arena *arena, struct job
         propose_object(arena, secret, job_key(arena, job->id), job_encode(arena, job)),
         forget_op(errands, arena, census),
     };
-    struct bundle put = {
-        .ops = ops, .count = 3, .urgency = URGENCY_URGENT, .atomic = true, .whole = true};
-    propose_fit(&put, config->batch_ops);
-    return config->propose(config->context, &put);
+    return propose_all(config, ops, ARRAY_COUNT(ops), BYTES_NONE);
 }
 
 /* The name of a backup or export that was given none: 20261117T193012.345Z. */

@@ -227,16 +227,7 @@ static enum err fill_chunk(struct chunk *chunk)
 
 static enum err commit_chunk(struct chunk *chunk)
 {
-    const struct caretaker *config = chunk->lane->with;
-    struct bundle bundle = {.ops = chunk->ops,
-                            .count = chunk->count,
-                            .urgency = URGENCY_BATCHED,
-                            .tenant = BYTES(" import"), /* takes turns; no tenant has this name */
-                            .atomic = true,
-                            .whole = true,
-                            .weighty = true};
-    propose_fit(&bundle, config->batch_ops);
-    enum err e = config->propose(config->context, &bundle);
+    enum err e = propose_all(chunk->lane->with, chunk->ops, chunk->count, BYTES(" import"));
     if (e == ERR_STORAGE || e == ERR_CONFLICT) return ERR_BUSY;
     if (e != ERR_OK) reason_say(chunk->why, "%s", err_sentence(e));
     return e;

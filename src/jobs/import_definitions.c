@@ -74,16 +74,8 @@ static enum err merge_all(struct merging *merging)
 
 static enum err commit_definitions(struct merging *merging)
 {
-    const struct caretaker *config = merging->with;
-    struct bundle bundle = {.ops = merging->ops,
-                            .count = merging->count,
-                            .urgency = URGENCY_URGENT,
-                            .atomic = true,
-                            .whole = true,
-                            .weighty = true};
     if (merging->count == 0) return ERR_OK;
-    propose_fit(&bundle, config->batch_ops);
-    enum err e = config->propose(config->context, &bundle);
+    enum err e = propose_all(merging->with, merging->ops, merging->count, BYTES_NONE);
     return e == ERR_OK ? ERR_OK : ERR_BUSY; /* what is stored is read again then */
 }
 

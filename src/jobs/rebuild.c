@@ -86,15 +86,7 @@ static struct op garbage_op(struct step *step, uint32_t generation)
 
 static enum err propose_ops(struct step *step, struct op *ops, uint32_t count)
 {
-    const struct caretaker *config = &step->rebuilder->config;
-    struct bundle bundle = {.ops = ops,
-                            .count = count,
-                            .urgency = URGENCY_URGENT,
-                            .atomic = true,
-                            .whole = true,
-                            .weighty = true};
-    propose_fit(&bundle, config->batch_ops);
-    return config->propose(config->context, &bundle);
+    return propose_all(&step->rebuilder->config, ops, count, BYTES_NONE);
 }
 
 static enum err fail_job(struct step *step, const char *why)
@@ -234,19 +226,9 @@ static struct job_record moved_job(const struct step *step)
     return next;
 }
 
-/* The chunk takes turns with the tenants; no tenant can have this name. */
 static enum err propose_chunk(struct step *step)
 {
-    const struct caretaker *config = &step->rebuilder->config;
-    struct bundle bundle = {.ops = step->ops,
-                            .count = step->count,
-                            .urgency = URGENCY_BATCHED,
-                            .tenant = BYTES(" rebuild"),
-                            .atomic = true,
-                            .whole = true,
-                            .weighty = true};
-    propose_fit(&bundle, config->batch_ops);
-    return config->propose(config->context, &bundle);
+    return propose_all(&step->rebuilder->config, step->ops, step->count, BYTES(" rebuild"));
 }
 
 static enum err replay_chunk(struct step *step, bool *caught_up_out)

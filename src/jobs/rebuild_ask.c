@@ -92,19 +92,6 @@ static struct op forget_op(struct rebuilder *rebuilder, struct arena *arena, uin
                              over ? BYTES_NONE : value);
 }
 
-static enum err put(struct rebuilder *rebuilder, struct op *ops, uint32_t count)
-{
-    const struct caretaker *config = &rebuilder->config;
-    struct bundle bundle = {.ops = ops,
-                            .count = count,
-                            .urgency = URGENCY_URGENT,
-                            .atomic = true,
-                            .whole = true,
-                            .weighty = true};
-    propose_fit(&bundle, config->batch_ops);
-    return config->propose(config->context, &bundle);
-}
-
 enum err rebuilder_number(struct rebuilder *rebuilder, struct arena *arena, struct job_record *job)
 {
     const struct caretaker *config = &rebuilder->config;
@@ -118,7 +105,7 @@ enum err rebuilder_number(struct rebuilder *rebuilder, struct arena *arena, stru
                        job_encode(arena, job)),
         forget_op(rebuilder, arena, job->id),
     };
-    return put(rebuilder, ops, 3);
+    return propose_all(&rebuilder->config, ops, 3, BYTES_NONE);
 }
 
 enum err rebuilder_join(struct rebuilder *rebuilder, struct arena *arena,
@@ -130,7 +117,7 @@ enum err rebuilder_join(struct rebuilder *rebuilder, struct arena *arena,
                           job_encode(arena, job)),
         forget_op(rebuilder, arena, job->id),
     };
-    enum err e = put(rebuilder, ops, 2);
+    enum err e = propose_all(&rebuilder->config, ops, 2, BYTES_NONE);
     return e == ERR_CONFLICT ? ERR_OK : e; /* it has its part already */
 }
 
