@@ -10,6 +10,11 @@
 #define KEPT_LEAST 704   /* where there are few: RocksDB's 512, the journal, the archive, loops */
 #define KEPT_A_LANE 192 /* each further lane: its journal and archive, and its least of RocksDB's */
 
+/* With fewer than these the store runs out of them under load, however few connections there are
+ * (tests/e2e/connections.test.mjs loads it with just so many). */
+#define NEEDED_ONE 80
+#define NEEDED_A_LANE 40 /* each further lane */
+
 /* Where there are very few descriptors, the store has three of four. Connections over the limit,
  * which are told so before they are closed, take theirs from the rest as well. */
 static int64_t connections_for(int64_t descriptors, int64_t lanes)
@@ -31,6 +36,11 @@ void descriptors_fit(struct config *config)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= want) return;
     struct rlimit raised = {limit.rlim_max < want ? limit.rlim_max : want, limit.rlim_max};
     if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+    int64_t needed = NEEDED_ONE + (lanes - 1) * NEEDED_A_LANE;
+    if ((int64_t)limit.rlim_cur < needed)
+        log_line(LOG_WARN, "too few file descriptors for the store's own files: writes may fail",
+                 LOG_KV("descriptors", (unsigned long long)limit.rlim_cur),
+                 LOG_KV("needed", (long long)needed), LOG_KV("lanes", (long long)lanes));
     int64_t fit = connections_for((int64_t)limit.rlim_cur, lanes);
     if (fit >= config->limits_connections) return;
     log_line(LOG_WARN, "limits.connections is lowered to what file descriptors there are for",

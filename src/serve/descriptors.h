@@ -9,7 +9,8 @@
 #include "config/config.h"
 
 /* Raises the process's limit as far as it may, and lowers limits.connections and
- * limits.tenantConnections to what fits, with a line in the log. */
+ * limits.tenantConnections to what fits, with a line in the log; another one says so if there are
+ * fewer than the lanes need for their files. */
 void descriptors_fit(struct config *config);
 
 #endif

@@ -86,6 +86,14 @@ describe('a limit on connections', () => {
 // The small world's files are so small that there are many of them; and each lane has its own.
 const FEW = (process.env.TALLY_VARIANT === 'small' ? 240 : 80) + 40 * (LANES - 1);
 
+describe('fewer file descriptors than the lanes need', () => {
+    const server = serverFor({ descriptors: 100, settings: { 'store.lanes': 4 } });
+
+    test('are said at the start, with how many would do', () => {
+        assert.match(server.stderr, /too few file descriptors for the store's own files: writes may fail","descriptors":100,"needed":200,"lanes":4/);
+    });
+});
+
 for (const descriptors of [400, FEW]) describe(`${descriptors} file descriptors`, () => {
     const server = serverFor({ descriptors, settings: { 'journal.segmentBytes': '1MiB' } });
 
@@ -101,6 +109,7 @@ for (const descriptors of [400, FEW]) describe(`${descriptors} file descriptors`
                 assert.equal(reply.body.results[0].net, String(i));
             }
             assert.match(server.stderr, /limits.connections is lowered/);
+            assert.doesNotMatch(server.stderr, /too few file descriptors/);
         } finally {
             for (const one of [...idle, connection]) one.destroy();
         }
