@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { many, respServerFor } from './support/resp.mjs';
-import { TOTAL } from './support/server.mjs';
+import { LARGE_COMMITS, TOTAL } from './support/server.mjs';
 
 const MAX = 2n ** 63n - 1n;
 const NOT_AN_INTEGER = { error: 'ERR value is not an integer or out of range' };
@@ -13,7 +13,7 @@ const OVERFLOW = { error: 'ERR increment or decrement would overflow' };
 const SYNTAX = { error: 'ERR syntax error' };
 
 describe('counters over Redis\'s protocol', () => {
-    const server = respServerFor();
+    const server = respServerFor({ settings: LARGE_COMMITS });
 
     test('SPEC 14: INCR, INCRBY, DECR and DECRBY answer with the value after them', async () => {
         const client = await server.connect(server.tenant());
@@ -151,12 +151,11 @@ describe('counters over Redis\'s protocol', () => {
     test('SPEC 14: large pipelines and long argument lists', async () => {
         const client = await server.connect(server.tenant());
         const names = many(2000, (i) => `key:${i}`);
-        const few = names.slice(0, process.env.TALLY_VARIANT === 'small' ? 3 : 2000);
-        assert.equal(await client.call('MSET', ...few.flatMap((name, i) => [name, i])), 'OK');
+        assert.equal(await client.call('MSET', ...names.flatMap((name, i) => [name, i])), 'OK');
         const values = await client.call('MGET', ...names);
         assert.equal(values.length, 2000);
-        few.forEach((_, i) => assert.equal(values[i], String(i)));
-        assert.equal(await client.call('EXISTS', ...names), few.length);
+        names.forEach((_, i) => assert.equal(values[i], String(i)));
+        assert.equal(await client.call('EXISTS', ...names), names.length);
     });
 
     test('SPEC 1: what was answered is there after kill -9', async () => {
@@ -171,7 +170,7 @@ describe('counters over Redis\'s protocol', () => {
 });
 
 describe('keys that rules keep', () => {
-    const server = respServerFor({ config: 'counters:\n  - counterName: kept\n    rules: [{ on: seen, op: increment }]\n' });
+    const server = respServerFor({ settings: LARGE_COMMITS, config: 'counters:\n  - counterName: kept\n    rules: [{ on: seen, op: increment }]\n' });
 
     test('SPEC 14: they are refused', async () => {
         const t = server.tenant();
@@ -189,7 +188,7 @@ describe('keys that rules keep', () => {
 });
 
 describe('a full queue', () => {
-    const server = respServerFor({ settings: { 'limits.queueOps': 5, 'limits.tenantQueueOps': 5, 'limits.batchOps': 5, 'limits.atomicOps': 5 } });
+    const server = respServerFor({ settings: { 'limits.queueOps': 5, 'limits.tenantQueueOps': 5 } });
 
     test('SPEC 14: it is -BUSY, and nothing of it was applied', async () => {
         const client = await server.connect(server.tenant());
@@ -202,7 +201,7 @@ describe('a full queue', () => {
 });
 
 describe('MULTI', () => {
-    const server = respServerFor({ config: 'counters:\n  - counterName: kept\n    rules: [{ on: seen, op: increment }]\n' });
+    const server = respServerFor({ settings: LARGE_COMMITS, config: 'counters:\n  - counterName: kept\n    rules: [{ on: seen, op: increment }]\n' });
     const ABORT = { error: 'EXECABORT Transaction discarded because of previous errors.' };
 
     test('SPEC 14: EXEC does all at once, in order, and reads inside see earlier writes', async () => {
@@ -274,7 +273,7 @@ describe('MULTI', () => {
 
     test('SPEC 14: a transaction is bounded', async () => {
         const client = await server.connect(server.tenant());
-        const most = process.env.TALLY_VARIANT === 'small' ? 3 : 5000;
+        const most = 5000;
         const fits = await client.pipeline([['MULTI'], ...many(most, () => ['INCR', 'n']), ['EXEC']]);
         assert.equal(fits.at(-1).at(-1), most);
         const over = await client.pipeline([['MULTI'], ...many(most + 1, () => ['INCR', 'n']), ['EXEC'], ['GET', 'n']]);
@@ -283,7 +282,7 @@ describe('MULTI', () => {
 });
 
 describe('SCAN', () => {
-    const server = respServerFor({ config: 'counters:\n  - counterName: kept\n    rules: [{ on: seen, op: increment }]\n' });
+    const server = respServerFor({ settings: LARGE_COMMITS, config: 'counters:\n  - counterName: kept\n    rules: [{ on: seen, op: increment }]\n' });
 
     async function all(client, ...options) {
         const found = [];
@@ -339,7 +338,7 @@ describe('SCAN', () => {
 });
 
 describe('TALLY.*', () => {
-    const server = respServerFor({ config: 'counters:\n  - counterName: kept\n    rules: [{ on: seen, op: increment }]\n' });
+    const server = respServerFor({ settings: LARGE_COMMITS, config: 'counters:\n  - counterName: kept\n    rules: [{ on: seen, op: increment }]\n' });
     const SYNTAX_ERROR = { error: 'ERR syntax error' };
 
     test('SPEC 14: TALLY.INCR and TALLY.DECR count in buckets, as HTTP does', async () => {

@@ -82,7 +82,8 @@ static void reply_change(struct train *train, const struct promise *promise, str
     }
 }
 
-/* False, after refusing. A time that was not said is no part of the request: a retry comes later. */
+/* False, after refusing. A time that was not said is no part of the request, for a retry comes
+ * later. */
 static bool fill_once(struct train *train, struct op *op, const struct json_value *once,
                       int64_t said_ms)
 {

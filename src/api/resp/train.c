@@ -224,6 +224,13 @@ static void fill_bundle(struct train *train, const struct stretch *stretch, stru
     bundle->bytes = sizeof *bundle + stretch->count * sizeof(struct op);
 }
 
+/* The train is not this thread's until it completes; the session is. */
+static void go_away(struct train *train)
+{
+    train->session->trains++;
+    train->session->commands += train->done;
+}
+
 static enum request_verdict refuse_all(struct train *train, enum err e)
 {
     fail_ops(train, 0, train->ops_count, e);
@@ -244,7 +251,7 @@ static enum request_verdict send(struct train *train)
     atomic_init(&train->left, train->stretches_count);
     for (uint32_t i = 0; i < train->stretches_count; i++)
         fill_bundle(train, &train->stretches[i], &train->bundles[i]);
-    train->session->trains++;
+    go_away(train);
     uint32_t count = train->stretches_count; /* the last one may end the train */
     struct bundle *bundles = train->bundles;
     struct lane *lane = train->lane;
@@ -308,7 +315,7 @@ static enum request_verdict read_elsewhere(struct train *train)
     bool room = exchange_reserve(exchange, train->text.size + train->ops_count * REPLY_BYTES);
     enum err e = room ? readers_push(train->api->readers, &train->task) : ERR_BUSY;
     if (e != ERR_OK) return refuse_all(train, e);
-    train->session->trains++; /* it comes back to this thread */
+    go_away(train);
     return REQUEST_KEPT;
 }
 
@@ -342,8 +349,8 @@ static struct train *train_new(struct api *api, struct exchange *exchange)
     return train;
 }
 
-/* Nothing was done, and nothing is kept. */
-static enum request_verdict wait(struct train *train)
+/* Nothing was done, and nothing is kept. `for_all`: until what is before it is answered. */
+static enum request_verdict wait(struct train *train, bool for_all)
 {
     struct exchange *exchange = train->exchange;
     must(train->done == 0 && train->ops_count == 0);
@@ -351,15 +358,17 @@ static enum request_verdict wait(struct train *train)
     if (train->held) shares_let_go(train->api->shares, train->held);
     exchange->share = *exchange->slot;
     exchange->state = NULL;
-    exchange->barrier = true;
+    exchange->barrier = for_all;
     arena_reset(&exchange->arena);
     return REQUEST_HOLD;
 }
 
 static enum request_verdict handle(struct train *train)
 {
+    unsigned commands_max = (unsigned)train->api->config.config->limits_request_ops;
+    if (train->session->commands > commands_max) return wait(train, false);
     read_commands(train);
-    if (train->waits) return wait(train);
+    if (train->waits) return wait(train, true);
     if (train->work) return read_elsewhere(train);
     if (train->ops_count == 0) {
         train_reply(train);
@@ -382,6 +391,7 @@ static bool resp_complete(void *context, struct exchange *exchange)
     struct train *train = exchange->state;
     (void)context;
     train->session->trains--;
+    train->session->commands -= train->done;
     if (train->bundles) spread_errors(train);
     train_reply(train);
     return true;

@@ -74,7 +74,8 @@ struct session {
     char name[SESSION_NAME_SIZE_MAX];
     uint8_t name_size;
     struct multi multi;
-    unsigned trains; /* that are with the queue or a reader */
+    unsigned trains;   /* that are with the queue or a reader */
+    unsigned commands; /* in them */
 };
 
 struct session *session_new(void);
