@@ -181,6 +181,15 @@ static bool pack_elsewhere(struct call *call)
     return call->api->packers && readers_push(call->api->packers, &call->task) == ERR_OK;
 }
 
+/* Whatever could not be done then: no repetition helps, but another node does. */
+static void say_outdated(struct call *call)
+{
+    struct exchange *exchange = call->exchange;
+    if (exchange->reply.status == err_status(ERR_STORAGE) &&
+        atomic_load(&call->lane->store->outdated))
+        exchange_error(exchange, ERR_SCHEMA_NEWER, NULL);
+}
+
 static bool api_complete(void *context, struct exchange *exchange)
 {
     (void)context;
@@ -195,9 +204,11 @@ static bool api_complete(void *context, struct exchange *exchange)
         must_at = &call->place;
         finish(call);
         must_at = NULL;
+        say_outdated(call);
         if (call->reply_bytes > FIT_BYTES) buf_fit(&exchange->reply.body);
         return !pack_elsewhere(call);
     }
+    say_outdated(call);
     return true;
 }
 

@@ -51,6 +51,8 @@
 #ifndef TALLY_STORE_STORE_H
 #define TALLY_STORE_STORE_H
 
+#include <stdatomic.h>
+
 #include "base/reason.h"
 #include "store/view.h"
 #include "store/writer.h"
@@ -99,6 +101,8 @@ struct store {
     struct hash_secret secret; /* fingerprints are made with it */
     uint64_t installation;     /* the one that gave out its sequences; 0: they are lost at exit */
     const char *directory;     /* where it lies; lives as long as the store. NULL: in none */
+    atomic_bool outdated; /* what is stored is of a newer kind than this program knows: as long as
+                           * that is so, every call that can fail does, with ERR_STORAGE */
     bool remote; /* calls wait for another machine: none on a thread that serves connections */
 };
 

@@ -85,6 +85,22 @@ describe('a store in PostgreSQL', () => {
             assert.match(end.stderr, /own backups are the ones to take/);
         }));
 
+    test('SPEC 12: a newer schema refuses to start, and makes a running node answer 503 until it is gone', () =>
+        withNodes(2, async ([running, idle], schema) => {
+            const version = (number) => database.sql(`UPDATE ${schema}.meta SET value = '\\x000000000000000${number}' WHERE key = 'schema'`);
+            const t = running.tenant('acme');
+            expectTriple(await t.increment('views', TOTAL), 1);
+            await version(2);
+            expectError(await t.increment('views', TOTAL), 503, 'schema_newer');
+            expectError(await t.get('views'), 503, 'schema_newer');
+            assert.equal((await running.call('GET', '/readyz')).status, 503);
+            await eventually('a node that only reads to know it', async () => (await idle.tenant('acme').get('views')).body.code === 'schema_newer');
+            await assert.rejects(node(schema).start(), /of version 2, made by a newer tally; this one knows 1/);
+            await version(1);
+            await eventually('the nodes to go on', async () => (await idle.tenant('acme').get('views')).status === 200);
+            expectTriple(await insist([running], 0, (at) => at.tenant('acme').increment('views', TOTAL)), 2);
+        }));
+
     test('SPEC 12: settings of files are named at the start, and ignored', () =>
         withNodes(1, async ([server]) => {
             assert.match(server.stderr, /no meaning for a store in PostgreSQL","ignored":"journal.segmentBytes, checkpoint.every"/);

@@ -141,12 +141,23 @@ static bool forget_some(struct lane_store *lane, struct sql_values *values)
 
 /* -- Who leads --------------------------------------------------------------------------------- */
 
+/* A node that only reads has no commit that would tell it. */
+static void look_at_schema(struct lane_store *lane, struct sql_values *values)
+{
+    PGresult *result;
+    values_begin(values, lane);
+    enum err e = care_ask(lane, SQL_SCHEMA, values, false, &result);
+    if (e == ERR_OK) (void)!lane_knows_schema(lane, result, 0);
+    PQclear(result);
+}
+
 /* A lease is asked for again long before it ends. This node believes in it a little shorter than
  * the database does, from before it asked, so that two seldom lead at once. */
 static void renew_lease(struct lane_store *lane, struct sql_values *values, int64_t now_ns)
 {
     PGresult *result;
     if (now_ns < lane->care.lease_ns) return;
+    look_at_schema(lane, values);
     values_begin(values, lane);
     values_print(values, lane->database->node);
     values_i32(values, LEASE_MS);

@@ -93,6 +93,9 @@ extern const struct writer_ops postgres_writer_ops;
 void values_begin(struct sql_values *values, const struct lane_store *lane);
 /* Counts an error and logs it, not more than a few times a second. */
 void lane_failed(struct lane_store *lane, const char *doing, const struct link *link);
+/* Whether the version of the schema, in that column of the first row, is the one that this program
+ * knows; `outdated` says so from then on. */
+bool lane_knows_schema(struct lane_store *lane, const PGresult *result, int column);
 /* Waits for the transaction that is open, if there is one, to be given up. */
 void lane_let_go(struct lane_store *lane);
 

@@ -71,6 +71,7 @@ enum err inquiry_ask(struct inquiry *inquiry, enum sql_name name, PGresult **res
     struct pool *pool = inquiry->lane->database->readers;
     enum err e = ERR_STORAGE;
     *result_out = NULL;
+    if (atomic_load(&inquiry->lane->store.outdated)) return ERR_STORAGE;
     if (inquiry->moment) return ask_moment(inquiry, name, result_out);
     for (unsigned tries = 0; tries < 2; tries++) {
         if (!inquiry->link && pool_take(pool, LINK_WAIT_MS, &inquiry->link) != ERR_OK) break;

@@ -12,6 +12,7 @@
 
 #include <openssl/rand.h>
 
+#include "base/codec.h"
 #include "base/crash.h"
 #include "base/log.h"
 #include "core/object.h"
@@ -53,6 +54,19 @@ static bool read_newest(const PGresult *result, struct store_position *position_
     return true;
 }
 
+/* Another node may have upgraded the schema, which takes every lane's lock: what is stored is then
+ * none of this program's business. */
+bool lane_knows_schema(struct lane_store *lane, const PGresult *result, int column)
+{
+    struct bytes version = PQntuples(result) == 1 ? result_bytes(result, 0, column) : BYTES_NONE;
+    bool known =
+        version.size == sizeof(uint64_t) && get_ordered_u64(version.data) == SCHEMA_VERSION;
+    if (atomic_exchange(&lane->store.outdated, !known) == known)
+        log_line(known ? LOG_INFO : LOG_ERROR, "the schema's version has changed",
+                 LOG_KV("lane", lane->lane), LOG_KV("known", known));
+    return known;
+}
+
 /* Locks the lane and reads its newest commit. ERR_STORAGE: the transaction is to be given up. */
 static enum err lock_lane(struct lane_store *lane, struct link *link,
                           struct store_position *position_out, struct stamp *stamp_out)
@@ -68,8 +82,8 @@ static enum err lock_lane(struct lane_store *lane, struct link *link,
     PGresult *locked = link_take(link);
     PGresult *newest = link_take(link);
     enum err e = link_end(link);
-    if (e == ERR_OK &&
-        (PQntuples(locked) != 1 || !read_newest(newest, position_out, stamp_out, &now_ms)))
+    if (e == ERR_OK && (PQntuples(locked) != 1 || !lane_knows_schema(lane, newest, 6) ||
+                        !read_newest(newest, position_out, stamp_out, &now_ms)))
         e = ERR_STORAGE;
     else if (e == ERR_OK)
         database_clock_heard(database, now_ms, asked_ms);
