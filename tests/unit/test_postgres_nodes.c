@@ -256,8 +256,11 @@ static void another_number_of_lanes_refuses_to_open(void **state)
 static void a_newer_schema_refuses_to_open(void **state)
 {
     struct nodes *nodes = *state;
-    run_in(nodes->b, "UPDATE %s.meta SET value = '\\x0000000000000063' WHERE key = 'schema'");
+    run_in(nodes->b, "UPDATE %s.meta SET key = 'kept' WHERE key = 'schema'");
+    run_in(nodes->b, "INSERT INTO %s.meta VALUES ('schema', '\\x0000000000000063')");
     refuses_to_open(nodes->b, "is of version 99, made by a newer tally");
+    run_in(nodes->b, "DELETE FROM %s.meta WHERE key = 'schema'");
+    run_in(nodes->b, "UPDATE %s.meta SET key = 'schema' WHERE key = 'kept'");
 }
 
 static void a_schema_of_somebody_elses_refuses_to_open(void **state)
