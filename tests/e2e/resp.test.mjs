@@ -242,6 +242,17 @@ describe('connections of Redis\'s protocol', () => {
         assert.equal((await t.get('page:home', TOTAL)).body.net, '42');
     });
 
+    test('SPEC 10: the dashboard sees what is counted here', async () => {
+        const t = server.tenant();
+        const client = await server.connect(t);
+        const busiest = () => t.call('GET', `/api/busiest/${t.id}`);
+        assert.equal((await busiest()).status, 200);
+        await eventually('the counter to be busy', async () => {
+            await client.pipeline(many(20, () => ['INCR', 'page:home']));
+            return JSON.stringify((await busiest()).body).includes('page:home');
+        });
+    });
+
     test('SPEC 10: commands are counted by name', async () => {
         const client = await server.connect(server.tenant());
         await client.call('INCR', 'n');

@@ -76,6 +76,10 @@ static void a_connection_may_rest_in_every_state(void **state)
     conn->state = CONN_READY;
     conn->block = BLOCK_BARRIER;
     check();
+    conn->state = CONN_TRAIN;
+    check();
+    conn->block = BLOCK_HOLD;
+    check();
     conn->current = NULL;
     second->state = TICKET_KEPT;
     conn->state = CONN_SWALLOW_LENGTH;

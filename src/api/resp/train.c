@@ -397,12 +397,24 @@ static bool resp_complete(void *context, struct exchange *exchange)
     return true;
 }
 
+static void count_activity(const struct train *train)
+{
+    const struct exchange *exchange = train->exchange;
+    const struct activity_ops done = {.tenant = train->tenant,
+                                      .ops = train->ops,
+                                      .count = train->ops_count,
+                                      .ended_ns = exchange->ended_ns,
+                                      .took_ns = exchange->ended_ns - exchange->started_ns};
+    activity_count_ops(train->api->activity, &done);
+}
+
 static void resp_ended(void *context, struct exchange *exchange)
 {
     struct train *train = exchange->state;
     struct api *api = context;
     if (!train) return; /* its connection went before it was read */
     train_end(train);
+    if (train->writes && activity_is_watched(api->activity)) count_activity(train);
     if (train->held) shares_let_go(api->shares, train->held);
 }
 

@@ -242,6 +242,18 @@ static struct activity_figures figures_of(const struct call *call)
     return figures;
 }
 
+static void add_figures(struct watched *watched, const struct activity_figures *more,
+                        int64_t took_ns)
+{
+    struct activity_figures *sum = &watched->figures;
+    sum->applied += more->applied;
+    sum->duplicates += more->duplicates;
+    sum->refused += more->refused;
+    sum->throttled += more->throttled;
+    sum->seconds[metric_bucket((double)took_ns * 1e-9)]++;
+    sum->version++;
+}
+
 void activity_count(struct activity *activity, const struct call *call, int64_t took_ns)
 {
     if (!(call->route->scope & SCOPE_WRITE) || !call->tenant.size) return;
@@ -251,14 +263,36 @@ void activity_count(struct activity *activity, const struct call *call, int64_t 
     struct watched *watched = find(activity, hash, call->tenant);
     if (watched && watched->busy) add_busy(watched->busy, call);
     if (watched) {
-        struct activity_figures *sum = &watched->figures;
         const struct activity_figures more = figures_of(call);
-        sum->applied += more.applied;
-        sum->duplicates += more.duplicates;
-        sum->refused += more.refused;
-        sum->throttled += more.throttled;
-        sum->seconds[metric_bucket((double)took_ns * 1e-9)]++;
-        sum->version++;
+        add_figures(watched, &more, took_ns);
     }
+    pthread_mutex_unlock(&activity->lock);
+}
+
+/* A read that travelled with writes is none. */
+static void add_written(struct watched *watched, const struct activity_ops *done)
+{
+    struct activity_figures more = {0};
+    uint32_t written = 0;
+    for (uint32_t i = 0; i < done->count; i++) {
+        const struct op *op = &done->ops[i];
+        if (op->kind == OP_READ) continue;
+        written++;
+        if (watched->busy) add_busy_op(watched->busy, op, done->ended_ns);
+        if (op->err == ERR_QUEUE_FULL)
+            more.throttled++;
+        else
+            add_op(&more, op);
+    }
+    if (written) add_figures(watched, &more, done->took_ns);
+}
+
+void activity_count_ops(struct activity *activity, const struct activity_ops *done)
+{
+    uint64_t hash = hash_keyed(&hash_own, done->tenant);
+    pthread_mutex_lock(&activity->lock);
+    end_asked(activity, done->ended_ns);
+    struct watched *watched = find(activity, hash, done->tenant);
+    if (watched) add_written(watched, done);
     pthread_mutex_unlock(&activity->lock);
 }

@@ -13,6 +13,7 @@
 struct activity;
 struct watched;
 struct call;
+struct op;
 
 struct activity_figures { /* since `since_ms`, when the first of the present watchers began */
     int64_t since_ms;
@@ -44,5 +45,15 @@ MUST_USE bool activity_busiest(struct activity *activity, struct bytes tenant, i
 bool activity_is_watched(const struct activity *activity);
 /* Counts an answered call, if it was a write of a tenant that is watched. */
 void activity_count(struct activity *activity, const struct call *call, int64_t took_ns);
+
+/* The same of ops that came together without a call, each with its outcome. */
+struct activity_ops {
+    struct bytes tenant;
+    const struct op *ops;
+    uint32_t count;
+    int64_t ended_ns;
+    int64_t took_ns;
+};
+void activity_count_ops(struct activity *activity, const struct activity_ops *done);
 
 #endif
