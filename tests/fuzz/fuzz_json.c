@@ -49,7 +49,7 @@ static void check_value(enum err e, const struct field *field, const struct fiel
     if (field->type == FIELD_TIME) check_time(value->integer);
     if (field->type == FIELD_I64)
         must(value->integer >= field->min && value->integer <= field->max);
-    if (field->type == FIELD_NAME) must(name_valid(value->text));
+    if (field->type == FIELD_NAME) must(counter_name_valid(value->text));
 }
 
 static void check_json(const struct json_value *value)
