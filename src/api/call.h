@@ -98,6 +98,12 @@ static inline struct loop_state *call_loop(const struct call *call)
     return &call->api->loops[call->exchange->loop_index];
 }
 
+/* Whether the bundle came to nothing as a whole, so that its ops say nothing. */
+static inline bool call_came_to_nothing(const struct call *call)
+{
+    return call->bundle.err == ERR_STORAGE || call->bundle.err == ERR_CORRUPT;
+}
+
 /* The time of day, for which a loop asks once a turn, in which many requests are read. */
 int64_t loop_wall_ms(struct api *api, struct loop_state *loop, int64_t turn_ns);
 

@@ -101,6 +101,18 @@ describe('a store in PostgreSQL', () => {
             expectTriple(await insist([running], 0, (at) => at.tenant('acme').increment('views', TOTAL)), 2);
         }));
 
+    test('X-08: a write that meets a row which tally did not write is refused, and nothing is acknowledged', () =>
+        withNodes(1, async ([server], schema) => {
+            const t = server.tenant('acme');
+            expectTriple(await t.increment('views', TOTAL), 1);
+            const damage = (sign) => database.sql(`UPDATE ${schema}.series SET series = ${sign} abs(series); UPDATE ${schema}.cells SET series = ${sign} abs(series)`);
+            await damage('-');
+            expectError(await t.increment('views', TOTAL), 500, 'corrupt');
+            expectError(await t.call('POST', '/api/counters/acme/batch', { body: { ops: [{ op: 'increment', name: 'views', ...TOTAL }], atomic: true } }), 500, 'corrupt');
+            await damage('+');
+            expectTriple(await t.increment('views', TOTAL), 2);
+        }));
+
     test('SPEC 12: settings of files are named at the start, and ignored', () =>
         withNodes(1, async ([server]) => {
             assert.match(server.stderr, /no meaning for a store in PostgreSQL","ignored":"journal.segmentBytes, checkpoint.every"/);

@@ -148,7 +148,7 @@ static void finish_atomic(struct call *call)
 {
     struct exchange *exchange = call->exchange;
     struct reply *reply = &exchange->reply;
-    if (call->bundle.err == ERR_STORAGE || call->bundle.err == ERR_KEY_CONFLICT) {
+    if (call_came_to_nothing(call) || call->bundle.err == ERR_KEY_CONFLICT) {
         exchange_error(exchange, call->bundle.err, NULL);
         return;
     }

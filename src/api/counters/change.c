@@ -108,8 +108,8 @@ static void finish_one(struct call *call)
 {
     const struct op *op = &call->op;
     struct reply *reply = &call->exchange->reply;
-    if (call->bundle.err == ERR_STORAGE) {
-        exchange_error(call->exchange, ERR_STORAGE, NULL);
+    if (call_came_to_nothing(call)) {
+        exchange_error(call->exchange, call->bundle.err, NULL);
         return;
     }
     if (!op->replayed) change_count(op);
@@ -182,7 +182,7 @@ enum request_verdict change_one(struct call *call)
 static void finish_delete(struct call *call)
 {
     struct reply *reply = &call->exchange->reply;
-    if (call->bundle.err == ERR_STORAGE || call->op.err != ERR_OK) {
+    if (call_came_to_nothing(call) || call->op.err != ERR_OK) {
         exchange_error(call->exchange, call->bundle.err != ERR_OK ? call->bundle.err : call->op.err,
                        NULL);
     } else {
