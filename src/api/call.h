@@ -101,7 +101,8 @@ static inline struct loop_state *call_loop(const struct call *call)
 /* Whether the bundle came to nothing as a whole, so that its ops say nothing. */
 static inline bool call_came_to_nothing(const struct call *call)
 {
-    return call->bundle.err == ERR_STORAGE || call->bundle.err == ERR_CORRUPT;
+    enum err e = call->bundle.err;
+    return e == ERR_STORAGE || e == ERR_CORRUPT || e == ERR_INTERNAL;
 }
 
 /* The time of day, for which a loop asks once a turn, in which many requests are read. */

@@ -39,6 +39,7 @@ struct batch {
     struct rules *rules; /* held */
     int64_t started_ns;
     bool set_back; /* its time is before that of the batch before */
+    bool lone;     /* it was taken as small as can be, and nothing else is with the store */
     struct batch *next;
 };
 

@@ -30,6 +30,9 @@
 #include "core/event.h"
 #include "store/damage.h"
 
+#define REFUSED_SHRINKS 8u    /* by how much batches shrink when one was refused */
+#define REFUSED_BATCHES 1000u /* after so many good ones they may be large again */
+
 struct commit {
     struct commit_config config;
     pthread_mutex_t turning; /* one thread at a time has the turn */
@@ -46,6 +49,9 @@ struct commit {
     uint64_t reported;     /* batches the store has answered */
     bool closed;
     struct batch *batches;
+    uint32_t bound_ops;         /* atomic: how many ops a batch may have; see judge_refusal */
+    uint32_t bounded_ops;       /* the turn's: what the queue was told of it */
+    uint32_t good_batches;      /* the sync's: since the store refused one */
     int64_t lag_ns;             /* atomic: the last batch's */
     int64_t answered_ns;        /* atomic: when that was */
     struct json_parser *parser; /* the turn's */
@@ -111,6 +117,7 @@ struct commit *commit_new(const struct commit_config *config)
         commit->free_batches = batch;
     }
     commit->parser = json_parser_new(EVENT_SIZE_MAX);
+    commit->bound_ops = commit->bounded_ops = UINT32_MAX;
     config->store->writer.durable = commit_durable;
     config->store->writer.durable_context = commit;
     return commit;
@@ -172,13 +179,23 @@ static struct batch **handed_place(struct commit *commit, uint64_t count)
     return &commit->handed[count % commit->config.batches_max];
 }
 
+/* The store refuses these ops alone of a client's bundle that may be cut. */
+static void refuse_ops(const struct slice *slice, enum err e)
+{
+    for (uint32_t i = 0; i < slice->count; i++)
+        slice->bundle->ops[slice->first + i].err = e;
+}
+
 /* A large bundle's slices may be answered by several threads: the one that had the turn
  * answers what it could not submit. True for the thread that answers the last op, and so
  * finishes the bundle. */
 static bool answer_slice(const struct slice *slice, enum err e)
 {
     struct bundle *bundle = slice->bundle;
-    if (e != ERR_OK) __atomic_store_n(&bundle->err, e, __ATOMIC_RELAXED);
+    if (e == ERR_INTERNAL && !bundle->whole && bundle->queued_ns)
+        refuse_ops(slice, e);
+    else if (e != ERR_OK)
+        __atomic_store_n(&bundle->err, e, __ATOMIC_RELAXED);
     uint32_t answered = __atomic_add_fetch(&bundle->answered, slice->count, __ATOMIC_ACQ_REL);
     must(answered <= bundle->count);
     return answered == bundle->count;
@@ -236,6 +253,27 @@ int64_t commit_lag_ns(const struct commit *commit)
     return waited_ns > lag_ns ? waited_ns : lag_ns;
 }
 
+/* A store that refuses what is in a batch, however often it is tried, gets smaller and smaller ones
+ * until what it refuses is alone: only that is told so. All others are told to try again, as after
+ * any failed sync, because what was decided once cannot be decided anew. */
+static enum err judge_refusal(struct commit *commit, const struct batch *batch, enum err e)
+{
+    uint32_t bound = __atomic_load_n(&commit->bound_ops, __ATOMIC_RELAXED);
+    uint32_t smaller =
+        batch->place.ops / REFUSED_SHRINKS > 0 ? batch->place.ops / REFUSED_SHRINKS : 1;
+    bool found = e == ERR_INTERNAL && batch->lone;
+    must(!found || batch->apply.slices_count == 1);
+    if (e == ERR_INTERNAL) commit->good_batches = 0;
+    if (e == ERR_OK && bound != UINT32_MAX) commit->good_batches++;
+    if (found || commit->good_batches > REFUSED_BATCHES)
+        bound = UINT32_MAX;
+    else if (e == ERR_INTERNAL && smaller < bound)
+        bound = smaller;
+    if (bound == UINT32_MAX) commit->good_batches = 0;
+    __atomic_store_n(&commit->bound_ops, bound, __ATOMIC_RELAXED);
+    return e == ERR_INTERNAL && !found ? ERR_STORAGE : e;
+}
+
 static void commit_durable(void *context, void *batch_pointer, enum err e)
 {
     struct commit *commit = context;
@@ -244,6 +282,7 @@ static void commit_durable(void *context, void *batch_pointer, enum err e)
     must(batch == *oldest); /* (1), (3): in the order in which they were decided */
     __atomic_store_n(oldest, NULL, __ATOMIC_RELEASE);
     must_at = &batch->place;
+    e = judge_refusal(commit, batch, e);
     if (e == ERR_OK) batch_enter(batch, BATCH_DURABLE);
     if (e == ERR_OK) crash_point("commit.before_answer");
     int64_t now_ns = clock_mono_ns(commit->config.clock);
@@ -421,9 +460,21 @@ static void batch_drained(struct commit *commit, struct batch *batch, uint32_t s
     batch_enter(batch, BATCH_DRAINED);
 }
 
+/* A batch that may be small only is the only one at the store, so that a refusal is of it. */
+static void bound_batch(struct commit *commit, struct batch *batch)
+{
+    uint32_t bound = __atomic_load_n(&commit->bound_ops, __ATOMIC_RELAXED);
+    while (bound != UINT32_MAX && count_in_flight(commit))
+        commit_sync_now(commit);
+    batch->lone = bound == 1;
+    if (bound != commit->bounded_ops) queue_bound(commit->config.queue, bound);
+    commit->bounded_ops = bound;
+}
+
 static bool turn(struct commit *commit)
 {
     struct batch *batch = batch_take(commit);
+    bound_batch(commit, batch);
     uint32_t count = queue_take(commit->config.queue, batch->slices, commit->config.batch_ops_max);
     if (count == 0) {
         batch_put_back(commit, batch);

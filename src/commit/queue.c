@@ -20,6 +20,7 @@ struct queue *queue_new(const struct queue_limits *limits, struct queue_room *ro
         queue->limits.tenant_urgent_ops_max = limits->urgent_ops_max;
     if (!limits->tenant_bytes_max) queue->limits.tenant_bytes_max = limits->bytes_max;
     if (!limits->enough_ops) queue->limits.enough_ops = UINT32_MAX;
+    queue->bound_ops = UINT32_MAX;
     pthread_mutex_init(&queue->lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -280,7 +281,8 @@ static bool take_first(struct queue *queue, struct fifo *fifo, struct slice *sli
 
 static uint32_t batch_enough(const struct queue *queue, uint32_t ops_max)
 {
-    return queue->limits.enough_ops < ops_max ? queue->limits.enough_ops : ops_max;
+    uint32_t enough = queue->limits.enough_ops < ops_max ? queue->limits.enough_ops : ops_max;
+    return enough < queue->bound_ops ? enough : queue->bound_ops;
 }
 
 /* The urgent bundles' share of a batch, and no more than what leaves room for what is owed. */
@@ -316,6 +318,7 @@ static uint32_t take_turn(struct queue *queue, struct tenant *tenant, struct sli
                           uint32_t room)
 {
     uint32_t quantum = room < PACE_TENANT_OPS ? room : PACE_TENANT_OPS;
+    if (quantum > queue->bound_ops) quantum = queue->bound_ops;
     uint32_t taken = 0;
     uint32_t count = 0;
     while (tenant->waiting.first && taken < quantum) {
@@ -362,6 +365,14 @@ static uint32_t take_batched(struct queue *queue, struct slice *slices, uint32_t
     bool owing = queue->ring_first && (held || count == 0);
     queue->owed = owing ? owed_to(queue->ring_first) : 0;
     return count;
+}
+
+void queue_bound(struct queue *queue, uint32_t ops)
+{
+    must(ops > 0);
+    lock_to_look(queue);
+    queue->bound_ops = ops;
+    unlock(queue);
 }
 
 uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max)

@@ -49,6 +49,10 @@ bool queue_is_small(struct queue *queue, uint32_t ops_max);
  * Does not wait. */
 uint32_t queue_take(struct queue *queue, struct slice *slices, uint32_t ops_max);
 
+/* From the next batch on no op joins one that has so many, and a bundle that may be cut is cut
+ * there; UINT32_MAX: as the limits say. A bundle that has to stay whole comes all the same. */
+void queue_bound(struct queue *queue, uint32_t ops);
+
 /* The bundle is answered: gives its places back. */
 void queue_done(struct queue *queue, struct bundle *bundle);
 /* All of a list, linked by `next`, under one lock. */

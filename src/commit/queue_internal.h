@@ -55,8 +55,9 @@ struct queue {
     size_t bytes;
     uint32_t waiting_ops; /* not yet taken, by urgency */
     uint32_t waiting_urgent_ops;
-    size_t weight; /* the batch's that is being taken */
-    bool alone;    /* its first bundle is the only one, or comes alone in the next one */
+    uint32_t bound_ops; /* see queue_bound */
+    size_t weight;      /* the batch's that is being taken */
+    bool alone;         /* its first bundle is the only one, or comes alone in the next one */
     uint32_t owed; /* ops that the first tenant of the ring is to find room for in this batch */
     struct fifo urgent;
     struct tenant *ring_first;

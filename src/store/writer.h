@@ -23,7 +23,9 @@ struct store_position {
 
 /* `sync` calls it for each batch, in the order of submission, with the pointer that the write set
  * has in `batch`. ERR_OK: the batch is durable and visible. ERR_STORAGE: it is not visible, and
- * whether it is durable is not known before the next opening. */
+ * whether it is durable is not known before the next opening. ERR_INTERNAL: it is neither, because
+ * the store refuses what is in one of the batches that this sync reports, however often it is
+ * tried. */
 typedef void writer_durable_fn(void *context, void *batch, enum err e);
 
 struct writer_ops {

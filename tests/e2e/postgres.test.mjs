@@ -113,6 +113,22 @@ describe('a store in PostgreSQL', () => {
             expectTriple(await t.increment('views', TOTAL), 2);
         }));
 
+    test('SPEC 12: an operation that the database refuses is found among others, and refused alone', () =>
+        withNodes(1, async ([server], schema) => {
+            await database.sql(`ALTER TABLE ${schema}.cells ADD CHECK (added <> 13)`);
+            const count = times(60, 20);
+            const send = (i, amount) => insist([server], 0, (at) => keyed(at, 'acme', `c${i}`, `k${i}`, amount));
+            const replies = await together(count, (i) => send(i, i === 7 ? 13 : 12));
+            for (const [i, reply] of replies.entries()) {
+                if (i === 7) expectError(reply, 500, 'internal');
+                else expectTriple(reply, 12);
+            }
+            const ops = Array.from({ length: count }, (_, i) => ({ op: 'increment', name: `b${i}`, ...TOTAL, amount: i === 9 ? 13 : 1 }));
+            const { body } = await insist([server], 0, (at) => post(at, 'acme', 'counters/acme/batch', { ops }));
+            assert.deepEqual(body.results.map((result) => result.status), ops.map((_, i) => (i === 9 ? 500 : 200)));
+            expectTriple(await post(server, 'acme', 'counters/acme/c7/increment', { ...TOTAL, amount: 1 }), 1);
+        }, ONE_LANE));
+
     test('SPEC 12: settings of files are named at the start, and ignored', () =>
         withNodes(1, async ([server]) => {
             assert.match(server.stderr, /no meaning for a store in PostgreSQL","ignored":"journal.segmentBytes, checkpoint.every"/);

@@ -246,6 +246,17 @@ static void run_in(struct heart *heart, const char *format)
     cluster_run(sql);
 }
 
+/* The first time it might be any of what was committed together. */
+static void what_the_database_refuses_is_told_so_once_it_is_alone(void **state)
+{
+    struct nodes *nodes = *state;
+    run_in(nodes->a, "ALTER TABLE %s.cells ADD CHECK (added <> 13)");
+    assert_int_equal(heart_do(nodes->a, increment(nodes->a, "views", 13)).err, ERR_STORAGE);
+    assert_int_equal(heart_do(nodes->a, increment(nodes->a, "views", 13)).err, ERR_INTERNAL);
+    assert_int_equal(done_ok(nodes->a, increment(nodes->a, "views", 1)).sequence, 1);
+    assert_int_equal(heart_net(nodes->b, "views"), 1);
+}
+
 static void another_number_of_lanes_refuses_to_open(void **state)
 {
     struct nodes *nodes = *state;
@@ -298,6 +309,7 @@ int main(void)
         NODES(a_connection_that_was_cut_while_it_idled_is_replaced),
         NODES(a_database_that_ends_and_comes_back_is_found_again),
         NODES(another_number_of_lanes_refuses_to_open),
+        NODES(what_the_database_refuses_is_told_so_once_it_is_alone),
         NODES(a_newer_schema_refuses_to_open),
         NODES(a_schema_of_somebody_elses_refuses_to_open),
         NODES(a_server_that_may_lose_commits_refuses_to_open),

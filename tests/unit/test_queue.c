@@ -129,6 +129,21 @@ static void a_whole_bundle_may_be_larger_than_enough(void **state)
     assert_string_equal(take(100), "s0+60");
 }
 
+static void a_bound_cuts_what_may_be_cut_and_nothing_else(void **state)
+{
+    queue_bound(queue, 2);
+    push("t", 'a', 5);
+    push_whole("u", 'b', 7);
+    push("u", 'c', 1);
+    assert_string_equal(take(100), "a0+2");
+    assert_string_equal(take(100), "b0+7");
+    assert_string_equal(take(100), "a2+2");
+    assert_string_equal(take(100), "c0+1 a4+1");
+    queue_bound(queue, UINT32_MAX);
+    push("t", 'a', 5);
+    assert_string_equal(take(100), "a0+5");
+}
+
 static void urgent_bundles_leave_others_half_of_enough(void **state)
 {
     start_again((struct queue_limits){.enough_ops = 10});
@@ -714,6 +729,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FAIR(nothing_joins_a_batch_that_has_enough),
+        FAIR(a_bound_cuts_what_may_be_cut_and_nothing_else),
         FAIR(a_whole_bundle_may_be_larger_than_enough),
         FAIR(urgent_bundles_leave_others_half_of_enough),
         FAIR(where_one_is_enough_the_urgencies_take_turns),

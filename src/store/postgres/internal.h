@@ -51,7 +51,8 @@ struct lane_store {
 
     pthread_mutex_t turn;
     struct link *link;            /* with an open transaction; NULL: there is none */
-    bool failed;                  /* that transaction cannot be committed */
+    bool failed;                  /* that transaction cannot be committed, */
+    bool refused;                 /* because of what is in it */
     uint64_t rules;               /* position.rules as it will be once that is committed */
     struct sql_values values;     /* what the turn's statements carry */
     struct stamp stamp;           /* the newest commit that this node knows, */

@@ -92,6 +92,14 @@ static enum err lock_lane(struct lane_store *lane, struct link *link,
     return e;
 }
 
+/* Data that the database does not take (SQLSTATE 22), or that breaks a constraint (23): trying the
+ * same again does not help. */
+static bool is_refusal(const struct link *link)
+{
+    const char *state = link_state(link);
+    return state[0] == '2' && (state[1] == '2' || state[1] == '3');
+}
+
 /* Ends what is open without effect, and gives the link back. */
 static void roll_back(struct lane_store *lane, struct link *link)
 {
@@ -109,7 +117,7 @@ static void end_transaction(struct lane_store *lane, bool over)
     else
         roll_back(lane, lane->link);
     lane->link = NULL;
-    lane->failed = false;
+    lane->failed = lane->refused = false;
 }
 
 static void take_position(struct lane_store *lane, const struct store_position *position)
@@ -171,7 +179,10 @@ static enum err postgres_load(struct writer *writer, struct read_set *reads, str
     struct lane_store *lane = LANE_STORE_OF(writer->store);
     enum err e = lane->failed ? ERR_STORAGE : lane_load(lane, reads, arena);
     if (e == ERR_STORAGE) {
-        if (!lane->failed) lane_failed(lane, "load", lane->link);
+        if (!lane->failed) {
+            lane_failed(lane, "load", lane->link);
+            lane->refused = is_refusal(lane->link);
+        }
         lane->failed = true;
     }
     return e;
@@ -282,6 +293,7 @@ static enum fate commit_link(struct lane_store *lane, struct stamp stamp, bool a
     if (committed) return link_has_warned(link) ? FATE_UNKNOWN : FATE_DONE;
     if (e == ERR_OK || !link_is_broken(link)) {
         lane_failed(lane, "commit", link);
+        lane->refused = is_refusal(link);
         return FATE_UNDONE;
     }
     return anything ? FATE_TO_BE_FOUND : FATE_UNDONE;
@@ -296,8 +308,8 @@ static const struct write_set *last_change(const struct write_set *list)
     return last;
 }
 
-/* ERR_OK: all of it is durable. Otherwise it is not, or it is not known whether. Either way this
- * node is done with the transaction. */
+/* ERR_OK: all of it is durable. ERR_INTERNAL: none is, and the database refuses it. Otherwise it is
+ * not, or it is not known whether. Either way this node is done with the transaction. */
 static enum err commit_transaction(struct lane_store *lane, const struct write_set *list)
 {
     struct store_position decided = lane->store.writer.position;
@@ -308,6 +320,7 @@ static enum err commit_transaction(struct lane_store *lane, const struct write_s
     if (!lane->failed) fate = commit_link(lane, stamp, last != NULL);
     crash_point("postgres.after_commit");
     if (fate == FATE_UNKNOWN || fate == FATE_TO_BE_FOUND) lane_failed(lane, "commit", lane->link);
+    bool refused = lane->refused;
     end_transaction(lane, fate == FATE_DONE);
     if (fate == FATE_TO_BE_FOUND) fate = find_out(lane, &decided, stamp);
     if (fate == FATE_DONE && last) {
@@ -317,7 +330,8 @@ static enum err commit_transaction(struct lane_store *lane, const struct write_s
         atomic_store(&lane->sure_ms, last->sure_ms);
     }
     lane->store.writer.position = lane->stored;
-    return fate == FATE_DONE ? ERR_OK : ERR_STORAGE;
+    if (fate == FATE_DONE) return ERR_OK;
+    return refused ? ERR_INTERNAL : ERR_STORAGE;
 }
 
 static struct write_set *take_submitted(struct lane_store *lane)
@@ -335,7 +349,7 @@ static uint32_t postgres_sync(struct writer *writer)
     enum err e = list ? commit_transaction(lane, list) : ERR_OK;
     if (list) {
         atomic_fetch_add(&lane->syncs, 1);
-        atomic_store(&lane->down, e != ERR_OK);
+        atomic_store(&lane->down, e == ERR_STORAGE);
     }
     if (e == ERR_OK) pthread_mutex_unlock(&lane->turn);
     uint32_t count = 0;
