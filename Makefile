@@ -69,11 +69,11 @@ Q := $(if $(V),,@)
 
 all: build/tally $(OUT)/libtally.so ## build the server into build/tally, and the C client's library
 
-run: ## build and start a demo server in the foreground
-	@scripts/deps build run
+run: ## build and start a demo server in the foreground; STORE=postgres: two nodes over a PostgreSQL of their own
+	@scripts/deps build run $(if $(filter postgres,$(STORE)),nodes)
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@mkdir -p build/demo
-	@exec build/tally serve --dev --config etc/demo.yaml
+	@exec $(if $(filter postgres,$(STORE)),scripts/demo-nodes,build/tally serve --dev) --config etc/demo.yaml
 
 deps: ## install what building and testing need (Debian packages)
 	@scripts/deps build test

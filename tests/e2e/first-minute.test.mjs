@@ -1,14 +1,15 @@
 // The first minute with tally: what `serve --dev` prints works as printed, also after a
-// restart, and `tally token` finds the secret that servers have.
+// restart, `tally token` finds the secret that servers have, and two nodes are one command.
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
+import { freePort } from '../../bench/peers.mjs';
 import { eventually, within } from './support/pace.mjs';
 import { newDirectory, removeDirectory, runTally, serverFor, spawnTally, TALLY_BIN, TOTAL } from './support/server.mjs';
 import { SECRET } from './support/tokens.mjs';
@@ -157,5 +158,42 @@ describe('tally token finds the secret', () => {
         const none = await token(['--data', path.join(directory, 'none')]);
         assert.equal(none.code, 1);
         assert.match(none.stderr, /TALLY_AUTH_JWTSECRET.*serve --dev.*\/etc\/tally.*--config/);
+    });
+});
+
+describe('make run STORE=postgres', () => {
+    const SCRIPT = fileURLToPath(new URL('../../scripts/demo-nodes', import.meta.url));
+    const directory = newDirectory('nodes');
+    after(() => removeDirectory(directory));
+
+    async function startNodes() {
+        const ports = [await freePort(), await freePort()];
+        const child = spawn(SCRIPT, ['--config', DEMO, '--set', 'resp.listen='], { env: { ...process.env, TALLY_BIN, DEMO_DIR: directory, DEMO_PORTS: ports.join(' ') }, stdio: ['ignore', 'pipe', 'inherit'] });
+        const exited = new Promise((resolve) => child.on('close', resolve));
+        let said = '';
+        child.stdout.setEncoding('utf8').on('data', (text) => (said += text));
+        await eventually('both nodes', () => /psql -h/.test(said), { ms: 60000 });
+        const links = [...said.matchAll(/^ {2}(http\S+)\/#token=(\S+)$/gm)].map(([, url, token]) => ({ url, token }));
+        const stop = async () => {
+            child.kill('SIGINT');
+            await within(30000, 'the nodes to stop', exited);
+        };
+        return { links, ports, stop };
+    }
+
+    test('two nodes over one PostgreSQL: counted at one, read at the other, with one token, over a restart too', async () => {
+        for (const round of [1, 2]) {
+            const { links: [first, second], ports, stop } = await startNodes();
+            try {
+                assert.deepEqual([first.url, second.url], ports.map((port) => `http://127.0.0.1:${port}`));
+                assert.equal(await statusOf(`${first.url}/api/counters/demo/x/increment`, first.token, 'POST', TOTAL), 200);
+                const reply = await fetch(`${second.url}/api/counters/demo/x/get?durationSeconds=0&timestamp=0`, { headers: { Authorization: `Bearer ${first.token}` } });
+                assert.equal((await reply.json()).net, String(round));
+            } finally {
+                await stop();
+            }
+            for (const { url } of [first, second]) await assert.rejects(fetch(`${url}/readyz`));
+            assert.equal(existsSync(path.join(directory, 'database/data/postmaster.pid')), false, 'the database has ended');
+        }
     });
 });
