@@ -349,35 +349,17 @@ static void moment_instant(struct view *view, view_read_fn *read, void *context)
     read(context, view);
 }
 
-static const struct view_ops moment_ops = {
-    .get = postgres_get,
-    .range = postgres_range,
-    .sum = postgres_sum,
-    .counter = postgres_counter,
-    .series = postgres_series,
-    .list = postgres_list,
-    .object = postgres_object,
-    .objects = postgres_objects,
-    .instant = moment_instant,
-    .events = postgres_events,
-    .lookup = postgres_lookup,
-    .ids = postgres_ids,
-    .sequence = postgres_sequence,
-};
+/* What a view of its own and a moment share: each read knows by its view which of them it is. */
+#define READS                                                                          \
+    .get = postgres_get, .range = postgres_range, .sum = postgres_sum,                 \
+    .counter = postgres_counter, .series = postgres_series, .list = postgres_list,     \
+    .object = postgres_object, .objects = postgres_objects, .events = postgres_events, \
+    .lookup = postgres_lookup, .ids = postgres_ids, .sequence = postgres_sequence
+
+static const struct view_ops moment_ops = {READS, .instant = moment_instant};
 
 const struct view_ops postgres_view_ops = {
-    .get = postgres_get,
-    .range = postgres_range,
-    .sum = postgres_sum,
-    .counter = postgres_counter,
-    .series = postgres_series,
-    .list = postgres_list,
-    .object = postgres_object,
-    .objects = postgres_objects,
+    READS,
     .instant = postgres_instant,
-    .events = postgres_events,
-    .lookup = postgres_lookup,
-    .ids = postgres_ids,
-    .sequence = postgres_sequence,
     .newest = postgres_newest,
 };
