@@ -272,15 +272,21 @@ export class Postgres extends Peer {
     return ['setpriv', ['--reuid=postgres', '--regid=postgres', '--init-groups', program, ...args]];
   }
 
+  /** Runs a program of PostgreSQL's as the owner of its directory, with that directory as its own. */
+  asked(program, args, options = {}) {
+    return command(...this.asOwner(path.join(this.bin, program), args), { cwd: this.directory, env: { ...process.env, LC_ALL: 'C' }, ...options });
+  }
+
+  ownDirectory() {
+    if (process.getuid() !== 0) return;
+    const id = (flag) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
+    chownSync(this.directory, id('-u'), id('-g'));
+  }
+
   async start() {
     const data = path.join(this.directory, 'data');
-    if (process.getuid() === 0) {
-      const id = (flag) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
-      chownSync(this.directory, id('-u'), id('-g'));
-    }
-    const options = { cwd: this.directory, env: { ...process.env, LC_ALL: 'C' } };
-    await command(...this.asOwner(path.join(this.bin, 'initdb'),
-      ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8']), options);
+    this.ownDirectory();
+    await this.asked('initdb', ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8']);
     await this.startServer();
   }
 
@@ -303,7 +309,8 @@ export class Postgres extends Peer {
       { seconds });
   }
 
-  stop() {
-    return super.stop('SIGINT'); // "fast": it does not wait for clients
+  /** SIGINT is "fast": it does not wait for clients. SIGQUIT is "immediate", which is a crash. */
+  stop(signal = 'SIGINT') {
+    return super.stop(signal);
   }
 }

@@ -14,9 +14,7 @@ import { SECRET, tokenFor } from './support/tokens.mjs';
 let database;
 let schemas = 0;
 before(async () => {
-    database = await Database.create();
-    Object.assign(database.settings, { fsync: 'on', synchronous_commit: 'on' });
-    await database.start();
+    database = await Database.make({ durable: true });
 });
 after(() => database?.stop());
 
