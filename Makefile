@@ -285,7 +285,7 @@ tests/e2e/node_modules/.package-lock.json: tests/e2e/package.json tests/e2e/pack
 tests/browser/node_modules/.installed: tests/browser/package.json tests/browser/package-lock.json
 	@echo "  npm ci (tests/browser)"
 	$(Q)cd tests/browser && npm ci --ignore-scripts --loglevel=error && touch node_modules/.installed
-build/bench/%: bench/%.c Makefile
+build/bench/%: bench/%.c bench/event_id.h Makefile
 	@mkdir -p $(@D) && echo "  $(VARIANT) $<"
 	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE $(CWARN) -O2 -g -o $@ $<
 

@@ -19,10 +19,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "event_id.h"
 
 #define REQUESTS 16 /* different ones, taken in turn */
 #define CONNECTIONS_MAX 64
@@ -80,7 +81,6 @@ static uint64_t draw(void)
     return state;
 }
 
-#define ID_SIZE 36 /* of a UUID as text */
 #define EVENT_LINE                                                                        \
     "{\"eventId\":\"%0*d\",\"type\":\"page.viewed\",\"dimensions\":{\"page\":\"p%06u\"}," \
     "\"payload\":{\"ms\":%04u}}\n"
@@ -90,32 +90,10 @@ static bool sends_events(const struct bulk *bulk)
     return strncmp(bulk->paths[0], "/api/events/", 12) == 0;
 }
 
-static uint64_t spread(uint64_t value)
-{
-    value = (value ^ value >> 32) * 0xd6e8feb86659fd93u;
-    value = (value ^ value >> 32) * 0xd6e8feb86659fd93u;
-    return value ^ value >> 32;
-}
-
-/* Never the same in two runs, or the second would count nothing. */
-static void write_id(char *at)
-{
-    static const char digits[] = "0123456789abcdef";
-    static uint64_t drawn;
-    if (drawn == 0 && getrandom(&drawn, sizeof drawn, 0) < 0) die("getrandom");
-    uint64_t high = spread(++drawn), low = spread(high ^ drawn);
-    for (unsigned i = 0; i < ID_SIZE; i++) {
-        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-        uint64_t *half = i < 18 ? &high : &low;
-        at[i] = dash ? '-' : digits[*half & 15];
-        if (!dash) *half >>= 4;
-    }
-}
-
 static void renew_ids(const struct bulk *bulk, struct request *request)
 {
     for (unsigned i = 0; i < bulk->ops; i++)
-        write_id(request->data + request->ids_at + i * request->line_size);
+        if (!id_write(request->data + request->ids_at + i * request->line_size)) die("getrandom");
 }
 
 static void events_format(const struct bulk *bulk, FILE *out)

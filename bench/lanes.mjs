@@ -17,7 +17,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import os from 'node:os';
 import path from 'node:path';
 
-import { events } from './loads.mjs';
+import { events, LANE_TENANTS } from './loads.mjs';
 import { ROOT, Tally } from './peers.mjs';
 import { count, intoDocs, markdownTable, textTable } from './tell.mjs';
 
@@ -25,7 +25,6 @@ const QUICK = ['1', 'true', 'yes'].includes(process.env.QUICK);
 const ROUNDS = QUICK ? 3 : 9;
 const SECONDS = QUICK ? 2 : 3;
 const LANES = [1, 2, 4];
-const TENANTS = ['t1', 't0', 't5', 't4']; // XXH3_64bits of the names, modulo 4, is 0, 1, 2, 3
 const MUST = 0.9; // of one lane, with four
 const CORES = [4, 8, 16];
 const OF_A_LANE = ['commit', 'sync', 'tend'];
@@ -51,7 +50,7 @@ function used(before, after, ops) {
 async function round(tally) {
   const before = tally.threads();
   const cpuBefore = tally.usage().cpuSeconds;
-  const { ops, seconds, failed, p99Ms } = await events(tally, { connections: 2 * TENANTS.length, seconds: SECONDS, tenants: TENANTS });
+  const { ops, seconds, failed, p99Ms } = await events(tally, { connections: 2 * LANE_TENANTS.length, seconds: SECONDS, tenants: LANE_TENANTS });
   if (failed) throw new Error(`${failed} batches failed with ${tally.lanes} lanes`);
   const threads = used(before, tally.threads(), ops);
   const sum = (name) => threads.filter((thread) => thread.name === name).reduce((total, { us }) => total + us, 0);

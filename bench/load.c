@@ -3,7 +3,8 @@
  *
  *     load http|redis HOST PORT WHAT TOKEN CONNECTIONS DEPTH KEYS SECONDS
  *
- * WHAT is `increment` or `get` of random keys, or, for http, a path to GET again and again. Each
+ * WHAT is `increment` or `get` of random keys or, for http, `event`, each with a fresh random UUID, or
+ * a path to GET again and again. Each
  * connection has DEPTH requests under way, sent together; the next ones follow when all of them are
  * answered. Client and server share the machine's cores, so a client that costs more makes its
  * server look slower: everything is formatted before the clock starts, replies are only measured
@@ -25,8 +26,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "event_id.h"
+
 #define CONNECTIONS_MAX 4096
 #define DEPTH_MAX 64
+#define BODY_SIZE 256
 #define GROUPS 2048 /* different ones, taken in turn */
 #define IN_SIZE (32 << 10)
 #define EVENTS 256
@@ -35,6 +39,7 @@
 struct group {
     char *data;
     size_t size;
+    size_t ids_at[DEPTH_MAX]; /* of events: where their ids stand */
 };
 
 struct conn {
@@ -47,6 +52,7 @@ struct conn {
 
 struct load {
     bool redis;
+    bool events;
     const char *host, *port, *what, *token;
     unsigned connections, depth, keys;
     int epoll;
@@ -86,11 +92,29 @@ static unsigned draw(unsigned below)
 #define BODY "{\"durationSeconds\":3600,\"timestamp\":\"2026-01-01T00:00:00Z\"}"
 #define HOUR "durationSeconds=3600&timestamp=2026-01-01T00:00:00Z"
 
+#define ID_MARK "\"eventId\":\""
+#define EVENT                                                                             \
+    "{\"eventId\":\"%0*d\",\"type\":\"page.viewed\",\"dimensions\":{\"page\":\"p%06u\"}," \
+    "\"payload\":{\"ms\":%04u}}"
+
+/* The request's body, or nothing. */
+static void format_body(const struct load *load, char body[static BODY_SIZE])
+{
+    body[0] = '\0';
+    if (load->events)
+        snprintf(body, BODY_SIZE, EVENT, ID_SIZE, 0, draw(load->keys), 1000 + draw(9000));
+    else if (strcmp(load->what, "increment") == 0)
+        snprintf(body, BODY_SIZE, "%s", BODY);
+}
+
 static void format_http(const struct load *load, FILE *out)
 {
+    char body[BODY_SIZE];
     unsigned key = draw(load->keys);
-    bool increments = strcmp(load->what, "increment") == 0;
-    if (increments)
+    format_body(load, body);
+    if (load->events)
+        fprintf(out, "POST /api/events/bench HTTP/1.1\r\n");
+    else if (body[0])
         fprintf(out, "POST /api/counters/bench/k%u/increment HTTP/1.1\r\n", key);
     else if (strcmp(load->what, "get") == 0)
         fprintf(out, "GET /api/counters/bench/k%u/get?" HOUR " HTTP/1.1\r\n", key);
@@ -98,9 +122,9 @@ static void format_http(const struct load *load, FILE *out)
         fprintf(out, "GET %s HTTP/1.1\r\n", load->what);
     fprintf(out, "Host: %s:%s\r\nAuthorization: Bearer %s\r\n", load->host, load->port,
             load->token);
-    if (increments)
-        fprintf(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n", sizeof BODY - 1);
-    fprintf(out, "\r\n%s", increments ? BODY : "");
+    if (body[0])
+        fprintf(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n", strlen(body));
+    fprintf(out, "\r\n%s", body);
 }
 
 static void format_redis(const struct load *load, FILE *out)
@@ -109,15 +133,33 @@ static void format_redis(const struct load *load, FILE *out)
     fprintf(out, "*2\r\n%s\r\n$16\r\nkey:%012u\r\n", verb, draw(load->keys));
 }
 
+static void group_make(const struct load *load, struct group *group)
+{
+    FILE *out = open_memstream(&group->data, &group->size);
+    if (!out) die("open_memstream");
+    for (unsigned d = 0; d < load->depth; d++)
+        load->redis ? format_redis(load, out) : format_http(load, out);
+    fclose(out);
+    const char *at = group->data;
+    for (unsigned d = 0; load->events && d < load->depth; d++) {
+        at = strstr(at, ID_MARK);
+        if (!at) die("an event without an id");
+        at += strlen(ID_MARK);
+        group->ids_at[d] = (size_t)(at - group->data);
+    }
+}
+
 static void groups_make(struct load *load)
 {
-    for (unsigned i = 0; i < GROUPS; i++) {
-        FILE *out = open_memstream(&load->groups[i].data, &load->groups[i].size);
-        if (!out) die("open_memstream");
-        for (unsigned d = 0; d < load->depth; d++)
-            load->redis ? format_redis(load, out) : format_http(load, out);
-        fclose(out);
-    }
+    for (unsigned i = 0; i < GROUPS; i++)
+        group_make(load, &load->groups[i]);
+}
+
+/* No connection is still sending the group: it fits a socket's buffer. */
+static void renew_ids(const struct load *load, struct group *group)
+{
+    for (unsigned d = 0; load->events && d < load->depth; d++)
+        if (!id_write(group->data + group->ids_at[d])) die("getrandom");
 }
 
 /* -- Replies ----------------------------------------------------------------------------------- */
@@ -164,7 +206,8 @@ static void conn_open(struct load *load, struct conn *conn)
 /* A group fits a socket's buffer, so that sending never waits for long. */
 static void conn_send(struct load *load, struct conn *conn)
 {
-    const struct group *group = &load->groups[load->next++ % GROUPS];
+    struct group *group = &load->groups[load->next++ % GROUPS];
+    renew_ids(load, group);
     conn->waiting = load->depth;
     conn->started_ns = load->now_ns;
     if (send(conn->fd, group->data, group->size, MSG_NOSIGNAL) != (ssize_t)group->size) die("send");
@@ -258,12 +301,14 @@ int main(int argc, char **argv)
 {
     static struct load load;
     if (argc != 10) {
-        fprintf(stderr, "usage: load http|redis HOST PORT increment|get|PATH TOKEN CONNECTIONS "
-                        "DEPTH KEYS SECONDS\n");
+        fprintf(stderr,
+                "usage: load http|redis HOST PORT increment|get|event|PATH TOKEN CONNECTIONS "
+                "DEPTH KEYS SECONDS\n");
         return 2;
     }
     load.redis = strcmp(argv[1], "redis") == 0;
     load.host = argv[2], load.port = argv[3], load.what = argv[4], load.token = argv[5];
+    load.events = strcmp(load.what, "event") == 0;
     load.connections = (unsigned)strtoul(argv[6], NULL, 10);
     load.depth = (unsigned)strtoul(argv[7], NULL, 10);
     load.keys = (unsigned)strtoul(argv[8], NULL, 10);

@@ -13,13 +13,25 @@ export const BATCH = 5000;
 export const MINUTES = 525600; // of a year
 export const YEAR = '/api/counters/bench/year/sumRange?durationSeconds=60&startTime=2025-01-01T00:00:00Z&endTime=2025-12-31T23:59:00Z';
 
+/** One of each of four lanes: XXH3_64bits of the names, modulo 4, is 0, 1, 2, 3. */
+export const LANE_TENANTS = ['t1', 't0', 't5', 't4'];
+
 const built = (name) => process.env[`${name.toUpperCase()}_BIN`] ?? path.join(ROOT, 'build/bench', name);
 
-/** `what` is increment, get or a path to read; `depth` requests go out together. */
+/** `what` is increment, get, event or a path to read; `depth` requests go out together. */
 export async function load(peer, { what, connections, depth = 1, seconds }) {
   const { hostname, port } = peer.name === 'redis' ? { hostname: '127.0.0.1', port: peer.port } : new URL(peer.url);
   return JSON.parse(await command(built('load'), [peer.name === 'redis' ? 'redis' : 'http', hostname, port, what,
     peer.token ?? '-', connections, depth, KEYS, seconds], { seconds: seconds + 30 }));
+}
+
+/** The same on each of several nodes at once; their rates add up. */
+export async function loadAll(peers, options) {
+  const all = await Promise.all(peers.map((peer) => load(peer, options)));
+  const sum = (field) => all.reduce((total, each) => total + each[field], 0);
+  const worst = (field) => Math.max(...all.map((each) => each[field]));
+  return { ops: sum('ops'), seconds: worst('seconds'), failed: sum('failed'), p50Ms: worst('p50Ms'), p99Ms: worst('p99Ms'),
+    clientCpuSeconds: sum('clientCpuSeconds') };
 }
 
 export async function bulk(tally, { connections, seconds }) {

@@ -1,10 +1,11 @@
 // rows.mjs -- what is measured: each row says who does the work, how, and what tally must reach.
 
-import { BATCH, bulk, eventBatch, events, load, MINUTES, pgbench, SUM, UPSERT, upsertBatches, YEAR } from './loads.mjs';
+import { BATCH, bulk, eventBatch, events, load, LANE_TENANTS, loadAll, MINUTES, pgbench, SUM, UPSERT, upsertBatches, YEAR } from './loads.mjs';
 
 export const NAMES = {
   tally: 'tally', 'tally-64': 'tally, 64 connections', limit: 'bare limit', redis: 'Redis, AOF always', 'redis-everysec': 'Redis, AOF everysec',
-  'redis-off': 'Redis, AOF off', postgres: 'PostgreSQL',
+  'redis-off': 'Redis, AOF off', postgres: 'PostgreSQL', 'postgres-4': 'PostgreSQL, 4 clients', 'postgres-16': 'PostgreSQL, 16 clients',
+  node: 'tally on PostgreSQL', 'node-two': 'two nodes on PostgreSQL', lanes: 'tally on PostgreSQL, 4 lanes', full: 'tally on PostgreSQL, many ids',
 };
 
 /** Contestants that may lose what they acknowledged: shown, never compared with. */
@@ -23,7 +24,47 @@ async function readWhileWriting(tally, path, seconds) {
   return { ...reads, beside: writes.ops / writes.seconds };
 }
 
-export function rows(seconds) {
+/** The founding SQL, one transaction each, with 1, 4 and 16 clients: the best of them is what counts. */
+const BEST = ['postgres', 'postgres-4', 'postgres-16'];
+function founding(script, seconds) {
+  const clients = { postgres: 1, 'postgres-4': 4, 'postgres-16': 16 };
+  return Object.fromEntries(BEST.map((name) => [name, (p) => pgbench(p, { scripts: [script], connections: clients[name], seconds })]));
+}
+
+const batches5000 = (seconds) => (p) => events(p, { connections: 8, seconds, tenants: LANE_TENANTS });
+
+/** On PostgreSQL; `ids` is how many the registry called `full` has. */
+function rowsOnPostgres(seconds, ids) {
+  const increments = { what: 'increment', connections: 64, seconds };
+  return [
+    {
+      id: 'node-single', title: 'on PostgreSQL: single increments, 64 connections', must: {}, marks: [{ of: 'node', against: BEST, must: 3 }],
+      run: { node: (p) => load(p, increments), ...founding(UPSERT, seconds) },
+    },
+    {
+      id: 'node-events', title: 'on PostgreSQL: single exactly-once events, 64 connections', must: {}, marks: [{ of: 'node', against: BEST, must: 4 }],
+      run: { node: (p) => load(p, { ...increments, what: 'event' }), ...founding(eventBatch(1), seconds) },
+    },
+    {
+      id: 'node-batches', title: `on PostgreSQL: exactly-once events, batches of ${BATCH}`, must: {},
+      marks: [{ of: 'node', against: ['postgres'], must: 0.9 }, { of: 'lanes', against: ['postgres'], must: 1.2 }],
+      run: { node: batches5000(seconds), lanes: batches5000(seconds),
+        postgres: (p) => pgbench(p, { scripts: [eventBatch(BATCH)], connections: 2, seconds, each: BATCH }) },
+    },
+    {
+      id: 'node-two', title: 'on PostgreSQL: one lane through two nodes, 64 connections together', must: {},
+      marks: [{ of: 'node-two', against: ['node'], must: 0.6 }],
+      run: { node: (p) => load(p, increments), 'node-two': (p) => loadAll([p, ...p.beside], { ...increments, connections: 32 }) },
+    },
+    {
+      id: 'node-ids', title: `on PostgreSQL: the same batches over ${(ids / 1e6).toLocaleString('en')} million ids`, must: {},
+      marks: [{ of: 'full', against: ['node'], must: 0.5 }],
+      run: { full: batches5000(seconds), node: batches5000(seconds) },
+    },
+  ];
+}
+
+export function rows(seconds, ids) {
   const batches = upsertBatches(8);
   const everybody = ['tally', 'limit', 'redis', 'redis-everysec', 'redis-off'];
   const increments = { what: 'increment', seconds };
@@ -72,5 +113,6 @@ export function rows(seconds) {
       id: 'windows', title: 'windows read (7 counters) beside 64 connections that write', must: {}, p99MsBelow: 2,
       run: { tally: (p) => readWhileWriting(p, '/api/windows/bench', seconds) },
     },
+    ...rowsOnPostgres(seconds, ids),
   ];
 }

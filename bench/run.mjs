@@ -3,8 +3,8 @@
 // Figures of one run are comparable with each other and with nothing else, so every judgement is a
 // ratio. Contestants take turns (A B C A B C ...), the median round counts and the spread is shown.
 // Those that are compared with keep what they acknowledge: Redis with appendfsync always, PostgreSQL
-// as it comes, all on the same disk. Writes bench/results/<full|quick>.json and bench.svg, and puts
-// the tables into docs/performance.md.
+// as it comes, and so does the one that tally itself uses in the last rows, all on the same disk.
+// Writes bench/results/<full|quick>.json and bench.svg, and puts the tables into docs/performance.md.
 //
 //   QUICK=1         fewer, shorter rounds: under 5 minutes
 //   ONLY=single,get some rows only             SKIP=postgres  without that contestant; neither writes
@@ -15,6 +15,7 @@ import os from 'node:os';
 import path from 'node:path';
 
 import { EVENT_TABLES, KEYS, MINUTES, TABLE } from './loads.mjs';
+import { Cluster, Node } from './databases.mjs';
 import { Limit, Postgres, Redis, ROOT, Tally } from './peers.mjs';
 import { plot } from './plot.mjs';
 import { NAMES, rows, UNSAFE } from './rows.mjs';
@@ -23,6 +24,7 @@ import { asMarkdown, asText, intoDocs, verdictLine } from './tell.mjs';
 const QUICK = ['1', 'true', 'yes'].includes(process.env.QUICK);
 const ROUNDS = QUICK ? 3 : 9; // many and short: a neighbour on the machine disturbs some, seldom most
 const SECONDS = QUICK ? 2 : 3;
+const IDS = QUICK ? 1e6 : 12e6; // of the registry that is called full
 const words = (text) => (text ? text.split(',') : []);
 const ONLY = words(process.env.ONLY);
 const SKIP = words(process.env.SKIP);
@@ -57,7 +59,14 @@ const LOAD = {
     await postgres.sql('VACUUM ANALYZE counters');
   },
   async limit() {},
+  async node(node) {
+    const keys = Array.from({ length: KEYS }, (_, i) => ({ op: 'increment', name: `k${i}`, ...HOUR }));
+    await node.batch(keys);
+    if (node.ids) await node.remember(node.ids);
+  },
 };
+
+const load = (peer) => (peer instanceof Node ? LOAD.node : LOAD[peer.name])(peer);
 
 // ---- measuring ----
 
@@ -87,8 +96,11 @@ function summarise(rounds) {
   return { ...typical, p99Ms, rates, spread: (Math.max(...rates) - Math.min(...rates)) / rate };
 }
 
-/** tally-64 is tally once more, with another load. */
-const peerOf = (peers, contestant) => peers.find((peer) => (peer.id ?? peer.name) === contestant.replace(/^tally-.*/, 'tally'));
+/** tally-64 is tally once more, with another load; and so are others. */
+function peerOf(peers, contestant) {
+  const named = (name) => peers.find((peer) => (peer.id ?? peer.name) === name);
+  return named(contestant) ?? named(contestant.replace(/-.*/, ''));
+}
 
 async function runRow(row, peers) {
   const contestants = Object.keys(row.run).filter((name) => peerOf(peers, name));
@@ -109,6 +121,12 @@ function judge(row, results) {
     const ratio = results.tally.rate / results[peer].rate;
     return { peer, ratio, must, met: ratio >= must };
   });
+  for (const { of, against, must } of row.marks ?? []) {
+    const best = against.filter((name) => results[name]).sort((a, b) => results[b].rate - results[a].rate)[0];
+    if (!best || !results[of]) continue;
+    const ratio = results[of].rate / results[best].rate;
+    verdicts.push({ of, peer: best, ratio, must, met: ratio >= must });
+  }
   if (row.p99MsBelow) verdicts.push({ p99Ms: results.tally.p99Ms, below: row.p99MsBelow, met: results.tally.p99Ms < row.p99MsBelow });
   return verdicts;
 }
@@ -144,15 +162,21 @@ function dataDirectory() {
   return directory;
 }
 
-function contestants(directory) {
+/** Those that the chosen rows need. */
+function contestants(directory, chosen) {
   const at = (name) => path.join(directory, name);
-  return [new Tally(at('tally')), new Limit(at('limit')), new Redis(at('redis')), new Redis(at('redis-everysec'), 'everysec'),
-    new Redis(at('redis-off'), 'off'), new Postgres(at('postgres'))].filter((peer) => !SKIP.includes(peer.id ?? peer.name));
+  const cluster = new Cluster(at('cluster'));
+  const all = [new Tally(at('tally')), new Limit(at('limit')), new Redis(at('redis')), new Redis(at('redis-everysec'), 'everysec'),
+    new Redis(at('redis-off'), 'off'), new Postgres(at('postgres')), new Node('node', at('node'), { cluster, nodes: 2 }),
+    new Node('lanes', at('lanes'), { cluster, lanes: 4 }), new Node('full', at('full'), { cluster, ids: IDS })];
+  const wanted = new Set(chosen.flatMap((row) => Object.keys(row.run).map((name) => peerOf(all, name))));
+  return all.filter((peer) => wanted.has(peer) && !SKIP.includes(peer.id ?? peer.name));
 }
 
 async function main() {
   const directory = dataDirectory();
-  const peers = contestants(directory);
+  const chosen = rows(SECONDS, IDS).filter((each) => ONLY.length === 0 || ONLY.includes(each.id));
+  const peers = contestants(directory, chosen);
   const cleanUp = async () => {
     await Promise.allSettled(peers.map((peer) => peer.stop()));
     rmSync(directory, { recursive: true, force: true });
@@ -162,10 +186,10 @@ async function main() {
     for (const peer of peers) {
       progress(`starting ${NAMES[peer.id ?? peer.name]}`);
       await peer.start();
-      await LOAD[peer.name](peer);
+      await load(peer);
     }
     const report = { name: QUICK ? 'quick' : 'full', at: new Date().toISOString(), rounds: ROUNDS, seconds: SECONDS, machine: machine(directory), rows: [] };
-    for (const row of rows(SECONDS).filter((each) => ONLY.length === 0 || ONLY.includes(each.id))) {
+    for (const row of chosen) {
       report.rows.push(await runRow(row, peers));
       for (const verdict of report.rows.at(-1).verdicts) process.stderr.isTTY || console.error(verdictLine(report.rows.at(-1), verdict));
     }

@@ -21,9 +21,9 @@ function lines(report) {
 }
 
 /** What was reached, of what, and whether that is enough. */
-function verdictCells({ peer, ratio, must, p99Ms, below, met }) {
+function verdictCells({ of, peer, ratio, must, p99Ms, below, met }) {
   const word = met ? 'met' : 'NOT MET';
-  if (peer) return [`${times(ratio)} ${NAMES[peer]}`, `${must} x`, met ? word : `${word}, ${((1 - ratio / must) * 100).toFixed(0)} % short`];
+  if (peer) return [`${times(ratio)} ${NAMES[peer]}${of ? ` (${NAMES[of]})` : ''}`, `${must} x`, met ? word : `${word}, ${((1 - ratio / must) * 100).toFixed(0)} % short`];
   return [`p99 ${p99Ms.toFixed(2)} ms`, `below ${below} ms`, word];
 }
 
