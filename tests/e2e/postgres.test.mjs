@@ -67,7 +67,7 @@ describe('a store in PostgreSQL', () => {
         for (let round = 0; round < 2; round++) {
             const end = await runTally(args);
             assert.equal(end.code, 0, end.stderr);
-            assert.equal(end.stdout, `the schema ${schema} is of version 1, with 16 lanes.\n`);
+            assert.equal(end.stdout, `the schema ${schema} is of version 2, with 16 lanes.\n`);
         }
         assert.equal((await database.sql(`SELECT count(*) FROM ${schema}.lanes`)).trim(), '16');
     });
@@ -88,13 +88,13 @@ describe('a store in PostgreSQL', () => {
             const version = (number) => database.sql(`UPDATE ${schema}.meta SET value = '\\x000000000000000${number}' WHERE key = 'schema'`);
             const t = running.tenant('acme');
             expectTriple(await t.increment('views', TOTAL), 1);
-            await version(2);
+            await version(3);
             expectError(await t.increment('views', TOTAL), 503, 'schema_newer');
             expectError(await t.get('views'), 503, 'schema_newer');
             assert.equal((await running.call('GET', '/readyz')).status, 503);
             await eventually('a node that only reads to know it', async () => (await idle.tenant('acme').get('views')).body.code === 'schema_newer');
-            await assert.rejects(node(schema).start(), /of version 2, made by a newer tally; this one knows 1/);
-            await version(1);
+            await assert.rejects(node(schema).start(), /of version 3, made by a newer tally; this one knows 2/);
+            await version(2);
             await eventually('the nodes to go on', async () => (await idle.tenant('acme').get('views')).status === 200);
             expectTriple(await insist([running], 0, (at) => at.tenant('acme').increment('views', TOTAL)), 2);
         }));

@@ -12,8 +12,7 @@
 #include "base/table.h"
 #include "store/postgres/pool.h"
 #include "store/postgres/postgres.h"
-
-#define SCHEMA_VERSION 1u
+#include "store/postgres/schema.h"
 
 #define LOCK_WAIT_MS 5000    /* for the lane; the database gives up after 2 s itself */
 #define LOAD_WAIT_MS 35000   /* here and below it does after 30 s */
@@ -145,10 +144,5 @@ void database_clock_init(struct database *database);
 /* The database said what time it is: `asked_boot_ms` is when it was asked. An answer that took long
  * says little, and counts for the first one only. */
 void database_clock_heard(struct database *database, int64_t now_ms, int64_t asked_boot_ms);
-
-/* schema.c: makes the schema where there is none, looks whether it can be used, and reads what is
- * fixed since it was made. */
-MUST_USE enum err schema_open(struct database *database, struct link *link, bool may_upgrade,
-                              struct reason *why_out);
 
 #endif

@@ -35,14 +35,15 @@ void postgres_close(struct database *database)
 }
 
 /* Looks on a link of its own, because a pool that fails to open one says so in the log only. */
-static enum err look(struct database *database, bool may_upgrade, struct reason *why_out)
+static enum err look(struct database *database, bool may_upgrade, unsigned *from_out,
+                     struct reason *why_out)
 {
     const struct link_config config = {.dsn = database->dsn, .sql = &database->sql};
     struct link *link;
     struct reason why;
     enum err e = link_open(&link, &config, &why);
     if (e != ERR_OK) return reason_err(why_out, e, "cannot reach the database: %s", why.text);
-    e = schema_open(database, link, may_upgrade, why_out);
+    e = schema_open(database, link, may_upgrade, from_out, why_out);
     link_close(link);
     return e;
 }
@@ -60,7 +61,7 @@ enum err postgres_open(struct database **database_out, const struct postgres_con
                        struct reason *why_out)
 {
     struct database *database = postgres_new(config);
-    enum err e = look(database, false, why_out);
+    enum err e = look(database, false, NULL, why_out);
     database->node = node_number(database, config->node);
     database->config.node = NULL; /* the caller's, and used up */
     if (e == ERR_OK)
@@ -73,8 +74,13 @@ enum err postgres_open(struct database **database_out, const struct postgres_con
 enum err postgres_migrate(const struct postgres_config *config, struct reason *why_out)
 {
     struct database *database = postgres_new(config);
-    enum err e = look(database, true, why_out);
-    if (e == ERR_OK)
+    unsigned from;
+    enum err e = look(database, true, &from, why_out);
+    if (e == ERR_OK && from < SCHEMA_VERSION)
+        reason_say(why_out,
+                   "the schema %s was of version %u and is of version %u now, with %u lanes.",
+                   config->schema, from, SCHEMA_VERSION, config->lanes);
+    else if (e == ERR_OK)
         reason_say(why_out, "the schema %s is of version %u, with %u lanes.", config->schema,
                    SCHEMA_VERSION, config->lanes);
     postgres_close(database);

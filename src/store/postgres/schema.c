@@ -1,132 +1,21 @@
-/* schema.c -- the tables: made, looked at, brought up to date.
- *
- * Tables that are large are divided by lane; events are divided by time of arrival. */
-#include <openssl/rand.h>
+/* schema.c -- looks whether a schema can be used, makes it where there is none, and reads what is
+ * fixed since it was made. */
+#include "store/postgres/schema.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "base/codec.h"
 #include "base/quantity.h"
 #include "store/postgres/internal.h"
+#include "store/postgres/make.h"
 
 #define ASK_MS 15000
-#define MAKE_MS 120000
 #define SERVER_LEAST 150000
-#define TEXT_SIZE_MAX (4u << 20) /* some hundred bytes for each of 1024 lanes */
-
-/* -- Making it --------------------------------------------------------------------------------- */
-
-static const char tables[] =
-    "CREATE SCHEMA IF NOT EXISTS {S};"
-    "CREATE TABLE {S}.meta (key text PRIMARY KEY, value bytea NOT NULL);"
-    /* A row is what a commit locks, and is hardly ever changed: a version chain would grow. */
-    "CREATE TABLE {S}.lanes (lane int PRIMARY KEY);"
-    /* A process that leads a lane's caretaking, until when. */
-    "CREATE TABLE {S}.leases (lane int PRIMARY KEY, holder uuid NOT NULL,"
-    " until timestamptz NOT NULL) WITH (fillfactor = 50);"
-    "CREATE TABLE {S}.commits (lane int NOT NULL, sequence bigint NOT NULL, at bigint NOT NULL,"
-    " next_series bigint NOT NULL, rules bigint NOT NULL, stamp uuid NOT NULL,"
-    " PRIMARY KEY (lane, sequence));"
-    "CREATE TABLE {S}.tenants (tenant_id text COLLATE \"C\" NOT NULL, lane int NOT NULL,"
-    " cells bigint NOT NULL, PRIMARY KEY (tenant_id, lane)) WITH (fillfactor = 75);"
-    "CREATE TABLE {S}.series (series bigint NOT NULL, cells bigint NOT NULL, print uuid NOT NULL,"
-    " lane int NOT NULL, duration int NOT NULL, tenant_id text COLLATE \"C\" NOT NULL,"
-    " key bytea NOT NULL, PRIMARY KEY (series, lane)) WITH (fillfactor = 75);"
-    "CREATE UNIQUE INDEX series_print ON {S}.series (print, duration, lane);"
-    "CREATE INDEX series_key ON {S}.series (substring(key, 1, 512), lane);"
-    "CREATE TABLE {S}.cells (series bigint NOT NULL, bucket bigint NOT NULL,"
-    " added bigint NOT NULL, subbed bigint NOT NULL, updated bigint NOT NULL, expires bigint,"
-    " start bigint, lane int NOT NULL, due int, PRIMARY KEY (series, bucket, lane))"
-    " PARTITION BY LIST (lane);"
-    "CREATE INDEX cells_due ON {S}.cells (due, lane) WHERE due IS NOT NULL;"
-    "CREATE TABLE {S}.registry (print uuid NOT NULL, sequence bigint NOT NULL,"
-    " first_seen bigint NOT NULL, digest bigint NOT NULL, lane int NOT NULL,"
-    " event boolean NOT NULL, tenant_id text COLLATE \"C\", outcome bytea,"
-    " PRIMARY KEY (print, lane)) PARTITION BY LIST (lane);"
-    "CREATE INDEX registry_keys ON {S}.registry (first_seen, lane) WHERE NOT event;"
-    "CREATE TABLE {S}.objects (print uuid NOT NULL, lane int NOT NULL, key bytea NOT NULL,"
-    " value bytea NOT NULL, PRIMARY KEY (print, lane)) WITH (fillfactor = 75);"
-    "CREATE INDEX objects_key ON {S}.objects (substring(key, 1, 512), lane);"
-    "CREATE TABLE {S}.history (sequence bigint NOT NULL, arrived bigint NOT NULL,"
-    " occurred bigint NOT NULL, first_sequence bigint NOT NULL, first_seen bigint NOT NULL,"
-    " origin bigint NOT NULL,"
-    " lane int NOT NULL, duplicate boolean NOT NULL, tenant_id text COLLATE \"C\" NOT NULL,"
-    " id bytea NOT NULL, type bytea NOT NULL, dimensions bytea NOT NULL, payload bytea NOT NULL,"
-    " PRIMARY KEY (lane, sequence, arrived)) PARTITION BY RANGE (arrived);"
-    "CREATE INDEX history_tenant ON {S}.history (tenant_id, sequence);"
-    "CREATE TABLE {S}.graves (series bigint NOT NULL, lane int NOT NULL,"
-    " PRIMARY KEY (series, lane));";
-
-static void add_script(struct buf *script, const char *text, const char *schema)
-{
-    char *made = sql_in_schema(text, schema);
-    buf_add(script, bytes_str(made));
-    free(made);
-}
-
-static void add_hex(struct buf *script, const void *bytes, size_t size)
-{
-    const unsigned char *at = bytes;
-    buf_add(script, BYTES("'\\x"));
-    for (size_t i = 0; i < size; i++)
-        buf_addf(script, "%02x", at[i]);
-    buf_add(script, BYTES("'::bytea"));
-}
-
-static void add_meta(struct buf *script, const char *schema, const char *key, const void *bytes,
-                     size_t size)
-{
-    buf_addf(script, "INSERT INTO %s.meta VALUES ('%s', ", schema, key);
-    add_hex(script, bytes, size);
-    buf_add(script, BYTES(");"));
-}
-
-static void add_meta_number(struct buf *script, const char *schema, const char *key, uint64_t value)
-{
-    char bytes[sizeof value];
-    put_ordered_u64(bytes, value);
-    add_meta(script, schema, key, bytes, sizeof bytes);
-}
-
-/* A lane has its row, its partitions, and a commit that nothing came before. */
-static void add_lane(struct buf *script, const char *schema, unsigned lane)
-{
-    buf_addf(script,
-             "CREATE TABLE %1$s.cells_%2$u PARTITION OF %1$s.cells FOR VALUES IN (%2$u)"
-             " WITH (fillfactor = 75);"
-             "CREATE TABLE %1$s.registry_%2$u PARTITION OF %1$s.registry FOR VALUES IN (%2$u);"
-             "INSERT INTO %1$s.lanes VALUES (%2$u);"
-             "INSERT INTO %1$s.leases VALUES (%2$u, gen_random_uuid(), '-infinity');"
-             "INSERT INTO %1$s.commits VALUES (%2$u, 0, (-9223372036854775808)::bigint, 1,"
-             " 0, gen_random_uuid());",
-             schema, lane);
-}
-
-static enum err make_schema(struct database *database, struct link *link)
-{
-    const char *schema = database->sql.schema;
-    struct hash_secret secret;
-    uint64_t installation;
-    struct buf script;
-    must(RAND_bytes(secret.bytes, sizeof secret.bytes) == 1);
-    must(RAND_bytes((unsigned char *)&installation, sizeof installation) == 1);
-    buf_init(&script, TEXT_SIZE_MAX);
-    buf_addf(&script, "SELECT pg_advisory_xact_lock(hashtextextended('tally %s', 0));",
-             database->config.schema);
-    add_script(&script, tables, schema);
-    for (unsigned i = 0; i < database->config.lanes; i++)
-        add_lane(&script, schema, i);
-    add_meta_number(&script, schema, "schema", SCHEMA_VERSION);
-    add_meta_number(&script, schema, "lanes", database->config.lanes);
-    add_meta_number(&script, schema, "ids_shared", database->config.ids_shared);
-    add_meta_number(&script, schema, "installation", installation | 1);
-    add_meta(&script, schema, "secret", secret.bytes, sizeof secret.bytes);
-    buf_add_char(&script, '\0');
-    must(!script.failed);
-    enum err e = link_script(link, script.data, MAKE_MS);
-    buf_release(&script);
-    return e;
-}
+#define UPGRADE_TRIES 60
+#define UPGRADE_PAUSE_MS 500
 
 /* -- Looking whether it can be used ------------------------------------------------------------ */
 
@@ -282,13 +171,15 @@ static enum err check_meta(const struct database *database, const struct meta *m
     return ERR_OK;
 }
 
+/* -- Having it there --------------------------------------------------------------------------- */
+
 /* Another node may be making it at the same time: the second one finds it made. */
 static enum err ensure_schema(struct database *database, struct link *link, struct reason *why_out)
 {
     bool exists = false;
     enum err e = schema_exists(database, link, &exists, why_out);
     if (e != ERR_OK || exists) return e;
-    if (make_schema(database, link) == ERR_OK) return ERR_OK;
+    if (schema_make(database, link) == ERR_OK) return ERR_OK;
     struct reason why;
     e = say_link(link, "cannot make the schema", &why);
     if (schema_exists(database, link, &exists, why_out) == ERR_OK && exists) return ERR_OK;
@@ -296,17 +187,49 @@ static enum err ensure_schema(struct database *database, struct link *link, stru
     return e;
 }
 
+/* Tries again where somebody is in the way. Another program may upgrade it at the same time. */
+static enum err upgrade(const struct database *database, struct link *link, const struct meta *meta,
+                        struct reason *why_out)
+{
+    const struct timespec pause = {.tv_nsec = UPGRADE_PAUSE_MS * 1000000L};
+    struct meta now;
+    struct reason why;
+    enum err e = ERR_STORAGE;
+    for (unsigned tries = 0; tries < UPGRADE_TRIES; tries++) {
+        e = schema_upgrade(database, link, (unsigned)meta->schema, (unsigned)meta->lanes);
+        if (e == ERR_OK || strcmp(link_state(link), "55P03") != 0) break;
+        nanosleep(&pause, NULL);
+    }
+    if (e == ERR_OK) return e;
+    e = say_link(link, "cannot upgrade the schema", why_out);
+    if (read_meta(database, link, &now, &why) == ERR_OK && now.schema == SCHEMA_VERSION)
+        return ERR_OK;
+    return e;
+}
+
+static enum err too_old(const struct database *database, const struct meta *meta,
+                        struct reason *why_out)
+{
+    return reason_err(why_out, ERR_INVALID,
+                      "the schema %s is of version %llu and this tally needs %u: run `tally "
+                      "migrate`, which nodes of the earlier version meet with 503 schema_newer.",
+                      database->config.schema, (unsigned long long)meta->schema, SCHEMA_VERSION);
+}
+
 enum err schema_open(struct database *database, struct link *link, bool may_upgrade,
-                     struct reason *why_out)
+                     unsigned *from_out, struct reason *why_out)
 {
     struct meta meta;
-    (void)may_upgrade; /* there is but one version yet */
     enum err e = check_server(database, link, why_out);
     if (e == ERR_OK) e = ensure_schema(database, link, why_out);
     if (e == ERR_OK) e = read_meta(database, link, &meta, why_out);
     if (e == ERR_OK) e = check_meta(database, &meta, why_out);
     if (e != ERR_OK) return e;
+    if (meta.schema < SCHEMA_VERSION)
+        e = may_upgrade ? upgrade(database, link, &meta, why_out)
+                        : too_old(database, &meta, why_out);
+    if (from_out) *from_out = (unsigned)meta.schema;
     database->secret = meta.secret;
     database->installation = meta.installation;
-    return ERR_OK;
+    return e;
 }

@@ -101,9 +101,18 @@ export class Database extends Postgres {
 
     static PASSWORD = 'pw-that-nobody-may-see';
 
-    sql(text, seconds = 60) {
-        return command('psql', ['-h', '127.0.0.1', '-p', String(this.port), '-U', 'postgres', '-X', '-q', '-A', '-t',
-            '-v', 'ON_ERROR_STOP=1', '-c', text], { seconds });
+    sql(text, seconds = 60, name = 'postgres') {
+        return this.#psql(name, ['-c', text], seconds);
+    }
+
+    /** Runs the statements of a file. */
+    file(path, name = 'postgres') {
+        return this.#psql(name, ['-1', '-f', path], 60);
+    }
+
+    #psql(name, args, seconds) {
+        return command('psql', ['-h', '127.0.0.1', '-p', String(this.port), '-U', 'postgres', '-d', name, '-X', '-q', '-A', '-t',
+            '-v', 'ON_ERROR_STOP=1', ...args], { seconds });
     }
 
     /** Ends it and leaves its data; up() starts it on them, on the same port. */
