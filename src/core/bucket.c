@@ -2,13 +2,8 @@
 #include "core/bucket.h"
 
 #include "base/must.h"
+#include "core/date.h"
 #include "core/timefmt.h"
-
-/* C divides toward zero; before 1970 that would put a moment into the bucket after its own. */
-static int64_t floor_div(int64_t value, int64_t by)
-{
-    return value / by - (value % by < 0);
-}
 
 int64_t bucket_start(int64_t time_ms, int32_t duration_seconds)
 {

@@ -4,9 +4,9 @@
  * form, 2024-03-15T10:30:00Z, takes well under 30 ns; it is read once per operation. */
 #include "core/timefmt.h"
 
+#include "core/date.h"
 #include "core/number.h"
 
-#define DAY_SECONDS 86400
 #define SECONDS_BELOW 100000000000 /* epoch numbers of smaller magnitude are seconds */
 
 struct cursor {
@@ -35,25 +35,6 @@ static bool take_two(struct cursor *cursor, int max, int *value_out)
     cursor->at += 2;
     *value_out = (int)(tens * 10 + ones);
     return *value_out <= max;
-}
-
-/* Days from 1970-01-01 to a date of the years 0 to 9999 in the Gregorian calendar. Years are
- * counted from March, so that the leap day is the last of its year and months need no table: the
- * months from March on have 153 days in each run of five. The 400 years, 146097 days, put on and
- * taken off again keep January of year 0 from being negative. */
-static int64_t days_of(int year, int month, int day)
-{
-    int64_t march_year = 400 + (month > 2 ? year : year - 1);
-    int64_t march_month = month > 2 ? month - 3 : month + 9;
-    int64_t days = march_year * 365 + march_year / 4 - march_year / 100 + march_year / 400;
-    return days + (153 * march_month + 2) / 5 + day - 1 - 146097 - 719468;
-}
-
-static int month_days(int year, int month)
-{
-    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    return month == 2 && leap ? 29 : days[month - 1];
 }
 
 static bool take_date(struct cursor *cursor, int64_t *days_out)
@@ -143,31 +124,6 @@ bool time_parse(struct bytes text, int64_t *ms_out)
     if (text.size > 4 && text.data[4] == '-') return iso_parse(text, ms_out);
     int64_t number;
     return number_parse(text, &number) && time_from_epoch(number, ms_out);
-}
-
-struct date {
-    int64_t year;
-    int month;
-    int day;
-};
-
-/* days_of backwards, for any year: day 0 is moved to 0000-03-01, then eras are cut off, runs of 400
- * years that all have the same number of days. */
-static struct date date_of(int64_t days)
-{
-    days += 719468;
-    int64_t era = (days >= 0 ? days : days - 146096) / 146097;
-    int64_t day_of_era = days - era * 146097;
-    int64_t year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t march_month = (5 * day_of_year + 2) / 153;
-    int month = (int)(march_month < 10 ? march_month + 3 : march_month - 9);
-    return (struct date){
-        .year = year_of_era + era * 400 + (month <= 2),
-        .month = month,
-        .day = (int)(day_of_year - (153 * march_month + 2) / 5 + 1),
-    };
 }
 
 static char *put_digits(char *at, unsigned value, int width)
