@@ -266,7 +266,7 @@ build/examples/%.inc: src/% Makefile
 build/examples/clients/%.inc: clients/% Makefile
 	$(EXAMPLE)
 EXAMPLES := $(patsubst src/%,%,$(shell grep -rl '^ \* Example:' src clients/c))
-$(patsubst %,$(OUT)/obj/tests/unit/test_%.o,store_example examples calendar): $(EXAMPLES:%=build/examples/%.inc)
+$(patsubst %,$(OUT)/obj/tests/unit/test_%.o,store_example examples calendar zones): $(EXAMPLES:%=build/examples/%.inc)
 
 LINK_TEST = $(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 $(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SUPPORT) $(LIB) $(CLIENT)

@@ -190,6 +190,13 @@ enum err zone_new(struct zone **zone_out, struct bytes bytes)
     return ERR_OK;
 }
 
+struct zone *zone_new_fixed(int32_t offset)
+{
+    struct zone *zone = must_calloc(1, sizeof *zone);
+    zone->first_offset = offset;
+    return zone;
+}
+
 void zone_free(struct zone *zone)
 {
     free(zone);

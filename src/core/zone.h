@@ -28,6 +28,8 @@ struct zone;
 
 /* Nothing of `bytes`, a file, is kept. ERR_CORRUPT: it is no such file, or says what cannot be. */
 MUST_USE enum err zone_new(struct zone **zone_out, struct bytes bytes);
+/* A place whose clocks are never turned. */
+struct zone *zone_new_fixed(int32_t offset);
 void zone_free(struct zone *zone);
 
 /* Seconds to be added to UTC at that time, in seconds since the epoch. */
