@@ -7,6 +7,8 @@
 #include "core/counter.h"
 #include "core/event.h"
 #include "core/name.h"
+#include "core/object.h"
+#include "core/project.h"
 
 #define ROWS_BYTES (1u << 20)
 #define HOUR_MS 3600000
@@ -87,12 +89,17 @@ static void row_due(struct sql_values *values, int64_t expires_ms)
                                            : (int32_t)hour);
 }
 
+static struct bytes tenant_of_cell(const struct read_set *reads, const struct read_cell *cell)
+{
+    return reads->tenants[reads->counters[cell->counter_index].tenant_index].tenant;
+}
+
 static void write_cells(struct lane_store *lane, const struct write_set *writes)
 {
     const struct read_set *reads = writes->reads;
     struct sql_values *values = &lane->values;
     struct rows rows;
-    rows_begin(&rows, lane, SQL_PUT_CELLS, "lllllill");
+    rows_begin(&rows, lane, SQL_PUT_CELLS, "lllllillt");
     for (uint32_t i = 0; i < reads->cells_count; i++) {
         const struct read_cell *read = &reads->cells[i];
         if (!read->changed || !read->value.exists) continue;
@@ -104,6 +111,7 @@ static void write_cells(struct lane_store *lane, const struct write_set *writes)
         row_due(values, read->value.expires_ms);
         row_time(values, read->value.start_ms);
         row_i64(values, read->value.updated_ms);
+        row_text(values, tenant_of_cell(reads, read));
         rows_cut(&rows);
     }
     rows_end(&rows);
@@ -179,6 +187,48 @@ static void write_objects(struct lane_store *lane, const struct write_set *write
     for (uint32_t i = 0; i < reads->objects_count; i++) {
         const struct read_object *read = &reads->objects[i];
         if (read->changed && read->value.size == 0) row_print(values, read->print);
+    }
+    rows_end(&rows);
+}
+
+/* The views go by some of what a definition says, which is in its object for everybody else. */
+static void write_definition(struct sql_values *values, struct bytes value, struct arena *arena)
+{
+    struct definition definition;
+    bool whole = false;
+    if (definition_decode(value, arena, &definition) != ERR_OK) return; /* readers say so */
+    for (unsigned i = 0; i < definition.sets_count; i++)
+        whole |= definition.sets[i].count == 0;
+    bool zero = definition.mode != MODE_SERIES;
+    for (unsigned i = 0; i < definition.granularities_count; i++)
+        zero |= definition.granularities[i] == 0;
+    row_text(values, definition.name);
+    row_i64(values, definition.generation);
+    row_i32(values, definition.mode == MODE_WINDOWED ? WINDOW_DURATION : 0);
+    row_bool(values,
+             whole && zero && !definition.frozen && bytes_equal(definition.group, USAGE_GROUP));
+    row_time(values, definition.limit == LIMIT_NONE ? INT64_MIN : definition.limit);
+}
+
+static void write_definitions(struct lane_store *lane, const struct write_set *writes)
+{
+    const struct read_set *reads = writes->reads;
+    struct rows rows;
+    rows_begin(&rows, lane, SQL_PUT_DEFINITIONS, "tlifl");
+    for (uint32_t i = 0; i < reads->objects_count; i++) {
+        const struct read_object *read = &reads->objects[i];
+        if (!read->changed || read->value.size == 0 || read->key.data[0] != OBJECT_DEFINITION)
+            continue;
+        write_definition(&lane->values, read->value, writes->arena);
+        rows_cut(&rows);
+    }
+    rows_end(&rows);
+    rows_begin(&rows, lane, SQL_DROP_DEFINITIONS, "t");
+    for (uint32_t i = 0; i < reads->objects_count; i++) {
+        const struct read_object *read = &reads->objects[i];
+        if (!read->changed || read->value.size > 0 || read->key.data[0] != OBJECT_DEFINITION)
+            continue;
+        row_text(&lane->values, bytes_of(read->key.data + 1, read->key.size - 1));
     }
     rows_end(&rows);
 }
@@ -273,5 +323,6 @@ void lane_write(struct lane_store *lane, const struct write_set *writes)
     write_tenants(lane, writes);
     write_keys(lane, writes);
     write_objects(lane, writes);
+    write_definitions(lane, writes);
     write_events(lane, writes);
 }
