@@ -2,7 +2,8 @@
  *
  * (1) Any thread may call at any time between the opening and the closing of the store.
  * (2) Each call shows one moment of its own time. Several calls show one and the same moment only
- *     inside of `view_instant`, by the view that it hands out, and only `get`, `sum` and `object`.
+ *     inside of `view_instant`, by the view that it hands out, which has only `get`, `sum`,
+ *     `object` and `newest`.
  * (3) A store's own view lives as long as the store. The view that `view_instant` hands out lives
  *     until the reader returns.
  * (4) What a visitor is given is the store's and lives until the visitor returns. What comes back
@@ -70,6 +71,13 @@ typedef bool store_event_fn(void *context, const struct stored_event *event);
 typedef bool store_id_fn(void *context, struct fingerprint print, const struct key_record *record);
 typedef void view_read_fn(void *context, struct view *moment);
 
+/* A reader of one moment, who waits with others. */
+struct view_reading {
+    struct view *view; /* a store's own */
+    view_read_fn *read;
+    void *context;
+};
+
 struct view_ops {
     enum err (*get)(struct view *view, const struct cell_ref *ref, int64_t bucket,
                     enum read_how how, struct cell *cell_out);
@@ -90,6 +98,8 @@ struct view_ops {
     enum err (*lookup)(struct view *view, struct fingerprint print, struct key_record *record_out);
     enum err (*ids)(struct view *view, store_id_fn *visit, void *context);
     void (*instant)(struct view *view, view_read_fn *read, void *context);
+    void (*gather)(const struct view_reading *readings,
+                   unsigned count); /* NULL: there is nothing to be saved by it */
     uint64_t (*sequence)(struct view *view);
     enum err (*newest)(struct view *view,
                        uint64_t *sequence_out); /* NULL: nobody else writes, so it is `sequence` */
@@ -216,6 +226,20 @@ MUST_USE static inline enum err view_newest(struct view *view, uint64_t *sequenc
 static inline void view_instant(struct view *view, view_read_fn *read, void *context)
 {
     view->ops->instant(view, read, context);
+}
+
+/* Whether readers of this store should wait for each other, for `view_gather`. */
+MUST_USE static inline bool view_gathers(const struct view *view)
+{
+    return view->ops->gather != NULL;
+}
+
+/* Does what `view_instant` does for each of `readings`, each of which has a moment of its own since
+ * this call began, and asks the stores for all of them together. They are stores of one kind, for
+ * which view_gathers is true. `count` > 0. */
+static inline void view_gather(const struct view_reading *readings, unsigned count)
+{
+    readings->view->ops->gather(readings, count);
 }
 
 #endif

@@ -80,7 +80,7 @@ struct lane_store {
 
 #define LANE_STORE_OF(pointer) CONTAINER_OF(pointer, struct lane_store, store)
 
-/* A view is the store's own, or one moment: a transaction that begins with its first read. */
+/* One moment as a transaction, which begins with its first read. */
 struct moment_view {
     struct view view;
     struct link *link;
@@ -120,6 +120,20 @@ MUST_USE enum err postgres_objects(struct view *view, struct bytes prefix, struc
 MUST_USE enum err postgres_ids(struct view *view, store_id_fn *visit, void *context);
 MUST_USE enum err postgres_events(struct view *view, const struct event_query *query,
                                   store_event_fn *visit, void *context, uint64_t *next_out);
+
+/* Where a read of that lane goes, and with it those that are gathered with it. */
+struct pool *reading_pool(const struct lane_store *lane);
+
+/* The five columns of a cell, from `column` on. */
+MUST_USE bool row_cell(const PGresult *result, int row, int column, struct cell *cell_out);
+/* A whole number that is not negative, of as many digits as 128 bits have. */
+MUST_USE bool parse_sum(struct bytes text, __int128 *sum_out);
+
+/* moments.c */
+void moment_instant(struct view *view, view_read_fn *read, void *context);
+void moment_gather(const struct view_reading *readings, unsigned count);
+/* reads.c: a moment whose reader asks for what nobody knows before: a transaction. */
+void moment_transaction(struct view *view, view_read_fn *read, void *context);
 
 /* A reader's way to the database: one statement after the other, each a round of its own. */
 struct inquiry {

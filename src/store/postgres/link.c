@@ -90,11 +90,18 @@ static void hear_notice(void *context, const PGresult *notice)
 
 /* -- Opening ----------------------------------------------------------------------------------- */
 
+/* A plan that was made once serves every lane and every size of array, so it must not be one that
+ * suits the tables as they are now. */
+static const char session_options[] =
+    "-c statement_timeout=30000 -c row_security=off -c plan_cache_mode=force_generic_plan"
+    " -c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off"
+    " -c enable_mergejoin=off -c jit=off";
+
 /* The dsn's own options come later in the string and win. What would hold for a session is left out
  * where sessions are dealt out; a commit sets all that it needs itself. */
 static PGconn *start_connecting(const struct link_config *config)
 {
-    const char *options = config->prepares ? "-c statement_timeout=30000 -c row_security=off" : "";
+    const char *options = config->prepares ? session_options : "";
     const char *const keys[] = {"fallback_application_name",
                                 "client_encoding",
                                 "keepalives_idle",

@@ -12,15 +12,20 @@
 #define PAGE_CELLS_FIRST 256
 #define PAGE_CELLS 8192
 
-static const struct view_ops moment_ops;
+static const struct view_ops transaction_ops;
 
 /* -- A reader's way to the database ------------------------------------------------------------ */
+
+struct pool *reading_pool(const struct lane_store *lane)
+{
+    return lane->database->readers;
+}
 
 void inquiry_begin(struct inquiry *inquiry, struct view *view)
 {
     inquiry->lane = LANE_STORE_OF(view->store);
     inquiry->moment =
-        view->ops == &moment_ops ? CONTAINER_OF(view, struct moment_view, view) : NULL;
+        view->ops == &transaction_ops ? CONTAINER_OF(view, struct moment_view, view) : NULL;
     inquiry->link = NULL;
     values_init(&inquiry->values);
     values_begin(&inquiry->values, inquiry->lane);
@@ -36,7 +41,7 @@ static void begin_moment(struct inquiry *inquiry)
 {
     struct moment_view *moment = inquiry->moment;
     if (moment->failed || moment->link) return;
-    if (pool_take(inquiry->lane->database->readers, LINK_WAIT_MS, &moment->link) == ERR_OK)
+    if (pool_take(reading_pool(inquiry->lane), LINK_WAIT_MS, &moment->link) == ERR_OK)
         link_send(moment->link, SQL_BEGIN_MOMENT, NULL, LINK_DROP);
     else
         moment->failed = true;
@@ -68,7 +73,7 @@ static enum err ask_moment(struct inquiry *inquiry, enum sql_name name, PGresult
 /* A link that idled may have been closed from the other side: that is tried again once. */
 enum err inquiry_ask(struct inquiry *inquiry, enum sql_name name, PGresult **result_out)
 {
-    struct pool *pool = inquiry->lane->database->readers;
+    struct pool *pool = reading_pool(inquiry->lane);
     enum err e = ERR_STORAGE;
     *result_out = NULL;
     if (atomic_load(&inquiry->lane->store.outdated)) return ERR_STORAGE;
@@ -89,8 +94,7 @@ enum err inquiry_ask(struct inquiry *inquiry, enum sql_name name, PGresult **res
 
 void inquiry_end(struct inquiry *inquiry)
 {
-    if (!inquiry->moment && inquiry->link)
-        pool_give(inquiry->lane->database->readers, inquiry->link);
+    if (!inquiry->moment && inquiry->link) pool_give(reading_pool(inquiry->lane), inquiry->link);
     values_release(&inquiry->values);
 }
 
@@ -103,8 +107,7 @@ enum err inquiry_corrupt(const struct inquiry *inquiry, const char *what)
 
 /* -- Cells ------------------------------------------------------------------------------------- */
 
-/* The five columns of a cell, from `column` on. */
-static bool row_cell(const PGresult *result, int row, int column, struct cell *cell_out)
+bool row_cell(const PGresult *result, int row, int column, struct cell *cell_out)
 {
     *cell_out = (struct cell){.exists = true};
     return result_i64(result, row, column, &cell_out->added) &&
@@ -214,8 +217,7 @@ static enum err postgres_range(struct view *view, const struct cell_ref *ref, in
     return e;
 }
 
-/* A whole number that is not negative, of as many digits as 128 bits have. */
-static bool parse_sum(struct bytes text, __int128 *sum_out)
+bool parse_sum(struct bytes text, __int128 *sum_out)
 {
     __int128 sum = 0;
     if (text.size == 0 || text.size > 38) return false;
@@ -331,20 +333,20 @@ static enum err postgres_newest(struct view *view, uint64_t *sequence_out)
 
 /* -- One moment -------------------------------------------------------------------------------- */
 
-static void postgres_instant(struct view *view, view_read_fn *read, void *context)
+void moment_transaction(struct view *view, view_read_fn *read, void *context)
 {
     struct lane_store *lane = LANE_STORE_OF(view->store);
-    struct moment_view moment = {.view = {.ops = &moment_ops, .store = view->store}};
+    struct moment_view moment = {.view = {.ops = &transaction_ops, .store = view->store}};
     read(context, &moment.view);
     if (!moment.link) return;
     link_send(moment.link, SQL_COMMIT, NULL, LINK_DROP);
     link_go(moment.link, READ_WAIT_MS);
     (void)!link_end(moment.link); /* nothing was written */
-    pool_give(lane->database->readers, moment.link);
+    pool_give(reading_pool(lane), moment.link);
 }
 
 /* A moment within a moment is the same one. */
-static void moment_instant(struct view *view, view_read_fn *read, void *context)
+static void same_instant(struct view *view, view_read_fn *read, void *context)
 {
     read(context, view);
 }
@@ -356,10 +358,15 @@ static void moment_instant(struct view *view, view_read_fn *read, void *context)
     .object = postgres_object, .objects = postgres_objects, .events = postgres_events, \
     .lookup = postgres_lookup, .ids = postgres_ids, .sequence = postgres_sequence
 
-static const struct view_ops moment_ops = {READS, .instant = moment_instant};
+static const struct view_ops transaction_ops = {
+    READS,
+    .instant = same_instant,
+    .newest = postgres_newest,
+};
 
 const struct view_ops postgres_view_ops = {
     READS,
-    .instant = postgres_instant,
+    .instant = moment_instant,
+    .gather = moment_gather,
     .newest = postgres_newest,
 };
