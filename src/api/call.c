@@ -248,12 +248,21 @@ static bool read_run(void *context)
     return false;
 }
 
+static void look_first(void *context, struct view *moment)
+{
+    struct call *call = context;
+    if (call->wanted) call->newest_err = view_newest(moment, &call->newest);
+    if (call->look) call->look(call, moment);
+}
+
 static enum request_verdict read_on(struct call *call, struct readers *readers,
                                     void (*read)(struct call *call))
 {
     if (call->lost) return call_refuse(call, ERR_POSITION, NULL);
     call->read = read;
-    call->task = (struct read_task){.tenant = call->tenant, .run = read_run, .context = call};
+    call->task.tenant = call->tenant;
+    call->task.run = read_run;
+    call->task.context = call;
     call->exchange->reply.body.max = reply_bytes_max(call);
     enum err e =
         exchange_reserve(call->exchange, 0) ? readers_push(readers, &call->task) : ERR_BUSY;
@@ -263,6 +272,19 @@ static enum request_verdict read_on(struct call *call, struct readers *readers,
 enum request_verdict call_read(struct call *call, void (*read)(struct call *call))
 {
     return read_on(call, call->api->readers, read);
+}
+
+enum request_verdict call_look(struct call *call, unsigned values,
+                               void (*look)(struct call *call, struct view *moment),
+                               void (*read)(struct call *call))
+{
+    struct view *view = &call->lane->store->view;
+    call->look = look;
+    if (view_gathers(view)) {
+        call->task.look = (struct view_reading){.view = view, .read = look_first, .context = call};
+        call->task.values = values + (call->wanted > 0);
+    }
+    return call_read(call, read);
 }
 
 enum request_verdict call_read_source(struct call *call, void (*read)(struct call *call))

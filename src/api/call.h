@@ -78,13 +78,16 @@ struct call {
     bool errors_only;                  /* ?results=errors */
     size_t reply_bytes;                /* what the reply to a change may take beside the change */
     void (*finish)(struct call *call); /* fills the reply once the bundle is answered */
-    void (*read)(struct call *call);   /* runs on a reader and fills the reply, in parts: */
-    bool more;                         /* set by a part: there is another one */
-    uint64_t cells;                    /* visited so far; limits.queryCells bounds it */
-    void (*read_done)(struct call *);  /* after the last part, whatever came of it; may be NULL */
-    void *plan;                        /* the endpoint's own */
-    struct stream *stream;             /* the route `stream`'s, once it is one */
-    struct wire_share *held;           /* its tenant's, if the connection is another's */
+    void (*look)(struct call *call, struct view *moment); /* see call_look; may be NULL */
+    enum err newest_err;              /* what a look at the newest sequence came to, */
+    uint64_t newest;                  /* and what it found */
+    void (*read)(struct call *call);  /* runs on a reader and fills the reply, in parts: */
+    bool more;                        /* set by a part: there is another one */
+    uint64_t cells;                   /* visited so far; limits.queryCells bounds it */
+    void (*read_done)(struct call *); /* after the last part, whatever came of it; may be NULL */
+    void *plan;                       /* the endpoint's own */
+    struct stream *stream;            /* the route `stream`'s, once it is one */
+    struct wire_share *held;          /* its tenant's, if the connection is another's */
     struct read_task task;
 };
 
@@ -162,6 +165,14 @@ enum request_verdict call_read(struct call *call, void (*read)(struct call *call
 
 /* The same on a thread that may wait for a source of `reconcile:`, which is another's database. */
 enum request_verdict call_read_source(struct call *call, void (*read)(struct call *call));
+
+/* Does what call_read does for a read that begins by looking at some `values` of one moment. Where
+ * the store would have to be asked for them `look` runs before `read`, together with those of other
+ * calls, and may run again from its start: call->task.looked says that it ran. It fills nothing but
+ * the plan. */
+enum request_verdict call_look(struct call *call, unsigned values,
+                               void (*look)(struct call *call, struct view *moment),
+                               void (*read)(struct call *call));
 
 /* Fills everything of an op that names its cell. The key's bytes are copied into the arena. */
 void call_address(struct call *call, struct op *op, struct bytes name, int32_t duration,

@@ -72,8 +72,10 @@ enum err position_settle(struct call *call)
 {
     uint64_t wanted = call->wanted;
     if (wanted == 0) return ERR_OK;
-    enum err e = view_newest(&call->lane->store->view, &call->position);
+    enum err e =
+        call->task.looked ? call->newest_err : view_newest(&call->lane->store->view, &call->newest);
     if (e != ERR_OK) return e;
+    call->position = call->newest;
     call->wanted = 0;
     return wanted > call->position ? ERR_POSITION : ERR_OK;
 }
@@ -117,7 +119,8 @@ static void read_nothing(struct call *call)
 
 enum request_verdict position_answered(struct call *call)
 {
-    if (call->wanted && call->exchange->reply.status == 200) return call_read(call, read_nothing);
+    if (call->wanted && call->exchange->reply.status == 200)
+        return call_look(call, 0, NULL, read_nothing);
     position_end(call);
     return REQUEST_ANSWERED;
 }

@@ -5,7 +5,8 @@
  *     wait.
  * (2) What a tenant counts as waiting is in its two lists; tasks that have begun, and no others,
  *     are in the second. What the pool counts is the sum.
- * (3) No more tasks run than there are threads.
+ * (3) No more tasks run than there are threads, but for those that look together: they are one
+ *     thread's.
  *
  * readers_check asserts them for the thread that has the lock. */
 #include "api/readers.h"
@@ -16,6 +17,7 @@
 #include "base/hash.h"
 #include "base/table.h"
 #include "base/thread.h"
+#include "commit/pace.h"
 
 struct task_list {
     struct read_task *first;
@@ -144,7 +146,7 @@ static void count_tenants(const struct readers *readers)
     }
     must(waiting == readers->waiting);
     must(waiting == ring_count(readers));
-    must(running <= readers->threads_max);
+    must(running <= readers->threads_max * PACE_READ_TOGETHER);
 }
 
 static void readers_check(const struct readers *readers)
@@ -162,20 +164,55 @@ static void note_waiting(struct readers *readers, struct reading_tenant *tenant)
     if (tenant->waiting++ == 0) ring_add(readers, tenant);
 }
 
-/* NULL: nothing waits. `*tenant_out` counts it as running. */
-static struct read_task *take(struct readers *readers, struct reading_tenant **tenant_out)
+struct taken {
+    struct read_task *task;
+    struct reading_tenant *tenant; /* counts it as running */
+};
+
+static bool takes_begun(const struct reading_tenant *tenant)
+{
+    return tenant->begun.first && (tenant->begun_next || !tenant->fresh.first);
+}
+
+/* NULL: nothing waits. */
+static const struct read_task *next_one(const struct readers *readers)
+{
+    const struct reading_tenant *tenant = readers->ring_first;
+    if (!tenant) return NULL;
+    return takes_begun(tenant) ? tenant->begun.first : tenant->fresh.first;
+}
+
+/* Something waits. */
+static struct taken take(struct readers *readers)
 {
     struct reading_tenant *tenant = ring_take(readers);
-    if (!tenant) return NULL;
-    bool begun = tenant->begun.first && (tenant->begun_next || !tenant->fresh.first);
+    bool begun = takes_begun(tenant);
     struct read_task *task = list_take(begun ? &tenant->begun : &tenant->fresh);
     tenant->begun_next = !begun;
     tenant->running++;
     tenant->waiting--;
     readers->waiting--;
     if (tenant->waiting) ring_add(readers, tenant);
-    *tenant_out = tenant;
-    return task;
+    return (struct taken){task, tenant};
+}
+
+static bool looks(const struct read_task *task)
+{
+    return task->look.read && !task->looked;
+}
+
+/* The next task, and if it looks those behind it that do so too. 0: nothing waits. */
+static unsigned take_some(struct readers *readers, struct taken taken[static PACE_READ_TOGETHER])
+{
+    unsigned count = 0;
+    unsigned values = 0;
+    for (const struct read_task *task; (task = next_one(readers));) {
+        if (count > 0 && (!looks(task) || values + task->values > PACE_READ_TOGETHER)) break;
+        taken[count++] = take(readers);
+        if (!looks(task) || count == PACE_READ_TOGETHER) break;
+        values += task->values;
+    }
+    return count;
 }
 
 /* A task that has just begun goes behind those that began before it, which stay first. */
@@ -196,26 +233,47 @@ static void tenant_end(struct readers *readers, struct reading_tenant *tenant)
     free(tenant);
 }
 
+static void look_together(const struct taken *taken, unsigned count)
+{
+    struct view_reading readings[PACE_READ_TOGETHER];
+    if (!looks(taken->task)) return;
+    for (unsigned i = 0; i < count; i++)
+        readings[i] = taken[i].task->look;
+    view_gather(readings, count);
+    for (unsigned i = 0; i < count; i++)
+        taken[i].task->looked = true;
+}
+
+/* The lock is held, and is let go meanwhile. */
+static void run(struct readers *readers, const struct taken *taken, unsigned count)
+{
+    bool more[PACE_READ_TOGETHER];
+    pthread_mutex_unlock(&readers->lock);
+    look_together(taken, count);
+    for (unsigned i = 0; i < count; i++)
+        more[i] = taken[i].task->run(taken[i].task->context);
+    pthread_mutex_lock(&readers->lock);
+    for (unsigned i = 0; i < count; i++) {
+        taken[i].tenant->running--;
+        if (more[i]) put_back(readers, taken[i].tenant, taken[i].task);
+        tenant_end(readers, taken[i].tenant);
+    }
+}
+
 static void *reader_main(void *context)
 {
     struct readers *readers = context;
+    struct taken taken[PACE_READ_TOGETHER];
     pthread_mutex_lock(&readers->lock);
     for (;;) {
-        struct reading_tenant *tenant;
         readers_check(readers);
-        struct read_task *task = take(readers, &tenant);
-        if (task) {
-            pthread_mutex_unlock(&readers->lock);
-            bool more = task->run(task->context);
-            pthread_mutex_lock(&readers->lock);
-            tenant->running--;
-            if (more) put_back(readers, tenant, task);
-            tenant_end(readers, tenant);
-        } else if (readers->stopping) {
+        unsigned count = take_some(readers, taken);
+        if (count > 0)
+            run(readers, taken, count);
+        else if (readers->stopping)
             break;
-        } else {
+        else
             pthread_cond_wait(&readers->filled, &readers->lock);
-        }
     }
     pthread_mutex_unlock(&readers->lock);
     return NULL;

@@ -4,12 +4,16 @@
  * says that there is more, and waits for its tenant's next turn. Within one tenant, tasks that have
  * not begun and the oldest task that has begun take turns too. So a short read waits only for parts
  * of the tenant's long ones, and long ones end one after the other instead of all being half
- * done. */
+ * done.
+ *
+ * A task that only looks at a few values of a store may say so. Those that are next then look
+ * together (view_gather), and run afterwards, each with what it saw. */
 #ifndef TALLY_API_READERS_H
 #define TALLY_API_READERS_H
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "store/view.h"
 
 struct readers;
 
@@ -19,7 +23,10 @@ struct read_task {
     struct bytes tenant;
     bool (*run)(void *context); /* a part of the work; true: there is more */
     void *context;
-    bool begun; /* these two are the pool's own, all zero before */
+    struct view_reading look; /* before `run`; `read` NULL: there is none */
+    unsigned values;          /* that `look` asks for, about */
+    bool looked;              /* `look` was run. This and what follows is zero before */
+    bool begun;               /* these two are the pool's own */
     struct read_task *next;
 };
 

@@ -123,6 +123,14 @@ extern const struct look_limits pace_net_look;
 #define PACE_READ_PART_CELLS 8192u
 #endif
 
+/* Values that are read for several requests at once, in one question to a store that is another
+ * machine: it answers each in some microseconds, and one question in fifty. */
+#ifdef TALLY_SMALL_WORLD
+#define PACE_READ_TOGETHER 3u
+#else
+#define PACE_READ_TOGETHER 256u
+#endif
+
 /* Whether a net thread packs a reply itself. A packer's hand-over is worth it for more than what
  * takes 0.15 ms: the results of a large batch take milliseconds, in which no other client is
  * served. */

@@ -117,6 +117,75 @@ static void tenants_take_turns(void **state)
     assert_true(second - order <= 3);
 }
 
+/* -- Looking together -- */
+
+static void look_at_it(void *context, struct view *moment)
+{
+    assert_non_null(moment);
+    order[ran++] = (char)(*(const char *)context - 'a' + 'A');
+}
+
+static char together[TASKS + 1]; /* how many looked at once, each time */
+
+static void gather(const struct view_reading *readings, unsigned count)
+{
+    size_t used = strlen(together);
+    snprintf(together + used, sizeof together - used, "%u ", count);
+    for (unsigned i = 0; i < count; i++)
+        readings[i].read(readings[i].context, readings[i].view);
+}
+
+static struct view gathering_view = {.ops = &(const struct view_ops){.gather = gather}};
+
+static void push_looking(const char *tenant, unsigned values)
+{
+    struct read_task *task = &tasks[tasks_count];
+    *task = (struct read_task){
+        .tenant = bytes_str(tenant),
+        .run = note,
+        .context = (void *)tenant,
+        .look = {.view = &gathering_view, .read = look_at_it, .context = (void *)tenant},
+        .values = values};
+    assert_int_equal(readers_push(readers, task), ERR_OK);
+    tasks_count += 2;
+}
+
+static void tasks_that_look_do_so_together_and_run_then(void **state)
+{
+    start(TASKS);
+    together[0] = 0;
+    for (unsigned i = 0; i < 3; i++)
+        push_looking("a", 1);
+    finish();
+    assert_string_equal(order, "AAAaaa");
+    assert_string_equal(together, "3 ");
+}
+
+static void only_those_that_are_next_look_together(void **state)
+{
+    start(TASKS);
+    together[0] = 0;
+    push_looking("a", 1);
+    push_looking("a", 1);
+    push("a");
+    push_looking("a", 1);
+    finish();
+    assert_string_equal(order, "AAaaaAa");
+    assert_string_equal(together, "2 1 ");
+}
+
+static void a_task_that_looks_at_much_looks_alone(void **state)
+{
+    start(TASKS);
+    together[0] = 0;
+    push_looking("a", 1);
+    push_looking("a", 100000);
+    push_looking("a", 1);
+    finish();
+    assert_string_equal(order, "AaAaAa");
+    assert_string_equal(together, "1 1 1 ");
+}
+
 static void tenants_take_turns_within_their_work(void **state)
 {
     struct work long_one, short_one;
@@ -200,6 +269,9 @@ int main(void)
         cmocka_unit_test(what_is_queued_runs_before_the_end),
         cmocka_unit_test(tenants_take_turns),
         cmocka_unit_test(tenants_take_turns_within_their_work),
+        cmocka_unit_test(tasks_that_look_do_so_together_and_run_then),
+        cmocka_unit_test(only_those_that_are_next_look_together),
+        cmocka_unit_test(a_task_that_looks_at_much_looks_alone),
         cmocka_unit_test(a_short_read_does_not_wait_for_a_long_one_of_its_own_tenant),
         cmocka_unit_test(long_reads_of_one_tenant_end_one_after_the_other),
         cmocka_unit_test(one_tenant_gets_half_of_the_queue),

@@ -19,6 +19,7 @@ struct query_plan {
     struct query *first;
     struct query **end;
     uint32_t count;
+    unsigned values;  /* for call_look */
     struct query *at; /* whose answer is being made */
     size_t start;     /* where the answer begins in the body */
     bool begun;
@@ -145,13 +146,23 @@ static void run_query(struct call *call)
     if (!call->more) buf_add(&reply->body, BYTES("]}"));
 }
 
+static void look_query(struct call *call, struct view *moment)
+{
+    struct query_plan *plan = call->plan;
+    for (struct query *query = plan->first; query; query = query->next)
+        if (query->err == ERR_OK) read_look(&query->plan, moment);
+}
+
 static void add_query(struct call *call, struct query_plan *plan, const struct json_value *object)
 {
     struct arena *arena = &call->exchange->arena;
     struct query *query = arena_zalloc(arena, sizeof *query);
     struct reason why;
     query->err = read_query(call, object, &query->plan, &why);
-    if (query->err != ERR_OK) query->why = arena_copy(arena, bytes_str(why.text)).data;
+    if (query->err != ERR_OK)
+        query->why = arena_copy(arena, bytes_str(why.text)).data;
+    else
+        plan->values += read_values(&query->plan);
     *plan->end = query;
     plan->end = &query->next;
     plan->count++;
@@ -180,5 +191,6 @@ enum request_verdict query_post(struct call *call)
         add_query(call, plan, &iter.value);
     }
     call->plan = plan;
-    return call_read(call, run_query);
+    if (plan->values == 0) return call_read(call, run_query);
+    return call_look(call, plan->values, look_query, run_query);
 }

@@ -119,19 +119,28 @@ enum err read_plan_fill(struct read_plan *plan, const struct field_value *values
 }
 
 /* An absent cell of a defined counter is zeros, of a direct one 404. */
-static enum err answer_get(struct store *store, const struct read_plan *plan, enum read_how how,
-                           struct buf *body)
+static enum err look_up(struct read_plan *plan, struct view *view, enum read_how how)
 {
-    struct cell cell;
-    enum err e;
     if (plan->definition)
-        e = present_read(&store->view, plan->definition, &plan->ref, plan->from, &plan->moment, how,
-                         &cell);
-    else
-        e = view_get(&store->view, &plan->ref, plan->from, how, &cell);
-    if (e != ERR_OK) return e;
-    reply_triple(body, (__int128)cell.added - cell.subbed, cell.added, cell.subbed);
-    return ERR_OK;
+        return present_read(view, plan->definition, &plan->ref, plan->from, &plan->moment, how,
+                            &plan->cell);
+    return view_get(view, &plan->ref, plan->from, how, &plan->cell);
+}
+
+unsigned read_values(const struct read_plan *plan)
+{
+    return plan->kind == READ_GET;
+}
+
+void read_look(struct read_plan *plan, struct view *moment)
+{
+    if (plan->kind == READ_GET) plan->seen = look_up(plan, moment, READ_ALL);
+}
+
+static void answer_get(const struct read_plan *plan, struct buf *body)
+{
+    const struct cell *cell = &plan->cell;
+    reply_triple(body, (__int128)cell->added - cell->subbed, cell->added, cell->subbed);
 }
 
 /* Says why a direct counter has no such bucket, if it has buckets of other lengths: most often the
@@ -321,8 +330,10 @@ enum err read_answer(struct call *call, struct read_plan *plan, const char **why
     case READ_GET:
         call->cells++;
         /* Memory is not asked anew: changes sent behind this read may be there by now. */
-        e = plan->absent ? ERR_NOT_FOUND
-                         : answer_get(store, plan, READ_ALL, &call->exchange->reply.body);
+        e = plan->absent        ? ERR_NOT_FOUND
+            : call->task.looked ? plan->seen
+                                : look_up(plan, &store->view, READ_ALL);
+        if (e == ERR_OK) answer_get(plan, &call->exchange->reply.body);
         return e == ERR_NOT_FOUND ? explain_absent(store, plan, why_out) : e;
     case READ_SUM:
         return answer_sum(call, plan);
@@ -372,20 +383,24 @@ static bool read_plan(struct call *call, enum read_kind kind, enum request_verdi
     return false;
 }
 
+static void look_plan(struct call *call, struct view *moment)
+{
+    read_look(call->plan, moment);
+}
+
 enum request_verdict read_get(struct call *call)
 {
     enum request_verdict verdict;
     struct reply *reply = &call->exchange->reply;
     if (!read_plan(call, READ_GET, &verdict)) return verdict;
-    buf_add_char(&reply->body, '{');
     struct read_plan *plan = call->plan;
-    enum err e = answer_get(call->lane->store, plan, READ_MEMORY, &reply->body);
-    if (e == ERR_BUSY || e == ERR_NOT_FOUND) {
-        plan->absent = e == ERR_NOT_FOUND;
-        buf_reset(&reply->body);
-        return call_read(call, run_plan);
-    }
+    enum err e = look_up(plan, &call->lane->store->view, READ_MEMORY);
+    plan->absent = e == ERR_NOT_FOUND;
+    if (plan->absent) return call_read(call, run_plan);
+    if (e == ERR_BUSY) return call_look(call, read_values(plan), look_plan, run_plan);
     if (e != ERR_OK) return call_refuse(call, e, NULL);
+    buf_add_char(&reply->body, '{');
+    answer_get(plan, &reply->body);
     buf_add_char(&reply->body, '}');
     reply->status = 200;
     return REQUEST_ANSWERED;

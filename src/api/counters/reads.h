@@ -34,8 +34,10 @@ struct read_plan {
     int64_t from; /* bucket starts; `get` has only this one */
     int64_t to;
     int64_t limit;
-    bool fill;   /* show absent buckets as zeros */
-    bool absent; /* memory knows that there is no such bucket: a reader is only to say why */
+    bool fill;        /* show absent buckets as zeros */
+    bool absent;      /* memory knows that there is no such bucket: a reader is only to say why */
+    struct cell cell; /* what `get` saw, */
+    enum err seen;    /* if it did */
     struct arena *arena;
     struct granularities kept; /* what an error is to show, if `why` was said of them */
     struct read_walk walk;
@@ -55,6 +57,10 @@ const struct field *read_fields_known(enum read_kind kind, unsigned *count_out);
 /* Completes it from the values of read_fields. ERR_INVALID, or ERR_GRANULARITY with `kept`. */
 MUST_USE enum err read_plan_fill(struct read_plan *plan, const struct field_value *values,
                                  struct reason *why);
+
+/* Looks up what such a plan's answer begins with, for call_look; 0 or 1 value. */
+unsigned read_values(const struct read_plan *plan);
+void read_look(struct read_plan *plan, struct view *moment);
 
 /* Appends the answer's fields, without braces, or a part of them: then `call->more` is set, and it
  * is to be called again. What it visits is added to `call->cells`. On an error what was appended is

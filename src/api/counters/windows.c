@@ -166,11 +166,18 @@ static void read_all(struct windows_plan *plan)
 static void run_windows(struct call *call)
 {
     struct windows_plan *plan = call->plan;
-    read_all(plan);
+    if (!call->task.looked) read_all(plan);
     if (plan->err == ERR_OK)
         answer_windows(call);
     else
         exchange_error(call->exchange, plan->err, NULL);
+}
+
+static void look_windows(struct call *call, struct view *moment)
+{
+    struct windows_plan *plan = call->plan;
+    plan->how = READ_ALL;
+    read_windows(plan, moment);
 }
 
 /* Chooses the counters that keep the set. False: there are windowed counters, and none keeps it. */
@@ -205,9 +212,9 @@ enum request_verdict windows_get(struct call *call)
     call->plan = plan;
     if (!choose_windows(plan, call_rules(call), call->tenant, arena))
         return call_refuse(call, ERR_UNKNOWN_DIMENSIONS, NULL);
-    if (plan->trailing) return call_read(call, run_windows);
+    if (plan->trailing) return call_look(call, 2 * plan->count, look_windows, run_windows);
     view_instant(&plan->store->view, read_windows, plan);
-    if (plan->err == ERR_BUSY) return call_read(call, run_windows);
+    if (plan->err == ERR_BUSY) return call_look(call, plan->count, look_windows, run_windows);
     if (plan->err != ERR_OK) return call_refuse(call, plan->err, NULL);
     answer_windows(call);
     return REQUEST_ANSWERED;

@@ -273,25 +273,32 @@ bool train_is_managed(struct train *train, struct bytes key)
     return rules_find(train->rules, name) != NULL;
 }
 
-static enum err read_op(struct train *train, struct op *op, enum read_how how)
+static enum err read_op(struct train *train, struct view *view, struct op *op, enum read_how how)
 {
     struct cell cell;
     const struct cell_ref ref = {
         .counter = op->counter, .print = op->counter_print, .duration = op->duration};
     if (train_is_managed(train, op->counter)) return ERR_MANAGED;
-    enum err e = view_get(&train->lane->store->view, &ref, op->bucket, how, &cell);
+    enum err e = view_get(view, &ref, op->bucket, how, &cell);
     op->existed = e == ERR_OK;
     if (e == ERR_OK) op->after = cell_triple(&cell);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
+/* May be run again from its start. */
+static void look_all(void *context, struct view *view)
+{
+    struct train *train = context;
+    for (uint32_t i = 0; i < train->ops_count; i++)
+        train->ops[i].err = read_op(train, view, &train->ops[i], READ_ALL);
+}
+
 static bool read_all(struct train *train)
 {
-    bool over = api_is_over(train->api);
-    for (uint32_t i = 0; i < train->ops_count; i++) {
-        struct op *op = &train->ops[i];
-        op->err = over ? ERR_BUSY : read_op(train, op, READ_ALL);
-    }
+    if (api_is_over(train->api))
+        fail_ops(train, 0, train->ops_count, ERR_BUSY);
+    else if (!train->task.looked)
+        look_all(train, &train->lane->store->view);
     return false;
 }
 
@@ -312,6 +319,11 @@ static enum request_verdict read_elsewhere(struct train *train)
 {
     struct exchange *exchange = train->exchange;
     train->task = (struct read_task){.tenant = train->tenant, .run = run_reads, .context = train};
+    struct view *view = &train->lane->store->view;
+    if (train->work == read_all && view_gathers(view)) {
+        train->task.look = (struct view_reading){.view = view, .read = look_all, .context = train};
+        train->task.values = train->ops_count;
+    }
     bool room = exchange_reserve(exchange, train->text.size + train->ops_count * REPLY_BYTES);
     enum err e = room ? readers_push(train->api->readers, &train->task) : ERR_BUSY;
     if (e != ERR_OK) return refuse_all(train, e);
@@ -324,7 +336,7 @@ static enum request_verdict read_now(struct train *train)
     train->api->loops[train->exchange->loop_index].read_ns = train->exchange->turn_ns;
     for (uint32_t i = 0; i < train->ops_count; i++) {
         struct op *op = &train->ops[i];
-        op->err = read_op(train, op, READ_MEMORY);
+        op->err = read_op(train, &train->lane->store->view, op, READ_MEMORY);
         train->work = read_all;
         if (op->err == ERR_BUSY) return read_elsewhere(train);
     }

@@ -417,7 +417,7 @@ static enum request_verdict stream_later(struct call *call, struct dims dims)
     *kept = dims_copied(dims, arena);
     call->plan = kept;
     call->finish = stream_finish;
-    return call_read(call, read_nothing);
+    return call_look(call, 0, NULL, read_nothing);
 }
 
 enum request_verdict stream_get(struct call *call)

@@ -69,10 +69,8 @@ static void read_usage(void *context, struct view *moment)
     }
 }
 
-/* `value` is the caller's to release: the row has views of it. */
 static void run_plan(struct usage_plan *plan)
 {
-    buf_init(&plan->value, ROW_SIZE_MAX);
     view_instant(&plan->store->view, read_usage, plan);
 }
 
@@ -174,7 +172,7 @@ static void run_usage(struct call *call, void (*add)(struct buf *, const struct 
 {
     struct usage_plan *plan = call->plan;
     struct reply *reply = &call->exchange->reply;
-    run_plan(plan);
+    if (!call->task.looked) run_plan(plan);
     reply->status = 200;
     buf_add(&reply->body, BYTES("{\"tenant_id\":"));
     buf_add_json(&reply->body, plan->tenant);
@@ -203,6 +201,7 @@ static bool is_figure(const struct definition *definition)
            present_kept(definition, present_duration(definition));
 }
 
+/* `value` is the caller's to release: the row has views of it. */
 static struct usage_plan *plan_of(const struct lane *lane, const struct rules *rules,
                                   struct bytes tenant, struct arena *arena)
 {
@@ -212,6 +211,7 @@ static struct usage_plan *plan_of(const struct lane *lane, const struct rules *r
     plan->tenant = tenant;
     plan->key = object_key(arena, OBJECT_USAGE, tenant);
     plan->moment = clock_moment(lane->clock);
+    buf_init(&plan->value, ROW_SIZE_MAX);
     plan->figures = arena_zalloc(arena, (rules->definitions_count + 1) * sizeof *plan->figures);
     for (unsigned i = 0; i < rules->definitions_count; i++) {
         const struct definition *definition = &rules->definitions[i];
@@ -236,19 +236,25 @@ enum err usage_updated(const struct lane *lane, struct bytes tenant, struct aren
     return plan->err;
 }
 
-static void plan_usage(struct call *call)
+static void look_usage(struct call *call, struct view *moment)
 {
-    call->plan = plan_of(call->lane, call_rules(call), call->tenant, &call->exchange->arena);
+    read_usage(call->plan, moment);
+}
+
+static enum request_verdict read_plan(struct call *call, void (*read)(struct call *call))
+{
+    struct usage_plan *plan =
+        plan_of(call->lane, call_rules(call), call->tenant, &call->exchange->arena);
+    call->plan = plan;
+    return call_look(call, 1 + plan->count, look_usage, read);
 }
 
 enum request_verdict usage_get(struct call *call)
 {
-    plan_usage(call);
-    return call_read(call, run_row);
+    return read_plan(call, run_row);
 }
 
 enum request_verdict usage_health(struct call *call)
 {
-    plan_usage(call);
-    return call_read(call, run_health);
+    return read_plan(call, run_health);
 }
