@@ -43,6 +43,7 @@ static enum err care_ask(struct lane_store *lane, enum sql_name name, struct sql
     e = link_end(link);
     if (e != ERR_OK) {
         lane_failed(lane, "caretaking", link);
+        lane_free_hung(lane, link);
         PQclear(*result_out);
         *result_out = NULL;
         link_send(link, SQL_ROLLBACK, NULL, LINK_DROP);

@@ -99,6 +99,10 @@ bool lane_knows_schema(struct lane_store *lane, const PGresult *result, int colu
 /* Waits for the transaction that is open, if there is one, to be given up. */
 void lane_let_go(struct lane_store *lane);
 
+/* hung.c: if `link` has just waited in vain for a lock, the sessions of nodes that hang are ended.
+ * What it had open is rolled back. */
+void lane_free_hung(struct lane_store *lane, struct link *link);
+
 /* load.c */
 MUST_USE enum err lane_load(struct lane_store *lane, struct read_set *reads, struct arena *arena);
 /* A counter of `count` rows of a result from `row` on: id, duration and cells from `column` on. */

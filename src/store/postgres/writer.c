@@ -147,7 +147,10 @@ static enum err open_transaction(struct lane_store *lane)
             return ERR_OK;
         }
         bool stale = link_is_broken(link) && !fresh;
-        if (!stale) lane_failed(lane, "begin", link);
+        if (!stale) {
+            lane_failed(lane, "begin", link);
+            lane_free_hung(lane, link);
+        }
         roll_back(lane, link);
         if (!stale) return ERR_STORAGE;
         pool_renew(pool);
