@@ -139,6 +139,10 @@ crash: ## kill -9 under load, restart, compare
 	@tests/run crash:$(VARIANT)
 crash-postgres: ## the same on PostgreSQL
 	@tests/run crash_postgres:$(VARIANT)
+cluster: ## nodes over PostgreSQL: killed, frozen, cut off, broken off in a commit (CLUSTER_SEED=1, ONLY=name)
+	@scripts/deps build test cluster
+	@$(MAKE) --no-print-directory -j$$(nproc) build-cluster
+	@TALLY_BIN=$(OUT)/tally CLUSTER_SEED=$(CLUSTER_SEED) ONLY=$(ONLY) node tests/cluster/cluster.mjs
 powercut: ## the same on a disk that forgets what was not synced
 	@tests/run powercut:$(VARIANT)
 asan tsan small: ## units, a short simulation and end-to-end tests in that variant
@@ -210,6 +214,7 @@ build-lanes: build-e2e
 build-browser: $(OUT)/tally tests/browser/node_modules/.installed
 build-crash_postgres: build-crash tests/e2e/node_modules/.package-lock.json
 build-crash: $(OUT)/tally
+build-cluster: $(OUT)/tally
 build-powercut: $(OUT)/tally $(FORGET)
 build-fuzz: $(FUZZ)
 
@@ -292,7 +297,7 @@ build/bench/%: bench/%.c bench/event_id.h Makefile
 can-build:
 	@scripts/deps --check build
 
-.PHONY: all tags browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e e2e-postgres crash crash-postgres powercut asan tsan small fuzz coverage bench bench-reconcile check format \
+.PHONY: all tags browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e e2e-postgres crash crash-postgres cluster build-cluster powercut asan tsan small fuzz coverage bench bench-reconcile check format \
     clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
 .PHONY: test-all e2e-lanes build-lanes bench-lanes
 .SECONDARY:

@@ -25,7 +25,7 @@ export class Database extends Postgres {
 
     /** Not yet started: start() does it. */
     static async create({ durable = false, settings = {} } = {}) {
-        const database = new Database(newDirectory('pg'));
+        const database = new this(newDirectory('pg'));
         database.port = await freePort();
         database.settings = {
             listen_addresses: '127.0.0.1',
@@ -40,7 +40,7 @@ export class Database extends Postgres {
     }
 
     static async make(options) {
-        const database = await Database.create(options);
+        const database = await this.create(options);
         await database.start();
         return database;
     }

@@ -1,0 +1,53 @@
+// database_faults.mjs -- a database that is killed, restarted, frozen and cut off while nodes write to it.
+//
+// Nothing that was acknowledged is lost, and as soon as it is back every tenant is served.
+
+import { between } from '../crash/random.mjs';
+import { sleep } from '../e2e/support/pace.mjs';
+import { WatchedDatabase } from './database.mjs';
+import { World } from './world.mjs';
+
+const FAULTS = {
+    async killed({ random }, database) {
+        await database.crash();
+        await sleep(between(random, 0, 3000));
+        await database.up();
+    },
+    async restarted({ random }, database) {
+        await database.down();
+        await sleep(between(random, 0, 2000));
+        await database.up();
+    },
+    async frozen({ random }, database) {
+        await database.frozenWhile(() => sleep(between(random, 2000, 9000)));
+    },
+    async cut({ random }, database) {
+        await database.cut();
+        await sleep(between(random, 2000, 14000));
+        await database.heal();
+    },
+};
+
+export async function databaseFaults({ seed, short }) {
+    const database = await WatchedDatabase.watched({ cuttable: true });
+    const world = new World({ seed, dsns: [database.dsn, database.dsn] });
+    try {
+        if (database.network) {
+            world.notes.push(`no network of its own: ${database.network}`);
+            delete FAULTS.cut;
+        }
+        await world.start();
+        world.load();
+        await world.served('the start');
+        const names = Object.keys(FAULTS);
+        for (const fault of short ? names : [...names, ...names]) {
+            await sleep(between(world.random, 500, 2000)); // of undisturbed load
+            await FAULTS[fault](world, database);
+            await world.served(fault);
+        }
+        return { wrong: [...await world.finish(), ...await database.verdict()], note: world.note() };
+    } finally {
+        await world.stop();
+        await database.stop();
+    }
+}
