@@ -76,7 +76,8 @@ int cli_failure(const char *command, const char *format, ...) PRINTF_LIKE(2, 3);
  * user of the machine can list, and writes stars there. The copies live as long as the process. */
 void cli_hide_secrets(int argc, char **argv);
 
-/* One option of a command: "--name value", or "--name" alone when `flag` is given. */
+/* One option of a command: "--name value", or "--name" alone when `flag` is given. With both, the
+ * value may be left out where the option is the last word or another option follows. */
 struct cli_option {
     const char *name; /* with its dashes */
     const char **value;

@@ -134,6 +134,18 @@ static bool take_flag(struct cli_arguments *arguments, struct bytes name)
     return false;
 }
 
+/* Whether the option has no value, and need not: nothing follows it, or another option. */
+static bool does_without(const struct cli_arguments *arguments, struct bytes name,
+                         const char *following)
+{
+    if (following && !(following[0] == '-' && following[1])) return false;
+    for (unsigned i = 0; i < arguments->options_count; i++) {
+        const struct cli_option *option = &arguments->options[i];
+        if (option->value && option->flag && is_option(name, option->name)) return true;
+    }
+    return false;
+}
+
 /* `*index` moves on when the option's value is the next word. */
 static int take_option(struct cli_arguments *arguments, int argc, char **argv, int *index)
 {
@@ -144,7 +156,10 @@ static int take_option(struct cli_arguments *arguments, int argc, char **argv, i
         if (!attached && take_flag(arguments, name)) return EXIT_GOOD;
         return cli_usage_error(arguments->command, "unknown option %s", argv[*index]);
     }
-    if (!attached && *index + 1 >= argc)
+    const char *following = *index + 1 < argc ? argv[*index + 1] : NULL;
+    if (!attached && does_without(arguments, name, following) && take_flag(arguments, name))
+        return EXIT_GOOD;
+    if (!attached && !following)
         return cli_usage_error(arguments->command, "%s needs a value", argv[*index]);
     const char *text = attached ? value.data : argv[++*index];
     if (!take_value(arguments, name, text))

@@ -1,10 +1,11 @@
 /* port.c -- `tally export` and `tally import`: asks a running server and waits for it; and,
- * offline, an empty data directory that can take an export's ids. */
+ * offline, an empty data directory or schema that can take an export's ids. */
 #include <unistd.h>
 
 #include "cli/client.h"
 #include "jobs/prepare.h"
 #include "base/tree.h"
+#include "serve/daemon.h"
 
 static const char help_export[] =
     "usage: tally export [NAME] [--ids] [--events] [--no-wait] [--json]\n"
@@ -24,7 +25,7 @@ static const char help_export[] =
 
 static const char help_import[] =
     "usage: tally import NAME [--no-wait] [--json]\n"
-    "       tally import NAME --prepare DIR [--config FILE] [--set key=value]...\n"
+    "       tally import NAME --prepare [DIR] [--config FILE] [--set key=value]...\n"
     "\n"
     "Takes an export in ops.dir into a running server. Every cell becomes what the export says,\n"
     "whatever it was, so importing twice is importing once; a damaged file changes nothing. Rule\n"
@@ -34,9 +35,10 @@ static const char help_import[] =
     "Ids are fingerprints made with a key that each store makes for itself, and events keep the\n"
     "numbers that they were given. For an export with ids or events, start the new server on a\n"
     "directory made with --prepare: it has the export's key, its own numbers begin above the\n"
-    "export's, and it has as many lanes as store.lanes says, however many the export is of.\n"
+    "export's, and it has as many lanes as store.lanes says, however many the export is of. With\n"
+    "store.kind postgres it makes the schema store.postgres.schema like that, and takes no DIR.\n"
     "\n"
-    "  --prepare DIR        make an empty data directory, offline\n"
+    "  --prepare [DIR]      make an empty data directory, offline, or an empty schema\n"
     "  --config FILE        with --prepare: the server's config, which says where ops.dir is\n"
     "  --set key=value      with --prepare: any setting; may be repeated\n"
     "  --no-wait            print the job and do not wait for it\n" CLIENT_HELP;
@@ -46,6 +48,7 @@ struct port_flags {
     const char *name;
     const char *remove;
     const char *prepare;
+    bool prepares; /* without a directory */
     bool ids;
     bool events;
     bool list;
@@ -143,21 +146,34 @@ int cli_export(int argc, char **argv)
     return run_online(&flags, "export", true);
 }
 
+static int prepare_directory(const struct config *config, const struct port_flags *flags)
+{
+    char dir[TREE_PATH_MAX];
+    struct reason why;
+    if (!flags->prepare) return cli_usage_error("import", "--prepare needs a value");
+    if (tree_path(dir, config->ops_dir, "exports") != ERR_OK)
+        return cli_failure("import", "the path of ops.dir is too long");
+    if (import_prepare(dir, flags->name, flags->prepare, (unsigned)config->store_lanes, &why) !=
+        ERR_OK)
+        return cli_failure("import", "%s", why.text);
+    printf("%s is empty and can take %s", flags->prepare, flags->name);
+    if (config->store_lanes > 1)
+        printf("; serve it with store.lanes %lld", (long long)config->store_lanes);
+    putchar('\n');
+    return EXIT_GOOD;
+}
+
 static int prepare(const struct config_source *source, const struct port_flags *flags)
 {
     struct config config;
-    char dir[TREE_PATH_MAX];
-    struct reason why;
     int code = cli_load_config(source, &config);
-    if (!code && tree_path(dir, config.ops_dir, "exports") != ERR_OK)
-        code = cli_failure("import", "the path of ops.dir is too long");
-    if (!code && import_prepare(dir, flags->name, flags->prepare, (unsigned)config.store_lanes,
-                                &why) != ERR_OK)
-        code = cli_failure("import", "%s", why.text);
-    if (!code) printf("%s is empty and can take %s", flags->prepare, flags->name);
-    if (!code && config.store_lanes > 1)
-        printf("; serve it with store.lanes %lld", (long long)config.store_lanes);
-    if (!code) putchar('\n');
+    if (!code && config.store_kind != CONFIG_STORE_POSTGRES)
+        code = prepare_directory(&config, flags);
+    else if (!code && flags->prepare)
+        code = cli_usage_error("import", "a store in PostgreSQL has no directory: it is "
+                                         "--prepare alone, and store.postgres.schema is made");
+    else if (!code)
+        code = daemon_prepare(&config, flags->name);
     config_release(&config);
     return code;
 }
@@ -168,7 +184,7 @@ int cli_import(int argc, char **argv)
     struct port_flags flags = {0};
     client_flags_init(&flags.client);
     const struct cli_option options[] = {CLIENT_OPTIONS(&flags.client),
-                                         {"--prepare", &flags.prepare, NULL},
+                                         {"--prepare", &flags.prepare, &flags.prepares},
                                          {"--no-wait", NULL, &flags.no_wait}};
     struct cli_arguments arguments = {.command = "import",
                                       .source = &source,
@@ -182,7 +198,8 @@ int cli_import(int argc, char **argv)
     else if (!code && !flags.name)
         code = cli_usage_error("import", "the name of an export is needed");
     else if (!code)
-        code = flags.prepare ? prepare(&source, &flags) : run_online(&flags, "import", false);
+        code = flags.prepare || flags.prepares ? prepare(&source, &flags)
+                                               : run_online(&flags, "import", false);
     cli_source_release(&source);
     return code;
 }

@@ -15,8 +15,16 @@ struct work {
     struct arena arena;
     struct job_record job;
     struct bytes stored; /* its bytes, as expected in the store */
+    bool begun;          /* nothing of it is this process's from before */
     struct reason why;
 };
+
+/* Whether this process does it, or did before it died. */
+static bool is_own(const struct work *work)
+{
+    const char *node = work->errands->config.node;
+    return !node || bytes_equal(work->job.node, bytes_str(node));
+}
 
 static bool is_stopped(struct errands *errands)
 {
@@ -51,6 +59,27 @@ static enum err end(struct work *work, enum err e)
 
 /* -- Doing it ---------------------------------------------------------------------------------- */
 
+/* Waiting ones, and those of a node that led before. ERR_CONFLICT: another node was faster. */
+static enum err begin(struct work *work)
+{
+    const char *node = work->errands->config.node;
+    if (work->job.state == JOB_RUNNING && is_own(work)) return ERR_OK;
+    work->job.state = JOB_RUNNING;
+    if (node) work->job.node = bytes_str(node);
+    work->begun = true;
+    return move(work);
+}
+
+/* Whoever was asked need not have seen the files of the node that does it. */
+static enum err check_name(struct work *work)
+{
+    const struct job_record *job = &work->job;
+    if (!work->begun || job->kind != JOB_EXPORT) return ERR_OK;
+    if (!errand_file_exists(work->errands, job->kind, job->name)) return ERR_OK;
+    return reason_err(&work->why, ERR_CONFLICT, "there is an export of that name in %s",
+                      work->errands->exports);
+}
+
 static enum err run_kind(struct work *work)
 {
     switch (work->job.kind) {
@@ -80,6 +109,7 @@ static enum err run(struct work *work)
     if (e != ERR_OK)
         reason_say(&work->why, "%s cannot be made: %s", work->errands->config.ops_dir,
                    strerror(errno));
+    if (e == ERR_OK) e = check_name(work);
     if (e == ERR_OK) e = run_kind(work);
     return e;
 }
@@ -95,11 +125,7 @@ static bool run_stored(struct errands *errands, struct bytes stored)
     arena_init(&work.arena, 4096);
     reason_clear(&work.why);
     set_running(errands, work.job.id);
-    enum err e = ERR_OK;
-    if (work.job.state == JOB_WAITING) {
-        work.job.state = JOB_RUNNING;
-        e = move(&work);
-    }
+    enum err e = begin(&work);
     if (e == ERR_OK) {
         e = run(&work);
         /* ERR_BUSY: told to stop, or the store is in trouble; it is taken up again. */
@@ -114,13 +140,16 @@ static bool run_stored(struct errands *errands, struct bytes stored)
 static enum desk_next errands_step(void *context)
 {
     struct errands *errands = context;
+    struct store *store = errands->config.with.store;
     struct arena arena;
     struct bytes stored;
+    if (!store_leads(store)) return DESK_LATER;
     arena_init(&arena, 4096);
-    enum err e = runner_oldest(errands->config.with.store, DESK_FILES, &arena, &stored);
+    enum err e = runner_oldest(store, DESK_FILES, &arena, &stored);
     enum desk_next next = DESK_LATER;
-    if (e == ERR_OK && stored.size == 0)
-        next = DESK_RESTS;
+    if (e == ERR_OK &&
+        stored.size == 0) /* another node may be asked, and this one not hear of it */
+        next = store->remote ? DESK_LATER : DESK_RESTS;
     else if (e == ERR_OK && run_stored(errands, stored))
         next = DESK_AGAIN;
     arena_release(&arena);
@@ -142,7 +171,7 @@ struct errands *errands_new(const struct errand_config *config)
     must(tree_path(errands->backups, config->ops_dir, "backups") == ERR_OK);
     must(tree_path(errands->exports, config->ops_dir, "exports") == ERR_OK);
     backup_tidy(errands->backups);
-    backup_tidy(errands->exports);
+    if (!config->node) backup_tidy(errands->exports); /* other nodes may write there */
     const struct desk_work work = {errands_step, errands_stop, errands};
     if (config->runner) runner_set(config->runner, DESK_FILES, &work);
     return errands;

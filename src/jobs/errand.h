@@ -8,7 +8,14 @@
  * where it was. What is under way shows how far it is.
  *
  * What they make and take lies in `ops.dir`: backups/NAME and exports/NAME. Names are never paths:
- * 1 to 255 of the name alphabet, without a leading dot. */
+ * 1 to 255 of the name alphabet, without a leading dot.
+ *
+ * Where nodes share a store any of them can be asked. The one that leads the first lane does the
+ * errand, with the files of its own `ops.dir`; its name then stands in the record. When it dies,
+ * the one that leads next takes the errand over with files of its own: an export begins anew there,
+ * an import goes on if the export lies there too, and fails with a sentence if not. One that does
+ * not know yet that it leads no more finds out with its next commit: the record, or how far a lane
+ * is, is not what it left there. */
 #ifndef TALLY_JOBS_ERRAND_H
 #define TALLY_JOBS_ERRAND_H
 
@@ -24,6 +31,8 @@ struct errand_config {
     /* As the stores were opened, and where each lane lies; NULL: they are of another kind. */
     const struct embedded_config *embedded;
     const struct lanes_dir *dirs;
+    bool ids_shared;  /* event ids are unique over all tenants */
+    const char *node; /* who this process is among those that share the store; NULL: the only one */
     const char *ops_dir;
     struct runner *runner; /* gets the steps, and is woken when an errand is asked for */
     /* Puts the rules into force anew, after an import brought definitions. */

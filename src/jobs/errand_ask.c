@@ -98,7 +98,12 @@ static struct bytes name_of_now(struct arena *arena, int64_t now_ms)
     return arena_copy(arena, bytes_str(name));
 }
 
-static bool file_exists(struct errands *errands, enum job_kind kind, struct bytes name)
+static bool is_shared(const struct errands *errands)
+{
+    return errands->config.with.store->remote;
+}
+
+bool errand_file_exists(const struct errands *errands, enum job_kind kind, struct bytes name)
 {
     char text[NAME_SIZE_MAX + 1];
     snprintf(text, sizeof text, "%.*s", (int)name.size, name.data);
@@ -108,10 +113,9 @@ static bool file_exists(struct errands *errands, enum job_kind kind, struct byte
 static enum err check_ask(struct errands *errands, const struct errand_ask *ask,
                           const struct census *census, struct reason *why)
 {
-    if (ask->kind == JOB_BACKUP && errands->config.lanes->items[0].store->remote)
-        return ERR_DATABASE_BACKUP;
-    if (!errands->config.embedded) {
-        reason_say(why, "Only the embedded store can do that.");
+    if (ask->kind == JOB_BACKUP && is_shared(errands)) return ERR_DATABASE_BACKUP;
+    if (!errands->config.embedded && !is_shared(errands)) {
+        reason_say(why, "A store in memory cannot do that.");
         return ERR_INVALID;
     }
     if (!backup_name_valid(census->name)) {
@@ -120,8 +124,9 @@ static enum err check_ask(struct errands *errands, const struct errand_ask *ask,
         return ERR_INVALID;
     }
     if (census->waiting >= WAITING_MAX) return ERR_BUSY;
-    bool there = file_exists(errands, ask->kind, census->name);
-    if (ask->kind == JOB_IMPORT) return there ? ERR_OK : ERR_NOT_FOUND;
+    bool here = store_leads(errands->config.with.store); /* another node's files are not seen */
+    bool there = here && errand_file_exists(errands, ask->kind, census->name);
+    if (ask->kind == JOB_IMPORT) return there || !here ? ERR_OK : ERR_NOT_FOUND;
     if (!there && !census->taken) return ERR_OK;
     reason_say(why, "That name is taken.");
     return ERR_CONFLICT;

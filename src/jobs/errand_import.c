@@ -55,11 +55,10 @@ static enum err open_part(struct importing *importing, unsigned index)
     struct bytes key = object_key(&importing->arena, OBJECT_META, META_IMPORT);
     struct buf value;
     *part = (struct lane_part){.job = importing->job->id};
-    part->lane =
-        (struct import_lane){.with = &lane->caretaker,
-                             .index = index,
-                             .count = importing->count,
-                             .ids_shared = importing->errands->config.embedded->ids_shared};
+    part->lane = (struct import_lane){.with = &lane->caretaker,
+                                      .index = index,
+                                      .count = importing->count,
+                                      .ids_shared = importing->errands->config.ids_shared};
     buf_init(&value, SIZE_MAX / 2);
     enum err e = view_object(&lane->store->view, key, &value);
     if (e == ERR_OK) part->stored = arena_copy(&importing->arena, buf_bytes(&value));
@@ -89,7 +88,8 @@ static enum err check_ids(const struct importing *importing)
         return ERR_OK;
     return reason_err(importing->why, ERR_CONFLICT,
                       "the ids in this export were made with another key; `tally import NAME "
-                      "--prepare DIR` makes an empty data directory that can take them");
+                      "--prepare` makes an empty %s that can take them",
+                      store->remote ? "schema" : "data directory");
 }
 
 static enum err refresh_rules(const struct importing *importing)

@@ -18,6 +18,9 @@ struct errands {
 MUST_USE enum err errand_read(struct errands *errands, struct arena *arena, struct bytes key,
                               struct bytes *value_out);
 
+/* Whether this process has a file of that name, a backup or an export. */
+bool errand_file_exists(const struct errands *errands, enum job_kind kind, struct bytes name);
+
 /* errand_backup.c */
 
 /* Makes the backup that `job` asks for, of all lanes, and notes in the job what is in it. ERR_OK

@@ -58,18 +58,25 @@ static bool put(struct exporter *exporter, const struct port_record *record)
     return exporter->err == ERR_OK;
 }
 
-/* Notes how a walk of the store ended, unless something failed before. */
+/* Notes how a walk of the store ended, unless something failed before. A database that cannot be
+ * read is another matter than a file that cannot be written: it comes back. */
 static enum err walked(struct exporter *exporter, enum err e)
 {
     if (exporter->err == ERR_OK) exporter->err = e;
     return exporter->err;
 }
 
+static enum err walked_view(struct exporter *exporter, const struct view *view, enum err e)
+{
+    return walked(exporter, e == ERR_STORAGE && view->store->remote ? ERR_BUSY : e);
+}
+
 static enum err walk_objects(struct exporter *exporter, struct view *view, char kind,
                              store_object_fn *visit)
 {
     if (exporter->err != ERR_OK) return exporter->err;
-    return walked(exporter, view_objects(view, bytes_of(&kind, 1), BYTES_NONE, visit, exporter));
+    return walked_view(exporter, view,
+                       view_objects(view, bytes_of(&kind, 1), BYTES_NONE, visit, exporter));
 }
 
 /* -- Rules and definitions --------------------------------------------------------------------- */
@@ -86,7 +93,7 @@ static enum err put_rules(struct exporter *exporter, struct view *view)
         put(exporter, &(struct port_record){.kind = PORT_RULES, .text = buf_bytes(&text)});
     arena_release(&arena);
     buf_release(&text);
-    return walked(exporter, e == ERR_NOT_FOUND ? ERR_OK : e);
+    return walked_view(exporter, view, e == ERR_NOT_FOUND ? ERR_OK : e);
 }
 
 static struct defined *find_defined(const struct exporter *exporter, struct bytes name)
@@ -173,7 +180,7 @@ static enum err put_cells(struct exporter *exporter, struct view *view)
     const struct walk_visitor visitor = {
         .counter = name_cells, .cell = put_cell, .context = exporter};
     if (exporter->err != ERR_OK) return exporter->err;
-    return walked(exporter, walk_cells(view, &visitor));
+    return walked_view(exporter, view, walk_cells(view, &visitor));
 }
 
 /* -- Statuses, states, ids --------------------------------------------------------------------- */
@@ -239,7 +246,7 @@ static bool put_id(void *context, struct fingerprint print, const struct key_rec
 static enum err put_ids(struct exporter *exporter, struct view *view)
 {
     if (exporter->err != ERR_OK || !exporter->header.ids) return exporter->err;
-    return walked(exporter, view_ids(view, put_id, exporter));
+    return walked_view(exporter, view, view_ids(view, put_id, exporter));
 }
 
 /* -- Events ------------------------------------------------------------------------------------ */
@@ -281,11 +288,11 @@ static enum err put_events(struct exporter *exporter, struct view *view)
                                 .events = true,
                                 .duplicates = true,
                                 .budget = EVENTS_LOOK_BYTES};
-    if (e != ERR_OK) return walked(exporter, e);
+    if (e != ERR_OK) return walked_view(exporter, view, e);
     do {
         query.after = next;
         e = view_events(view, &query, put_event, exporter, &next);
-    } while (walked(exporter, e) == ERR_OK && next > 0);
+    } while (walked_view(exporter, view, e) == ERR_OK && next > 0);
     return exporter->err;
 }
 
@@ -316,7 +323,7 @@ static enum err expect_lines(struct exporter *exporter, struct view *view)
     uint64_t lines = cells + (exporter->header.ids ? stats.registry_ids : 0);
     uint64_t left = exporter->header.lanes_count - exporter->lane + 1;
     atomic_store(&exporter->effort->total, exporter->lines + left * lines);
-    return walked(exporter, e);
+    return walked_view(exporter, view, e);
 }
 
 enum err exporter_lane(struct exporter *exporter, struct view *view, struct reason *why_out)

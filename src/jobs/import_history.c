@@ -95,10 +95,11 @@ static enum err check_numbers(const struct import_lane *lane, const struct port_
     if (stats.durable_sequence >= highest) return ERR_OK;
     return reason_err(why, ERR_CONFLICT,
                       "the events in this export have ids up to %llu, and lane %u gives out those "
-                      "after %llu; `tally import NAME --prepare DIR` makes an empty data directory "
-                      "that begins above them",
+                      "after %llu; `tally import NAME --prepare` makes an empty %s that begins "
+                      "above them",
                       (unsigned long long)highest, lane->index,
-                      (unsigned long long)stats.durable_sequence);
+                      (unsigned long long)stats.durable_sequence,
+                      lane->with->store->remote ? "schema" : "data directory");
 }
 
 enum err import_history_open(const struct importer *importer, struct import_lane *lane,

@@ -172,7 +172,7 @@ enum err importer_open(struct importer **importer_out, const char *dir, const ch
     enum err e = read_through(importer, why_out);
     if (e == ERR_OK) e = reopen(importer);
     if (e == ERR_NOT_FOUND && !reason_given(why_out))
-        reason_say(why_out, "there is no such export");
+        reason_say(why_out, "there is no export %s in %s", name, dir);
     if (e == ERR_STORAGE) reason_say(why_out, "the export cannot be read: %s", strerror(errno));
     *importer_out = importer;
     if (e == ERR_OK) return ERR_OK;

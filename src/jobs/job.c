@@ -5,8 +5,8 @@
 #include "core/timefmt.h"
 #include "store/damage.h"
 
-#define RECORD_SIZE_MAX 4096
-#define PROGRESS_MAX 0.999 /* while it is not over */
+#define RECORD_SIZE_MAX (32u << 10) /* a node's name has paths in it */
+#define PROGRESS_MAX 0.999          /* while it is not over */
 
 enum {
     FORMAT = 'j',
@@ -59,6 +59,7 @@ static bool job_fits(const struct job_record *job)
     if (!end_fits(job)) return false;
     if (job->state == JOB_WAITING && (job->position > 0 || job->size > 0)) return false;
     if ((job->ids || job->events) && job->kind != JOB_EXPORT) return false;
+    if (job->node.size > 0 && (job->kind == JOB_REBUILD || job->state == JOB_WAITING)) return false;
     if (job->kind != JOB_REBUILD) return true;
     if ((rebuild->based || rebuild->base_lines > 0) && rebuild->from.size == 0) return false;
     if (job->state == JOB_FAILED) return true; /* perhaps before it began */
@@ -104,6 +105,7 @@ struct bytes job_encode(struct arena *arena, const struct job_record *job)
     if (job->kind == JOB_EXPORT)
         buf_add_char(&buf, (char)((job->ids ? EXPORT_IDS : 0) | (job->events ? EXPORT_EVENTS : 0)));
     if (job->kind == JOB_REBUILD) add_rebuild(&buf, &job->rebuild);
+    if (job->node.size > 0) buf_add_sized(&buf, job->node);
     must(!buf.failed);
     struct bytes value = arena_copy(arena, buf_bytes(&buf));
     buf_release(&buf);
@@ -171,6 +173,9 @@ static void read_job(struct reader *reader, struct job_record *job)
     read_end(reader, job);
     if (job->kind == JOB_EXPORT) read_export(reader, job);
     if (job->kind == JOB_REBUILD) read_rebuild(reader, &job->rebuild);
+    if (reader_left(reader) == 0) return;
+    job->node = read_sized(reader);
+    reader->failed |= job->node.size == 0;
 }
 
 static void read_older_files(struct reader *reader, struct job_record *job)
@@ -280,6 +285,10 @@ void job_write(struct buf *json, const struct job_record *job, double share)
     buf_addf(json, ",\"state\":\"%s\",\"progress\":%.3f,\"%s\":\"%llu\"", state_names[job->state],
              progress_of(job, share), shown[job->kind].size, (unsigned long long)job->size);
     if (shown[job->kind].sequence) write_sequence(json, job);
+    if (job->node.size > 0) {
+        buf_add(json, BYTES(",\"node\":"));
+        buf_add_json(json, job->node);
+    }
     write_end(json, job);
     buf_add_char(json, '}');
 }

@@ -10,6 +10,7 @@
  *
  *   'j' kind id state name position size sequence asked_ms ended_ms why, then the kind's own:
  *       export: flags         rebuild: force from based base_lines generation rules_digest since
+ *   and, of an export or import in a store that nodes share, once one of them does it: node
  *
  * Kinds and states are stored by their numbers: append only. Two older formats are still read. */
 #ifndef TALLY_JOBS_JOB_H
@@ -59,6 +60,8 @@ struct job_record {
     int64_t asked_ms;
     int64_t ended_ms; /* once it is done or failed */
     struct bytes why; /* why it failed; once it is done, a warning or nothing */
+    struct bytes
+        node; /* whose files an export or import makes or takes; size 0: there is but one */
     struct job_rebuild rebuild;
 };
 

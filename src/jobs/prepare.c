@@ -31,8 +31,8 @@ enum err port_header(const char *dir, const char *name, struct arena *arena,
     return good ? ERR_OK : ERR_CORRUPT;
 }
 
-static enum err check_prepare(const struct port_record *header, const char *name, const char *data,
-                              unsigned lanes, struct reason *why)
+enum err import_prepare_check(const struct port_record *header, const char *name, unsigned lanes,
+                              struct reason *why)
 {
     if (!header->ids && !header->events)
         return reason_err(why, ERR_CONFLICT,
@@ -42,7 +42,6 @@ static enum err check_prepare(const struct port_record *header, const char *name
                           "the export %s was made with events.idScope installation, which needs "
                           "store.lanes 1, not %u",
                           name, lanes);
-    if (!tree_is_empty(data)) return reason_err(why, ERR_CONFLICT, "%s is not empty", data);
     return ERR_OK;
 }
 
@@ -64,7 +63,9 @@ enum err import_prepare(const char *dir, const char *name, const char *data, uns
     struct port_record header;
     arena_init(&arena, 4096);
     enum err e = port_header(dir, name, &arena, &header, why_out);
-    if (e == ERR_OK) e = check_prepare(&header, name, data, lanes, why_out);
+    if (e == ERR_OK) e = import_prepare_check(&header, name, lanes, why_out);
+    if (e == ERR_OK && !tree_is_empty(data))
+        e = reason_err(why_out, ERR_CONFLICT, "%s is not empty", data);
     if (e == ERR_OK) e = make_data(data, &header, lanes, why_out);
     arena_release(&arena);
     return e;

@@ -22,4 +22,8 @@ int daemon_run(const struct config *config, const struct daemon_options *options
  * then. Returns the process's exit code; why it failed is on stderr. */
 int daemon_migrate(const struct config *config);
 
+/* Makes that schema, empty, so that it can take the export `name` in ops.dir with its ids and
+ * events, and says so on stdout. Returns the process's exit code; why it failed is on stderr. */
+int daemon_prepare(const struct config *config, const char *name);
+
 #endif

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "jobs/prepare.h"
 #include "serve/server.h"
 
 static struct postgres_config postgres_of_config(const struct config *config)
@@ -23,29 +24,62 @@ static struct postgres_config postgres_of_config(const struct config *config)
     };
 }
 
-#define NODE_SIZE (3 * PATH_MAX)
-
 /* This machine, the data directory, where it listens: no two that run at a time have all three. */
-static void name_node(const struct config *config, char name_out[NODE_SIZE])
+static void name_node(const struct config *config, char name_out[SERVER_NODE_SIZE])
 {
     char host[256] = "", data[PATH_MAX];
     (void)!gethostname(host, sizeof host - 1);
     if (!realpath(config->data, data)) snprintf(data, sizeof data, "%s", config->data);
-    snprintf(name_out, NODE_SIZE, "%s %s %s", host, data, config->listen);
+    snprintf(name_out, SERVER_NODE_SIZE, "%s %s %s", host, data, config->listen);
 }
 
 enum err server_open_database(struct server *server, struct reason *why_out)
 {
-    char node[NODE_SIZE];
     struct postgres_config postgres = postgres_of_config(server->config);
-    name_node(server->config, node);
-    postgres.node = node;
+    name_node(server->config, server->node);
+    postgres.node = server->node;
     if (server->config->ignored[0])
         log_line(LOG_WARN, "these settings have no meaning for a store in PostgreSQL",
                  LOG_KV("ignored", server->config->ignored));
     if (postgres.unsafe)
         log_line(LOG_WARN, "store.postgres.unsafe: what is acknowledged may be lost");
     return postgres_open(&server->database, &postgres, why_out);
+}
+
+static enum err prepare(const struct config *config, const char *dir, const char *name,
+                        struct reason *why)
+{
+    struct postgres_config postgres = postgres_of_config(config);
+    struct port_record header;
+    struct arena arena;
+    arena_init(&arena, 4096);
+    enum err e = port_header(dir, name, &arena, &header, why);
+    if (e == ERR_OK) e = import_prepare_check(&header, name, postgres.lanes, why);
+    if (e == ERR_OK) {
+        const struct postgres_beginning beginning = {.secret = header.ids ? &header.secret : NULL,
+                                                     .last = port_highest(&header)};
+        postgres.ids_shared = header.ids_shared;
+        e = postgres_prepare(&postgres, &beginning, why);
+    }
+    arena_release(&arena);
+    return e;
+}
+
+int daemon_prepare(const struct config *config, const char *name)
+{
+    char dir[TREE_PATH_MAX];
+    struct reason why;
+    enum err e = tree_path(dir, config->ops_dir, "exports");
+    if (e != ERR_OK)
+        reason_say(&why, "the path of ops.dir is too long");
+    else
+        e = prepare(config, dir, name, &why);
+    if (e == ERR_OK)
+        printf("the schema %s is empty and can take %s; serve it with store.lanes %lld\n",
+               config->store_postgres_schema, name, (long long)config->store_lanes);
+    else
+        fprintf(stderr, "tally import: %s\n", why.text);
+    return e == ERR_OK ? 0 : 1;
 }
 
 int daemon_migrate(const struct config *config)

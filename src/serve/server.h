@@ -19,6 +19,8 @@
 #include "tend/tend.h"
 #include "wire/loop.h"
 
+#define SERVER_NODE_SIZE (3 * 4096)
+
 struct server {
     const struct config *config;
     const struct daemon_options *options;
@@ -39,7 +41,8 @@ struct server {
     struct embedded_config embedded; /* and what they have in common */
     struct database *database;       /* the database that stores are in */
     struct errands *errands;
-    char exports[4096]; /* directory */
+    char exports[4096];          /* directory */
+    char node[SERVER_NODE_SIZE]; /* who this process is among those that share a database */
 };
 
 /* lanes_open.c: opens and recovers the store, and makes its lanes. `why_out` has one sentence if it

@@ -64,6 +64,9 @@ void server_make_errands(struct server *server)
                                          .lanes = &server->lanes,
                                          .embedded = on_disk ? &server->embedded : NULL,
                                          .dirs = on_disk ? &server->dirs : NULL,
+                                         .ids_shared = server->config->events_id_scope ==
+                                                       CONFIG_IDS_INSTALLATION,
+                                         .node = server->database ? server->node : NULL,
                                          .ops_dir = server->config->ops_dir,
                                          .runner = server->runner,
                                          .refresh = reload_now,

@@ -3,7 +3,7 @@
  * (1) Any thread may call at any time between the opening and the closing of the store.
  * (2) Each call shows one moment of its own time. Several calls show one and the same moment only
  *     inside of `view_instant`, by the view that it hands out, which has only `get`, `sum`,
- *     `object` and `newest`.
+ *     `object` and `newest`, and inside of `view_still`.
  * (3) A store's own view lives as long as the store. The view that `view_instant` hands out lives
  *     until the reader returns.
  * (4) What a visitor is given is the store's and lives until the visitor returns. What comes back
@@ -70,6 +70,14 @@ typedef bool store_object_fn(void *context, struct bytes key, struct bytes value
 typedef bool store_event_fn(void *context, const struct stored_event *event);
 typedef bool store_id_fn(void *context, struct fingerprint print, const struct key_record *record);
 typedef void view_read_fn(void *context, struct view *moment);
+typedef bool store_series_fn(void *context, size_t index, int64_t bucket, const struct cell *cell);
+
+/* A lane as of a moment. */
+struct view_lane {
+    struct view *view;
+    uint64_t sequence; /* its last one */
+    int64_t time_ms;   /* its batch time; INT64_MIN: it has none yet */
+};
 
 /* A reader of one moment, who waits with others. */
 struct view_reading {
@@ -103,6 +111,11 @@ struct view_ops {
     uint64_t (*sequence)(struct view *view);
     enum err (*newest)(struct view *view,
                        uint64_t *sequence_out); /* NULL: nobody else writes, so it is `sequence` */
+    enum err (*cells)(struct view *view, const uint64_t *series, size_t count,
+                      store_series_fn *visit, void *context); /* NULL: `range` costs no more */
+    void (*still)(struct view *view, view_read_fn *read, void *context);
+    enum err (*beside)(struct view *moment, struct store *store, struct arena *arena,
+                       struct view_lane *lane_out);
 };
 
 struct view {
@@ -221,11 +234,35 @@ MUST_USE static inline enum err view_newest(struct view *view, uint64_t *sequenc
     return ERR_OK;
 }
 
+/* Visits the cells of several series, in the order given and in order of time, for a store in which
+ * a range of each would be a question to another machine each. */
+MUST_USE static inline enum err view_cells(struct view *view, const uint64_t *series, size_t count,
+                                           store_series_fn *visit, void *context)
+{
+    return view->ops->cells(view, series, count, visit, context);
+}
+
 /* Runs `read` with a view of one moment: no batch becomes visible meanwhile. `read` may be run
  * again from its start, so it begins by forgetting what it found. */
 static inline void view_instant(struct view *view, view_read_fn *read, void *context)
 {
     view->ops->instant(view, read, context);
+}
+
+/* Runs `read` once with a view of one moment that has every call, and may be read for hours. It
+ * costs the store something as long as it lasts. For `remote` stores alone (store.h). */
+static inline void view_still(struct view *view, view_read_fn *read, void *context)
+{
+    view->ops->still(view, read, context);
+}
+
+/* Says where the lane of `store` is at the moment of `moment`, which view_still handed out, with a
+ * view of it that lives in `arena` as long as the moment. The moment's own lane may be asked for
+ * too. ERR_NOT_FOUND: the two are not kept in one place, so they have no moment in common. */
+MUST_USE static inline enum err view_beside(struct view *moment, struct store *store,
+                                            struct arena *arena, struct view_lane *lane_out)
+{
+    return moment->ops->beside(moment, store, arena, lane_out);
 }
 
 /* Whether readers of this store should wait for each other, for `view_gather`. */

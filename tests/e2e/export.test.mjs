@@ -11,9 +11,9 @@ import { expectError, expectExactly, expectTriple } from './support/expect.mjs';
 import { laneOf } from './support/lanes.mjs';
 import { eventually, times, within } from './support/pace.mjs';
 import { pages, picture as pictured } from './support/picture.mjs';
-import { KEPT, RULES, SETTINGS } from './support/porting.mjs';
+import { KEPT, prepare, RULES, SETTINGS } from './support/porting.mjs';
 import { ask, medley, over, pour } from './support/rebuild.mjs';
-import { LANES, runTally, Server, TOTAL } from './support/server.mjs';
+import { IN_POSTGRES, LANES, runTally, Server, TOTAL } from './support/server.mjs';
 
 const MAX = '9223372036854775807';
 
@@ -172,10 +172,10 @@ describe('an export', () => {
         await other.stop();
 
         const data = path.join(places.root, 'prepared');
-        const prepare = (name, into) => runTally(['import', name, '--prepare', into, '--set', `ops.dir=${places.ops}`, '--set', `store.lanes=${LANES}`]);
-        assert.match((await prepare('plain.ndjson', data)).stderr, /has no ids/);
-        assert.equal((await prepare('ids.zst', data)).code, 0);
-        assert.match((await prepare('ids.zst', data)).stderr, /is not empty/);
+        const prepareFrom = (name) => prepare(places.ops, name, data, { 'store.lanes': LANES });
+        assert.match((await prepareFrom('plain.ndjson')).stderr, /has no ids/);
+        assert.equal((await prepareFrom('ids.zst')).code, 0);
+        assert.match((await prepareFrom('ids.zst')).stderr, IN_POSTGRES ? /is there already/ : /is not empty/);
         const target = server({ data });
         await target.start();
         await importFrom(target, 'ids.zst');
@@ -207,12 +207,15 @@ describe('an export', () => {
         assert.equal(missing.code, 1);
         assert.match((await runTally(['export', '--list'], env(target))).stdout, /cli\.gz/);
         assert.equal((await runTally(['export', '--remove', 'cli.gz', '--json'], env(target))).stdout.trim(), '{"deleted":true}');
-        const made = await runTally(['backup', 'from-cli', '--json'], env(target));
-        assert.equal(JSON.parse(made.stdout).state, 'done');
-        assert.match((await runTally(['backup', '--list'], env(target))).stdout, /from-cli/);
-        assert.equal((await runTally(['backup', '--remove', 'from-cli'], env(target))).code, 0);
-        assert.equal((await runTally(['backup', 'a', '--list'], env(target))).code, 2);
         await target.stop();
+    });
+
+    test('tally backup makes, lists and removes one', { skip: IN_POSTGRES && 'backups are the database\'s own' }, async () => {
+        const run = (...args) => runTally(['backup', ...args], { env: { TALLY_URL: source.url, TALLY_TOKEN: adminOf(source).token } });
+        assert.equal(JSON.parse((await run('from-cli', '--json')).stdout).state, 'done');
+        assert.match((await run('--list')).stdout, /from-cli/);
+        assert.equal((await run('--remove', 'from-cli')).code, 0);
+        assert.equal((await run('a', '--list')).code, 2);
     });
 
     test('exports are listed and removed by name', async () => {

@@ -7,13 +7,12 @@ import path from 'node:path';
 import { after, describe, test } from 'node:test';
 
 import { finished, Places } from './support/errands.mjs';
-import { expectTriple } from './support/expect.mjs';
 import { lanePath, TENANTS } from './support/lanes.mjs';
 import { within } from './support/pace.mjs';
 import { pages, picture as pictured } from './support/picture.mjs';
-import { KEPT, RULES, SETTINGS } from './support/porting.mjs';
+import { expectRemembered, fill, history, KEPT, known, prepared as preparedFor, RULES, send, SETTINGS } from './support/porting.mjs';
 import { ask, medley, over, pour } from './support/rebuild.mjs';
-import { runTally, Server, TOTAL } from './support/server.mjs';
+import { Server } from './support/server.mjs';
 
 const places = new Places();
 after(() => places.remove());
@@ -27,61 +26,8 @@ const linesOf = (name) => readFileSync(fileOf(name), 'utf8').trimEnd().split('\n
 const exportTo = async (s, name, more = ALL) => finished(adminOf(s), await adminOf(s).call('POST', '/api/admin/exports', { body: { name, ...more } }));
 const startImport = (s, name) => adminOf(s).call('POST', '/api/admin/imports', { body: { name } });
 const importFrom = async (s, name) => finished(adminOf(s), await startImport(s, name));
-const keyed = (t) => t.increment('keyed', { ...TOTAL, amount: 7 }, { 'Idempotency-Key': 'once' });
-const known = (id) => ({ eventId: `known ${id}`, type: 'up', occurredAt: 5, dimensions: { room: 'r9' } });
-const send = (t, event) => t.call('POST', `/api/events/${t.id}`, { body: event });
 
-/** What is retained of each tenant: events with their numbers and times, the audit, one event by its id. */
-async function history(s) {
-    const seen = {};
-    for (const id of TENANTS) {
-        const t = s.tenant(id);
-        seen[id] = {
-            events: await pages(t, `/api/events/${id}`, 'events'),
-            duplicates: await pages(t, `/api/duplicates/${id}`, 'duplicates'),
-            known: (await t.call('GET', `/api/events/${id}/${encodeURIComponent(known(id).eventId)}`)).body,
-        };
-    }
-    return seen;
-}
-
-/** An empty directory for that many lanes, which can take the ids and events of an export. */
-async function prepared(name, lanes, settings = []) {
-    const data = path.join(places.fresh('root'), 'prepared');
-    const run = await runTally(['import', name, '--prepare', data, '--set', `ops.dir=${places.ops}`, '--set', `store.lanes=${lanes}`, ...settings]);
-    assert.equal(run.code, 0, run.stderr);
-    return data;
-}
-
-/** A life for each tenant; what was answered to what will be sent again. */
-async function fill(s) {
-    const answers = {};
-    for (const [index, id] of TENANTS.entries()) {
-        const t = s.tenant(id);
-        await t.increment('direct', { ...TOTAL, amount: index + 1 });
-        await t.increment('direct', { durationSeconds: 60, timestamp: 1000, amount: 2, expiresAt: '9999-01-01T00:00:00Z' });
-        await t.increment(`only-${id}`, TOTAL);
-        await pour(t, medley(60, index + 1));
-        await pour(t, [{ type: 'opened' }, ...(index % 3 ? [] : [{ type: 'closed' }])]);
-        expectTriple(await keyed(t), 7);
-        assert.equal((await send(t, known(id))).body.result, 'APPLIED');
-        answers[id] = (await send(t, known(id))).body;
-    }
-    return answers;
-}
-
-/** What is sent again is answered as it was, and counts nothing. */
-async function expectRemembered(s, answers) {
-    for (const id of TENANTS) {
-        const t = s.tenant(id);
-        const replay = await keyed(t);
-        expectTriple(replay, 7);
-        assert.equal(replay.headers.get('Idempotent-Replayed'), 'true', id);
-        assert.equal((await t.increment('keyed', { ...TOTAL, amount: 8 }, { 'Idempotency-Key': 'once' })).status, 422);
-        assert.deepEqual((await send(t, known(id))).body, answers[id]);
-        assert.equal((await send(t, { ...known(id), type: 'down' })).body.conflict, true);
-    }
-}
+const prepared = (name, lanes, settings) => preparedFor(places, name, lanes, settings);
 
 const moves = [[1, 4], [4, 1], [4, 2]];
 for (const [from, to] of moves) {
@@ -237,7 +183,7 @@ describe('events that cannot be imported, and those that are already there', () 
         await exportTo(source, 'first.ndjson', { events: true });
         const fresh = server(4);
         await fresh.start();
-        assert.match(await failed(fresh, 'first.ndjson'), /^the events in this export have ids up to \d+, and lane \d gives out those after \d+; `tally import NAME --prepare DIR` makes/);
+        assert.match(await failed(fresh, 'first.ndjson'), /^the events in this export have ids up to \d+, and lane \d gives out those after \d+; `tally import NAME --prepare` makes/);
         assert.deepEqual(await history(fresh), await history(fresh));
         assert.deepEqual((await fresh.tenant('t0').listAll()), [], 'nothing was changed');
         await fresh.stop();

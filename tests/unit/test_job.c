@@ -42,6 +42,13 @@ static const struct job_record imported = {.id = 9,
                                            .ended_ms = 2000,
                                            .why = BYTES("line 6")};
 
+static const struct job_record elsewhere = {.id = 9,
+                                            .kind = JOB_IMPORT,
+                                            .state = JOB_RUNNING,
+                                            .name = BYTES("x.gz"),
+                                            .asked_ms = 1000,
+                                            .node = BYTES("host /data 0.0.0.0:8787")};
+
 static const struct job_record rebuilt = {.id = 10,
                                           .kind = JOB_REBUILD,
                                           .state = JOB_RUNNING,
@@ -58,8 +65,8 @@ static const struct job_record rebuilt = {.id = 10,
                                                       .rules_digest = 0x0102030405060708,
                                                       .since = 77}};
 
-static const struct job_record *const jobs[] = {&backup, &exported, &imported, &rebuilt,
-                                                &with_events};
+static const struct job_record *const jobs[] = {&backup,  &exported,    &imported,
+                                                &rebuilt, &with_events, &elsewhere};
 
 static void assert_same(const struct job_record *a, const struct job_record *b)
 {
@@ -75,6 +82,7 @@ static void assert_same(const struct job_record *a, const struct job_record *b)
     assert_int_equal(a->asked_ms, b->asked_ms);
     assert_int_equal(a->ended_ms, b->ended_ms);
     assert_true(bytes_equal(a->why, b->why));
+    assert_true(bytes_equal(a->node, b->node));
     assert_int_equal(a->rebuild.force, b->rebuild.force);
     assert_int_equal(a->rebuild.based, b->rebuild.based);
     assert_true(bytes_equal(a->rebuild.from, b->rebuild.from));
@@ -117,8 +125,10 @@ static void bytes_cut_or_continued_are_no_job(void **state)
     for (unsigned i = 0; i < ARRAY_COUNT(jobs); i++) {
         struct job_record job;
         struct bytes value = job_encode(&arena, jobs[i]);
+        size_t node = jobs[i]->node.size ? jobs[i]->node.size + 1 : 0; /* stores of before: none */
         for (size_t size = 0; size < value.size; size++)
-            assert_int_equal(job_decode(bytes_of(value.data, size), &job), ERR_CORRUPT);
+            assert_int_equal(job_decode(bytes_of(value.data, size), &job),
+                             node && size == value.size - node ? ERR_OK : ERR_CORRUPT);
         char *longer = arena_zalloc(&arena, value.size + 1);
         memcpy(longer, value.data, value.size);
         assert_int_equal(job_decode(bytes_of(longer, value.size + 1), &job), ERR_CORRUPT);
@@ -176,6 +186,11 @@ static void a_job_shows_what_its_kind_counts_and_names(void **state)
                  "\"progress\":0.500,\"lines\":\"9\",\"sequence\":null,\"askedAt\":"
                  "\"1970-01-01T00:00:01.000Z\",\"endedAt\":\"1970-01-01T00:00:02.000Z\","
                  "\"error\":\"line 6\"}");
+    assert_shown(&elsewhere, 0.5,
+                 "{\"job\":\"9\",\"type\":\"import\",\"name\":\"x.gz\",\"state\":\"running\","
+                 "\"progress\":0.500,\"lines\":\"0\",\"sequence\":null,\"node\":"
+                 "\"host /data 0.0.0.0:8787\",\"askedAt\":"
+                 "\"1970-01-01T00:00:01.000Z\",\"endedAt\":null,\"error\":null}");
 }
 
 static void a_rebuild_is_as_far_as_its_position_and_never_done_before_it_is(void **state)

@@ -30,7 +30,8 @@ struct database {
     struct pool *readers;
     struct hash_secret secret;
     uint64_t installation;
-    struct clock clock;       /* the database's */
+    const struct postgres_beginning *beginning; /* NULL: an ordinary one */
+    struct clock clock;                         /* the database's */
     _Atomic int64_t ahead_ms; /* how far the database's clock is before this machine's boot_ms */
     struct fingerprint node;  /* who this process is */
     pthread_mutex_t partitions_lock;
@@ -81,10 +82,15 @@ struct lane_store {
 #define LANE_STORE_OF(pointer) CONTAINER_OF(pointer, struct lane_store, store)
 
 /* One moment as a transaction, which begins with its first read. */
-struct moment_view {
-    struct view view;
+struct standstill {
     struct link *link;
     bool failed;
+};
+
+/* A view is the store's own, or shows a lane at a moment. */
+struct moment_view {
+    struct view view;
+    struct standstill *moment;
 };
 
 /* writer.c */
@@ -115,7 +121,7 @@ void lane_write(struct lane_store *lane, const struct write_set *writes);
 /* partitions.c: sees to it that events that arrive then have a partition to go to. */
 MUST_USE enum err partition_ensure(struct database *database, int64_t arrived_ms);
 
-/* reads.c, lists.c, history.c */
+/* reads.c, lists.c, history.c, whole.c */
 extern const struct view_ops postgres_view_ops;
 MUST_USE enum err postgres_list(struct view *view, struct bytes prefix, struct bytes after,
                                 store_counter_fn *visit, void *context);
@@ -124,6 +130,10 @@ MUST_USE enum err postgres_objects(struct view *view, struct bytes prefix, struc
 MUST_USE enum err postgres_ids(struct view *view, store_id_fn *visit, void *context);
 MUST_USE enum err postgres_events(struct view *view, const struct event_query *query,
                                   store_event_fn *visit, void *context, uint64_t *next_out);
+MUST_USE enum err postgres_cells(struct view *view, const uint64_t *series, size_t count,
+                                 store_series_fn *visit, void *context);
+MUST_USE enum err postgres_beside(struct view *moment, struct store *store, struct arena *arena,
+                                  struct view_lane *lane_out);
 
 /* Where a read of that lane goes, and with it those that are gathered with it. */
 struct pool *reading_pool(const struct lane_store *lane);
@@ -142,8 +152,8 @@ void moment_transaction(struct view *view, view_read_fn *read, void *context);
 /* A reader's way to the database: one statement after the other, each a round of its own. */
 struct inquiry {
     struct lane_store *lane;
-    struct moment_view *moment; /* NULL: none */
-    struct link *link;          /* NULL: there was none to be had */
+    struct standstill *moment; /* NULL: none */
+    struct link *link;         /* NULL: there was none to be had */
     struct sql_values values;
 };
 void inquiry_begin(struct inquiry *inquiry, struct view *view);

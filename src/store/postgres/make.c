@@ -91,16 +91,21 @@ static const char make_room[] =
 enum err schema_make(const struct database *database, struct link *link)
 {
     const char *schema = database->sql.schema;
+    const struct postgres_beginning *beginning = database->beginning;
     struct hash_secret secret;
     uint64_t installation;
     struct buf script;
     must(RAND_bytes(secret.bytes, sizeof secret.bytes) == 1);
     must(RAND_bytes((unsigned char *)&installation, sizeof installation) == 1);
+    if (beginning && beginning->secret) secret = *beginning->secret;
     buf_init(&script, TEXT_SIZE_MAX);
     add_lock(&script, database);
     add_text(&script, make_room, schema, 0);
     add_text(&script, schema_tables, schema, 0);
     add_lanes(&script, schema_lane, schema, database->config.lanes);
+    if (beginning)
+        buf_addf(&script, "UPDATE %s.commits SET sequence = %llu;", schema,
+                 (unsigned long long)beginning->last);
     add_meta_number(&script, schema, "schema", SCHEMA_VERSION);
     add_meta_number(&script, schema, "lanes", database->config.lanes);
     add_meta_number(&script, schema, "ids_shared", database->config.ids_shared);

@@ -87,6 +87,16 @@ enum err postgres_migrate(const struct postgres_config *config, struct reason *w
     return e;
 }
 
+enum err postgres_prepare(const struct postgres_config *config,
+                          const struct postgres_beginning *beginning, struct reason *why_out)
+{
+    struct database *database = postgres_new(config);
+    database->beginning = beginning;
+    enum err e = look(database, false, NULL, why_out);
+    postgres_close(database);
+    return e;
+}
+
 /* The first turn reads where the lane is, and is given up again. */
 static enum err read_position(struct lane_store *lane)
 {

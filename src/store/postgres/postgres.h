@@ -42,6 +42,18 @@ struct postgres_config {
     const struct clock *clock;
 };
 
+/* What a schema begins with that is to take an export. */
+struct postgres_beginning {
+    const struct hash_secret *secret; /* fingerprints are made with it; NULL: one of its own */
+    uint64_t last;                    /* lanes' sequences begin after it */
+};
+
+/* Makes the schema, empty, with this beginning. ERR_CONFLICT: it is there already; ERR_STORAGE,
+ * ERR_INVALID: `why_out` says why not. */
+MUST_USE enum err postgres_prepare(const struct postgres_config *config,
+                                   const struct postgres_beginning *beginning,
+                                   struct reason *why_out);
+
 /* Makes the schema, or brings it up to date. ERR_STORAGE, ERR_INVALID: `why_out` says why not;
  * nothing is half made. On success it says what was done. */
 MUST_USE enum err postgres_migrate(const struct postgres_config *config, struct reason *why_out);

@@ -25,7 +25,7 @@ void inquiry_begin(struct inquiry *inquiry, struct view *view)
 {
     inquiry->lane = LANE_STORE_OF(view->store);
     inquiry->moment =
-        view->ops == &transaction_ops ? CONTAINER_OF(view, struct moment_view, view) : NULL;
+        view->ops == &transaction_ops ? CONTAINER_OF(view, struct moment_view, view)->moment : NULL;
     inquiry->link = NULL;
     values_init(&inquiry->values);
     values_begin(&inquiry->values, inquiry->lane);
@@ -39,7 +39,7 @@ static void read_failed(struct inquiry *inquiry)
 /* Begins the moment's transaction with its first statement, and in its round. */
 static void begin_moment(struct inquiry *inquiry)
 {
-    struct moment_view *moment = inquiry->moment;
+    struct standstill *moment = inquiry->moment;
     if (moment->failed || moment->link) return;
     if (pool_take(reading_pool(inquiry->lane), LINK_WAIT_MS, &moment->link) == ERR_OK)
         link_send(moment->link, SQL_BEGIN_MOMENT, NULL, LINK_DROP);
@@ -61,7 +61,7 @@ static enum err ask_on(struct inquiry *inquiry, enum sql_name name, PGresult **r
 
 static enum err ask_moment(struct inquiry *inquiry, enum sql_name name, PGresult **result_out)
 {
-    struct moment_view *moment = inquiry->moment;
+    struct standstill *moment = inquiry->moment;
     begin_moment(inquiry);
     inquiry->link = moment->link;
     enum err e = moment->failed ? ERR_STORAGE : ask_on(inquiry, name, result_out);
@@ -336,13 +336,15 @@ static enum err postgres_newest(struct view *view, uint64_t *sequence_out)
 void moment_transaction(struct view *view, view_read_fn *read, void *context)
 {
     struct lane_store *lane = LANE_STORE_OF(view->store);
-    struct moment_view moment = {.view = {.ops = &transaction_ops, .store = view->store}};
-    read(context, &moment.view);
-    if (!moment.link) return;
-    link_send(moment.link, SQL_COMMIT, NULL, LINK_DROP);
-    link_go(moment.link, READ_WAIT_MS);
-    (void)!link_end(moment.link); /* nothing was written */
-    pool_give(reading_pool(lane), moment.link);
+    struct standstill still = {0};
+    struct moment_view shown = {.view = {.ops = &transaction_ops, .store = view->store},
+                                .moment = &still};
+    read(context, &shown.view);
+    if (!still.link) return;
+    link_send(still.link, SQL_COMMIT, NULL, LINK_DROP);
+    link_go(still.link, READ_WAIT_MS);
+    (void)!link_end(still.link); /* nothing was written */
+    pool_give(reading_pool(lane), still.link);
 }
 
 /* A moment within a moment is the same one. */
@@ -356,17 +358,20 @@ static void same_instant(struct view *view, view_read_fn *read, void *context)
     .get = postgres_get, .range = postgres_range, .sum = postgres_sum,                 \
     .counter = postgres_counter, .series = postgres_series, .list = postgres_list,     \
     .object = postgres_object, .objects = postgres_objects, .events = postgres_events, \
-    .lookup = postgres_lookup, .ids = postgres_ids, .sequence = postgres_sequence
+    .lookup = postgres_lookup, .ids = postgres_ids, .sequence = postgres_sequence,     \
+    .cells = postgres_cells
 
 static const struct view_ops transaction_ops = {
     READS,
     .instant = same_instant,
     .newest = postgres_newest,
+    .beside = postgres_beside,
 };
 
 const struct view_ops postgres_view_ops = {
     READS,
     .instant = moment_instant,
     .gather = moment_gather,
+    .still = moment_transaction,
     .newest = postgres_newest,
 };

@@ -178,11 +178,17 @@ static enum err ensure_schema(struct database *database, struct link *link, stru
 {
     bool exists = false;
     enum err e = schema_exists(database, link, &exists, why_out);
+    if (e == ERR_OK && exists && database->beginning)
+        return reason_err(why_out, ERR_CONFLICT,
+                          "the schema %s is there already; name another one with "
+                          "store.postgres.schema",
+                          database->config.schema);
     if (e != ERR_OK || exists) return e;
     if (schema_make(database, link) == ERR_OK) return ERR_OK;
     struct reason why;
     e = say_link(link, "cannot make the schema", &why);
-    if (schema_exists(database, link, &exists, why_out) == ERR_OK && exists) return ERR_OK;
+    if (!database->beginning && schema_exists(database, link, &exists, why_out) == ERR_OK && exists)
+        return ERR_OK;
     *why_out = why;
     return e;
 }

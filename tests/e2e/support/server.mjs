@@ -4,7 +4,8 @@
 // must have exited with 0 and left no sanitizer report, or the test file that used it fails.
 //
 // TALLY_TEST_STORE=postgres has every server that does not say otherwise keep its data in PostgreSQL: one
-// for the test file, and in it a schema for each data directory. TALLY_TEST_LANES=4 gives each server that does
+// for the test file, and in it a schema for each data directory. So has one whose settings have store.kind
+// postgres and no DSN, anyway. TALLY_TEST_LANES=4 gives each server that does
 // not say how many lanes it has four of them.
 
 import assert from 'node:assert/strict';
@@ -28,6 +29,8 @@ const SEEN_LIMITS = { 'limits.queueOps': 500000, 'limits.connections': 20000, 'l
 /* Two loops also where the machine's cores would give one: connections meet each other. */
 const BUILD_SETTINGS = { threads: 2, ...(process.env.TALLY_VARIANT === 'small' ? SEEN_LIMITS : {}) };
 
+/** Servers that do not say otherwise keep their data there. */
+export const IN_POSTGRES = process.env.TALLY_TEST_STORE === 'postgres';
 export const LANES = Number(process.env.TALLY_TEST_LANES ?? 1);
 
 /** Ids that all tenants share are for one lane (SPEC 11). */
@@ -91,8 +94,9 @@ export async function runTally(args, options) {
 /** A server's data directory stands for what it keeps: here, for a schema. */
 const shared = { database: null, schemas: new Map() };
 
-async function storeSettings(settings, data) {
-    if (process.env.TALLY_TEST_STORE !== 'postgres' || settings['store.kind']) return {};
+/** What makes a server, or a command, go by the store that `data` stands for. */
+export async function storeSettings(settings, data) {
+    if ((settings['store.kind'] ?? process.env.TALLY_TEST_STORE) !== 'postgres' || settings['store.postgres.dsn']) return {};
     const { Database } = await import('./postgres.mjs');
     shared.database ??= Database.create().then((database) => database.start().then(() => database));
     const database = await shared.database;
@@ -105,12 +109,15 @@ async function storeSettings(settings, data) {
     };
 }
 
-/** Test files need not call it; other programs do, when their servers have ended. */
+/** Once a server is in it. */
+export const sharedDatabase = () => shared.database;
+
+/** Test files call it if they ask for PostgreSQL themselves; other programs do, when their servers have ended. */
 export async function endSharedDatabase() {
     await (await shared.database)?.stop();
 }
 
-if (process.env.TALLY_TEST_STORE === 'postgres' && process.env.NODE_TEST_CONTEXT) after(endSharedDatabase);
+if (IN_POSTGRES && process.env.NODE_TEST_CONTEXT) after(endSharedDatabase);
 
 export class Server {
     #options;
