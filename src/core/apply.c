@@ -28,23 +28,21 @@ static void bury_series(struct apply *apply, uint64_t id)
     apply->dead[apply->dead_count++] = id;
 }
 
-static enum err change_value(const struct op *op, struct cell *cell)
+static enum err change_value(struct op *op, struct cell *cell)
 {
-    enum err e = ERR_OK;
     switch (op->kind) {
     case OP_INCREMENT:
-        e = cell_increment(cell, op->amount, op->max);
-        break;
+        return cell_increment(cell, op->amount, op->max);
     case OP_DECREMENT:
         return cell_decrement(cell, op->amount);
     case OP_SET:
-        e = cell_set(cell, op->amount);
-        break;
+        return cell_set(cell, op->amount);
+    case OP_MOVE:
+        op->was = cell->added - cell->subbed;
+        return cell_move(cell, op->amount, op->bounds);
     default:
         unreachable_state(op->kind);
     }
-    if (e == ERR_OK) cell_extend(cell, op->expires_ms);
-    return e;
 }
 
 /* True for a counter that rules keep, or kept: only events change it. The rules are those of the
@@ -69,24 +67,6 @@ static bool set_applies(struct op *op, const struct cell *before)
     if (op->when == WHEN_ANY) return true;
     op->unmet = before->exists != (op->when == WHEN_PRESENT);
     return !op->unmet;
-}
-
-static enum err decide_change(struct apply *apply, struct op *op, bool *changed_out)
-{
-    if (is_managed(apply, op)) return ERR_MANAGED;
-    struct cell before = cell_now(apply, op->cell_index);
-    struct cell after = before;
-    op->existed = before.exists;
-    if (op->kind == OP_SET && !set_applies(op, &before)) {
-        op->after = cell_triple(&before);
-        return ERR_OK;
-    }
-    enum err e = change_value(op, &after);
-    op->after = cell_triple(e == ERR_OK ? &after : &before);
-    if (e != ERR_OK || cell_equal(&before, &after)) return e;
-    e = cell_put(apply, op->cell_index, &before, after);
-    *changed_out = e == ERR_OK;
-    return e;
 }
 
 /* A counter in force is not removed: the proposal took it for one that had left the config. */
@@ -118,6 +98,7 @@ static enum err decide_read(struct apply *apply, struct op *op)
 {
     if (is_managed(apply, op)) return ERR_MANAGED;
     struct cell cell = cell_now(apply, op->cell_index);
+    op->left_ms = cell_left(&cell, apply->moment.now_ms);
     op->existed = cell.exists;
     op->after = cell_triple(&cell);
     return ERR_OK;
@@ -137,10 +118,84 @@ static void remove_cell(struct apply *apply, const struct op *op)
     }
 }
 
+/* When the op would have its cell end. */
+static int64_t end_asked(const struct apply *apply, const struct op *op)
+{
+    int64_t end_ms = op->expires_ms;
+    if (op->expiry != EXPIRY_AFTER) return end_ms;
+    return __builtin_add_overflow(end_ms, apply->moment.now_ms, &end_ms) ? INT64_MAX : end_ms;
+}
+
+static bool expiry_is_kept(const struct op *op, const struct cell *cell, int64_t end_ms)
+{
+    bool expires = cell->expires_ms != TIME_NONE;
+    if ((op->unless & UNLESS_THERE) && expires) return true;
+    if ((op->unless & UNLESS_NONE) && !expires) return true;
+    if ((op->unless & UNLESS_NO_LATER) && (!expires || end_ms <= cell->expires_ms)) return true;
+    return (op->unless & UNLESS_NO_SOONER) && expires && end_ms >= cell->expires_ms;
+}
+
+/* False: the op leaves the expiry as it is, for one of its conditions does not hold. */
+static bool change_expiry(const struct apply *apply, const struct op *op, struct cell *cell)
+{
+    int64_t end_ms = end_asked(apply, op);
+    if (expiry_is_kept(op, cell, end_ms)) return false;
+    if (op->expiry == EXPIRY_LATER) {
+        cell_extend(cell, end_ms);
+        return true;
+    }
+    cell->exact = op->expiry != EXPIRY_NONE;
+    cell->expires_ms = cell->exact ? end_ms : TIME_NONE;
+    return true;
+}
+
+/* A cell that is given an end which has come is no more. */
+static enum err keep_cell(struct apply *apply, const struct op *op, const struct cell *after,
+                          bool *changed_out)
+{
+    bool over = cell_is_over(after, apply->moment.now_ms);
+    bool kept = cell_kept(apply, op->cell_index).exists;
+    if (over && kept) remove_cell(apply, op);
+    enum err e = over ? ERR_OK : cell_put(apply, op->cell_index, *after);
+    *changed_out = e == ERR_OK && (kept || !over);
+    return e;
+}
+
+static enum err decide_change(struct apply *apply, struct op *op, bool *changed_out)
+{
+    if (is_managed(apply, op)) return ERR_MANAGED;
+    struct cell before = cell_now(apply, op->cell_index);
+    struct cell after = before;
+    op->existed = before.exists;
+    if (op->kind == OP_SET && !set_applies(op, &before)) {
+        op->after = cell_triple(&before);
+        return ERR_OK;
+    }
+    enum err e = change_value(op, &after);
+    op->unmet = op->kind == OP_MOVE && e == ERR_LIMIT;
+    if (e == ERR_OK && op->kind != OP_DECREMENT) change_expiry(apply, op, &after);
+    op->after = cell_triple(e == ERR_OK ? &after : &before);
+    if (op->unmet) return ERR_OK;
+    if (e != ERR_OK || cell_equal(&before, &after)) return e;
+    return keep_cell(apply, op, &after, changed_out);
+}
+
+static enum err decide_deadline(struct apply *apply, struct op *op, bool *changed_out)
+{
+    if (is_managed(apply, op)) return ERR_MANAGED;
+    struct cell before = cell_now(apply, op->cell_index);
+    struct cell after = before;
+    op->existed = before.exists;
+    op->after = cell_triple(&before);
+    op->unmet = !before.exists || !change_expiry(apply, op, &after);
+    if (op->unmet || cell_equal(&before, &after)) return ERR_OK;
+    return keep_cell(apply, op, &after, changed_out);
+}
+
 /* Decides the sweep's proposal again: only a cell that is still due goes. */
 static enum err decide_expire(struct apply *apply, struct op *op, bool *changed_out)
 {
-    struct cell cell = cell_now(apply, op->cell_index);
+    struct cell cell = cell_kept(apply, op->cell_index);
     if (!cell.exists || cell.expires_ms == TIME_NONE ||
         !moment_due(&apply->moment, cell.expires_ms))
         return ERR_NOT_FOUND;
@@ -277,6 +332,9 @@ static void decide_op(struct apply *apply, struct op *op)
         break;
     case OP_REMOVE:
         op->err = decide_remove(apply, op, &changed);
+        break;
+    case OP_DEADLINE:
+        op->err = decide_deadline(apply, op, &changed);
         break;
     default:
         op->err = decide_change(apply, op, &changed);

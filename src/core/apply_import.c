@@ -19,12 +19,12 @@
  * undoes its mark. */
 enum err decide_import(struct apply *apply, struct op *op, bool *changed_out)
 {
-    struct cell before = cell_now(apply, op->cell_index);
+    struct cell before = cell_kept(apply, op->cell_index);
     const struct cell *after = op->imported;
     op->after = cell_triple(after);
     if (cell_equal(&before, after) && before.updated_ms == after->updated_ms) return ERR_OK;
     enum err e = op->mark ? mark_touch(apply, &op->mark->place) : ERR_OK;
-    if (e == ERR_OK) e = cell_put(apply, op->cell_index, &before, *after);
+    if (e == ERR_OK) e = cell_put(apply, op->cell_index, *after);
     if (e != ERR_OK) return e;
     apply->reads.cells[op->cell_index].value.updated_ms = after->updated_ms;
     *changed_out = true;

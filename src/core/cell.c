@@ -77,15 +77,31 @@ enum err cell_lower(struct cell *cell, int64_t amount, bool floor_at_zero, int64
     return ERR_OK;
 }
 
+/* A value that lies beyond a bound already, and would still, stays where it is. */
+enum err cell_move(struct cell *cell, int64_t amount, const struct op_bounds *bounds)
+{
+    must(bounds->least >= 0);
+    must(bounds->least <= bounds->most);
+    int64_t net = cell->added - cell->subbed;
+    __int128 target = (__int128)net + amount;
+    bool above = target > bounds->most;
+    bool below = target < bounds->least;
+    if ((above || below) && !bounds->saturate) return ERR_LIMIT;
+    if (above) target = net > bounds->most ? net : bounds->most;
+    if (below) target = net < bounds->least ? net : bounds->least;
+    return cell_set(cell, (int64_t)target);
+}
+
 void cell_extend(struct cell *cell, int64_t expires_ms)
 {
     if (expires_ms == TIME_NONE) return;
-    if (cell->expires_ms == TIME_NONE || expires_ms > cell->expires_ms)
-        cell->expires_ms = expires_ms;
+    if (cell->expires_ms != TIME_NONE && expires_ms <= cell->expires_ms) return;
+    cell->expires_ms = expires_ms;
+    cell->exact = false;
 }
 
 bool cell_equal(const struct cell *a, const struct cell *b)
 {
     return a->exists == b->exists && a->added == b->added && a->subbed == b->subbed &&
-           a->expires_ms == b->expires_ms && a->start_ms == b->start_ms;
+           a->expires_ms == b->expires_ms && a->start_ms == b->start_ms && a->exact == b->exact;
 }

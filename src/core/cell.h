@@ -22,8 +22,26 @@ MUST_USE enum err cell_raise(struct cell *cell, int64_t amount);
 MUST_USE enum err cell_lower(struct cell *cell, int64_t amount, bool floor_at_zero,
                              int64_t *removed_out);
 
-/* Keeps the later of the old and the new expiry; TIME_NONE as the new one changes nothing. */
+/* Adds `amount`, of either sign, within bounds, or with `saturate` as far as to the bound that it
+ * would pass. ERR_LIMIT: it would, and nothing was changed. */
+MUST_USE enum err cell_move(struct cell *cell, int64_t amount, const struct op_bounds *bounds);
+
+/* Keeps the later of the old and the new expiry, and its kind; TIME_NONE as the new one changes
+ * nothing. The new one is not exact. */
 void cell_extend(struct cell *cell, int64_t expires_ms);
+
+/* Whether a cell with an exact expiry is there no more. */
+static inline bool cell_is_over(const struct cell *cell, int64_t now_ms)
+{
+    return cell->exact && cell->expires_ms <= now_ms;
+}
+
+/* How long until its expiry, but not below 0; TIME_NONE: it has none. */
+static inline int64_t cell_left(const struct cell *cell, int64_t now_ms)
+{
+    if (cell->expires_ms == TIME_NONE) return TIME_NONE;
+    return cell->expires_ms > now_ms ? cell->expires_ms - now_ms : 0;
+}
 
 bool cell_equal(const struct cell *a, const struct cell *b);
 

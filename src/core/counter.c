@@ -62,13 +62,19 @@ struct counter *counter_without(struct arena *arena, const struct counter *count
     return copy;
 }
 
+/* Beside the number of cells, which has 63 bits: the time of an end follows. Series without one are
+ * written as they were before there were any. */
+#define HAS_UNTIL (1ull << 63)
+
 void counter_encode(struct buf *buf, const struct counter *counter)
 {
     buf_add_varint(buf, counter->count);
     for (uint32_t i = 0; i < counter->count; i++) {
         buf_add_varint(buf, counter->series[i].id);
-        buf_add_varint(buf, (uint64_t)counter->series[i].cells);
+        uint64_t until = counter->series[i].until_ms ? HAS_UNTIL : 0;
+        buf_add_varint(buf, (uint64_t)counter->series[i].cells | until);
         buf_add_varint(buf, (uint64_t)counter->series[i].duration);
+        if (until) buf_add_signed(buf, counter->series[i].until_ms);
     }
 }
 
@@ -86,10 +92,15 @@ struct counter *counter_decode(struct reader *reader, struct arena *arena)
         uint64_t id = read_varint(reader);
         uint64_t cells = read_varint(reader);
         uint64_t duration = read_varint(reader);
-        if (duration > INT32_MAX || (int64_t)duration <= last || cells > INT64_MAX || id == 0)
-            reader->failed = true;
+        int64_t until_ms = 0;
+        if (cells & HAS_UNTIL) {
+            cells &= ~HAS_UNTIL;
+            until_ms = read_signed(reader);
+            if (until_ms == 0) reader->failed = true;
+        }
+        if (duration > INT32_MAX || (int64_t)duration <= last || id == 0) reader->failed = true;
         last = (int64_t)duration;
-        counter->series[i] = (struct series){id, (int64_t)cells, (int32_t)duration};
+        counter->series[i] = (struct series){id, (int64_t)cells, (int32_t)duration, until_ms};
     }
     return reader->failed ? NULL : counter;
 }

@@ -23,6 +23,7 @@ struct cell {
     int64_t start_ms;   /* when the window began; TIME_NONE: not a window */
     int64_t updated_ms;
     bool exists;
+    bool exact; /* from `expires_ms` on it is as if it were not there; else until the sweep is */
 };
 
 struct triple {
@@ -41,6 +42,7 @@ struct series {
     uint64_t id;      /* never reused, so a deleted counter's cells can never come back */
     int64_t cells;    /* existing ones */
     int32_t duration; /* seconds; 0 is the one bucket of all time */
+    int64_t until_ms; /* from then on none of them is to be seen; 0: no such time is known */
 };
 
 /* A counter's granularities, sorted by duration. Immutable once built: a change makes a new one. */
@@ -71,6 +73,32 @@ enum op_kind {
     OP_IMPORT_EVENT, /* keeps an event, or the audit of a duplicate, that came to another store */
     OP_READ,         /* says what the cell is at its place in the order, and changes nothing */
     OP_REMOVE,       /* one cell of a counter, if it is there */
+    OP_DEADLINE,     /* says until when a cell is there, if it is */
+    OP_MOVE,         /* adds a signed amount within bounds */
+};
+
+/* What an op makes of a cell's expiry. `expires_ms` says the time. */
+enum op_expiry {
+    EXPIRY_LATER, /* the later of both stays (HTTP's rule); TIME_NONE leaves it as it is */
+    EXPIRY_NONE,  /* there is none any more */
+    EXPIRY_AT,    /* exactly then, whatever there was */
+    EXPIRY_AFTER, /* the same, so many milliseconds after batch time */
+};
+
+/* Which expiry an OP_DEADLINE or OP_MOVE replaces: bits, all of which must hold. No expiry is later
+ * than any. */
+enum op_unless {
+    UNLESS_THERE = 1,     /* there is one */
+    UNLESS_NONE = 2,      /* there is none */
+    UNLESS_NO_LATER = 4,  /* the new one is not later */
+    UNLESS_NO_SOONER = 8, /* the new one is not sooner */
+};
+
+/* How an OP_MOVE may go. */
+struct op_bounds {
+    int64_t least;
+    int64_t most;
+    bool saturate; /* what would pass a bound goes as far as that; else nothing is changed */
 };
 
 /* Whether an OP_SET takes effect. */
@@ -103,7 +131,7 @@ struct op {
     bool keyed;             /* carries an idempotency key */
     bool replayed;          /* out: answered from the key's record */
     bool existed;           /* out: the cell was there before this op */
-    bool unmet;             /* out: `when` did not hold, so nothing was changed */
+    bool unmet;             /* out: a condition did not hold, so nothing was changed */
     uint32_t key_index;     /* apply's own: where this op's objects are in the read set */
     struct event *event;    /* for OP_EVENT, OP_REPLAY and OP_IMPORT_EVENT */
     struct bytes tenant;    /* a view into `counter`, if there is one */
@@ -119,16 +147,20 @@ struct op {
     enum op_when when; /* for OP_SET */
     int64_t amount;    /* or the target of OP_SET */
     union {
-        int64_t max; /* cap on net, or MAX_NONE */
-        int64_t was; /* out, of OP_SET: what net was */
+        int64_t max;     /* cap on net, or MAX_NONE */
+        int64_t was;     /* out, of OP_SET and OP_MOVE: what net was */
+        int64_t left_ms; /* out, of OP_READ: until it expires; TIME_NONE: it does not */
     };
-    int64_t expires_ms;  /* or TIME_NONE */
+    int64_t expires_ms; /* or TIME_NONE */
+    enum op_expiry expiry;
+    unsigned unless;     /* bits of enum op_unless */
     struct triple after; /* out: the cell right after this op; for ERR_LIMIT, as it stands */
     uint64_t key_digest; /* hash of the request the key came with */
 
     struct object_change *object;
-    struct mark_change *mark;    /* for OP_MARK; for OP_IMPORT where what it marks is, or NULL */
-    const struct cell *imported; /* for OP_IMPORT */
+    struct mark_change *mark;       /* for OP_MARK; for OP_IMPORT where what it marks is, or NULL */
+    const struct cell *imported;    /* for OP_IMPORT */
+    const struct op_bounds *bounds; /* for OP_MOVE */
     const struct key_record *imported_id; /* for OP_IMPORT_ID, whose `key` is its fingerprint */
 };
 

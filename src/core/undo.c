@@ -151,13 +151,21 @@ void add_cause(struct apply *apply, struct op *op)
     apply->writes.causes[apply->writes.count++] = op;
 }
 
-struct cell cell_now(const struct apply *apply, uint32_t cell_index)
+struct cell cell_kept(const struct apply *apply, uint32_t cell_index)
 {
     const struct read_cell *cell = &apply->reads.cells[cell_index];
     const struct series *series =
         counter_find(apply->reads.counters[cell->counter_index].value, cell->duration);
     if (!series || series->id != cell->series) return cell_absent();
     return cell->value;
+}
+
+/* It goes by batch time, and not by how much of it is sure: who sets such an expiry goes by the
+ * wall clock, as with Redis. What cannot be undone is left to the sweep. */
+struct cell cell_now(const struct apply *apply, uint32_t cell_index)
+{
+    struct cell cell = cell_kept(apply, cell_index);
+    return cell_is_over(&cell, apply->moment.now_ms) ? cell_absent() : cell;
 }
 
 /* Whether one more cell fits and, for the first cell of a new series, one more granularity. */
@@ -200,23 +208,37 @@ static uint64_t count_new_cell(struct apply *apply, const struct read_cell *cell
         series->cells++;
         return series->id;
     }
-    struct series fresh = {apply->next_series++, 1, cell->duration};
+    struct series fresh = {.id = apply->next_series++, .cells = 1, .duration = cell->duration};
     counter = change_counter(apply, cell->counter_index);
     counter->value = counter_with(apply->arena, counter->value, fresh);
     counter->owner = apply->part;
     return fresh.id;
 }
 
-enum err cell_put(struct apply *apply, uint32_t cell_index, const struct cell *before,
-                  struct cell after)
+/* Lists of counters show one that has a cell to be seen. They look at no cells, so the series says
+ * until when it has one: exactly if it is alone, else no sooner than that. */
+static void keep_until(struct apply *apply, const struct read_cell *place, const struct cell *cell)
+{
+    const struct series *series =
+        counter_find(apply->reads.counters[place->counter_index].value, place->duration);
+    int64_t until_ms = !cell->exact ? 0 : cell->expires_ms > 0 ? cell->expires_ms : 1;
+    bool others = series->cells > 1;
+    if (others && until_ms != 0 && (series->until_ms == 0 || series->until_ms > until_ms))
+        until_ms = series->until_ms;
+    if (until_ms == series->until_ms) return;
+    own_series(apply, place->counter_index, place->duration)->until_ms = until_ms;
+}
+
+enum err cell_put(struct apply *apply, uint32_t cell_index, struct cell after)
 {
     const struct read_cell *place = &apply->reads.cells[cell_index];
     uint64_t series = place->series;
-    if (!before->exists) {
+    if (!cell_kept(apply, cell_index).exists) {
         enum err e = room_for_cell(apply, place);
         if (e != ERR_OK) return e;
         series = count_new_cell(apply, place);
     }
+    keep_until(apply, place, &after);
     struct read_cell *cell = change_cell(apply, cell_index);
     after.updated_ms = apply->moment.now_ms;
     cell->value = after;

@@ -30,13 +30,16 @@ struct read_object *change_object(struct apply *apply, uint32_t index);
 /* Gives the op the next sequence number and makes it a cause of the batch. */
 void add_cause(struct apply *apply, struct op *op);
 
-/* The cell as it stands, absent if its series is not (or no longer) the counter's. */
+/* The cell as it is kept, absent if its series is not (or no longer) the counter's. */
+struct cell cell_kept(const struct apply *apply, uint32_t cell_index);
+
+/* The cell as it stands: one whose exact expiry has come is absent, though it is kept until it is
+ * swept or begins anew. */
 struct cell cell_now(const struct apply *apply, uint32_t cell_index);
 
 /* Makes `after` the cell's value, counting a new cell in its series and its tenant. Refused if
  * there is no room for a new one. */
-MUST_USE enum err cell_put(struct apply *apply, uint32_t cell_index, const struct cell *before,
-                           struct cell after);
+MUST_USE enum err cell_put(struct apply *apply, uint32_t cell_index, struct cell after);
 
 /* The counter's series of that duration, which it has, in a copy that this part may change. */
 struct series *own_series(struct apply *apply, uint32_t counter_index, int32_t duration);

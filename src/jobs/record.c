@@ -42,6 +42,7 @@ const struct bytes port_names[NAMES] = {
     [ADDED] = BYTES("added"),
     [SUBBED] = BYTES("subbed"),
     [EXPIRES_AT] = BYTES("expiresAt"),
+    [EXACT] = BYTES("exact"),
     [WINDOW_START] = BYTES("windowStart"),
     [UPDATED_AT] = BYTES("updatedAt"),
     [STATUS] = BYTES("status"),
@@ -173,6 +174,7 @@ static void write_cell(struct buf *line, const struct port_record *record)
     add_signed(line, ADDED, cell->added);
     add_signed(line, SUBBED, cell->subbed);
     if (cell->expires_ms != TIME_NONE) add_signed(line, EXPIRES_AT, cell->expires_ms);
+    if (cell->exact) add_bool(line, EXACT, true);
     if (cell->start_ms != TIME_NONE) add_signed(line, WINDOW_START, cell->start_ms);
     add_signed(line, UPDATED_AT, cell->updated_ms);
 }

@@ -6,7 +6,7 @@
  *   {"kind":"rules","text":"counters: ..."}        as they were in force
  *   {"kind":"definition","counter":"..","mode":"series","value":"<hex>"}
  *   {"kind":"cell","tenant":"..","counter":"..","dimensions":"{..}","durationSeconds":60,
- *    "bucket":"0","added":"5","subbed":"0","expiresAt":"..","windowStart":"..","updatedAt":".."}
+ *    "bucket":"0","added":"5","subbed":"0","expiresAt":"..","exact":true,"windowStart":"..","updatedAt":".."}
  *   {"kind":"status","tenant":"..","status":"active","updatedAt":".."}
  *   {"kind":"state","tenant":"..","counter":"..","entity":"<hex>","value":"<hex>"}
  *   {"kind":"mark","tenant":"..","reconcile":"..","dimensions":"{..}"}

@@ -29,6 +29,7 @@ enum name {
     ADDED,
     SUBBED,
     EXPIRES_AT,
+    EXACT,
     WINDOW_START,
     UPDATED_AT,
     STATUS,

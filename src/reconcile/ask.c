@@ -201,7 +201,7 @@ static bool is_known(const struct drift_page *page, const struct entity *entity)
     struct store *store = page->asking->lane->store;
     for (unsigned i = 0; i < page->turn; i++) {
         const struct adjustment *adjustment = &entity->change.adjustments[i];
-        const struct cell_ref ref = {adjustment->key, adjustment->print, 0};
+        const struct cell_ref ref = {adjustment->key, adjustment->print, 0, 0};
         struct cell cell;
         if (view_get(&store->view, &ref, 0, READ_ALL, &cell) == ERR_OK) return true;
     }

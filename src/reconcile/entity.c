@@ -86,7 +86,7 @@ struct beginning {
 
 static enum err read_counter(struct view *moment, struct adjustment *adjustment)
 {
-    const struct cell_ref ref = {adjustment->key, adjustment->print, 0};
+    const struct cell_ref ref = {adjustment->key, adjustment->print, 0, 0};
     struct cell cell;
     enum err e = view_get(moment, &ref, 0, READ_ALL, &cell);
     adjustment->then = e == ERR_OK ? cell_triple(&cell).net : 0;

@@ -217,7 +217,7 @@ static enum err read_counts(struct recount *recount, int64_t *counts_out, struct
     struct store *scratch = recount->scratch;
     for (unsigned i = 0; i < recount->query->reconcile->counters_count; i++) {
         struct bytes key = recount->keys[i];
-        const struct cell_ref ref = {key, fingerprint_of(&scratch->secret, key), 0};
+        const struct cell_ref ref = {key, fingerprint_of(&scratch->secret, key), 0, 0};
         struct cell cell = {0};
         enum err e = view_get(&scratch->view, &ref, 0, READ_ALL, &cell);
         if (e != ERR_OK && e != ERR_NOT_FOUND) return e;

@@ -329,6 +329,7 @@ static enum err memory_range(struct view *view, const struct cell_ref *ref, int6
 }
 
 struct summing {
+    const struct cell_ref *ref;
     struct range_sum *sum;
     uint32_t cells_left;
     bool over;
@@ -338,9 +339,9 @@ static bool sum_cell(void *context, int64_t bucket, const struct cell *cell)
 {
     struct summing *summing = context;
     (void)bucket;
-    summing->over = summing->cells_left == 0;
+    if (!cell_ref_shows(summing->ref, cell)) return true;
+    summing->over = summing->cells_left-- == 0;
     if (summing->over) return false;
-    summing->cells_left--;
     summing->sum->added += cell->added;
     summing->sum->subbed += cell->subbed;
     return true;
@@ -349,7 +350,7 @@ static bool sum_cell(void *context, int64_t bucket, const struct cell *cell)
 static enum err memory_sum(struct view *view, const struct cell_ref *ref, int64_t from, int64_t to,
                            uint32_t cells_max, struct range_sum *sum_out)
 {
-    struct summing summing = {.sum = sum_out, .cells_left = cells_max};
+    struct summing summing = {.ref = ref, .sum = sum_out, .cells_left = cells_max};
     *sum_out = (struct range_sum){0};
     enum err e = memory_range(view, ref, from, to, NULL, sum_cell, &summing);
     return e == ERR_OK && summing.over ? ERR_TOO_MANY_CELLS : e;

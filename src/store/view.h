@@ -19,6 +19,7 @@
 #define TALLY_STORE_VIEW_H
 
 #include "base/arena.h"
+#include "core/cell.h"
 #include "core/event.h"
 #include "core/sets.h"
 
@@ -34,7 +35,14 @@ struct cell_ref {
     struct bytes counter; /* its key */
     struct fingerprint print;
     int32_t duration;
+    int64_t now_ms; /* cells whose exact expiry has come by then are not shown; 0: all are */
 };
+
+/* Whether a reader sees that cell. */
+static inline bool cell_ref_shows(const struct cell_ref *ref, const struct cell *cell)
+{
+    return ref->now_ms == 0 || !cell_is_over(cell, ref->now_ms);
+}
 
 /* Which part of the retained history to read, in order of arrival. */
 struct event_query {
@@ -127,7 +135,21 @@ struct view {
 MUST_USE static inline enum err view_get(struct view *view, const struct cell_ref *ref,
                                          int64_t bucket, enum read_how how, struct cell *cell_out)
 {
-    return view->ops->get(view, ref, bucket, how, cell_out);
+    enum err e = view->ops->get(view, ref, bucket, how, cell_out);
+    return e == ERR_OK && !cell_ref_shows(ref, cell_out) ? ERR_NOT_FOUND : e;
+}
+
+/* A visitor behind which no cell is that `ref` does not show. */
+struct shown_cells {
+    const struct cell_ref *ref;
+    store_cell_fn *visit;
+    void *context;
+};
+
+static inline bool show_cell_of(void *context, int64_t bucket, const struct cell *cell)
+{
+    const struct shown_cells *shown = context;
+    return !cell_ref_shows(shown->ref, cell) || shown->visit(shown->context, bucket, cell);
 }
 
 /* Visits the cells with from <= bucket <= to, in order of time. `newer` is for a range that is read
@@ -137,7 +159,8 @@ MUST_USE static inline enum err view_range(struct view *view, const struct cell_
                                            int64_t from, int64_t to, struct range_newer *newer,
                                            store_cell_fn *visit, void *context)
 {
-    return view->ops->range(view, ref, from, to, newer, visit, context);
+    struct shown_cells shown = {ref, visit, context};
+    return view->ops->range(view, ref, from, to, newer, show_cell_of, &shown);
 }
 
 /* Adds up the cells that `view_range` would visit, each as it was at some moment of the call.

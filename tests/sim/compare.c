@@ -26,6 +26,7 @@ static void place_make(struct sim *sim, struct place *place, unsigned tenant, un
         counter_key(place->key, bytes_str(plan_tenant(sim, tenant)), bytes_str(plan_name(name)));
     place->ref.print = fingerprint_of(&sim->probe.store.secret, place->ref.counter);
     place->ref.duration = duration;
+    place->ref.now_ms = 0;
 }
 
 static void check_cell(struct sim *sim, const char *where, const struct model_cell *expected,
@@ -33,17 +34,34 @@ static void check_cell(struct sim *sim, const char *where, const struct model_ce
 {
     if (cell->exists && cell->added == expected->added && cell->subbed == expected->subbed &&
         cell->expires_ms == expected->expires_ms && cell->start_ms == expected->start_ms &&
-        cell->updated_ms == expected->updated_ms)
+        cell->updated_ms == expected->updated_ms && cell->exact == expected->exact)
         return;
     sim_fail(sim,
              "%s of tenant %u, name %u, duration %d, bucket %lld shows added %lld, subbed %lld, "
-             "expires %lld, start %lld, updated %lld; expected %lld, %lld, %lld, %lld, %lld",
+             "expires %lld, start %lld, updated %lld, exact %d; expected %lld, %lld, %lld, %lld, "
+             "%lld, %d",
              where, expected->tenant, expected->name, expected->duration,
              (long long)expected->bucket, (long long)cell->added, (long long)cell->subbed,
              (long long)cell->expires_ms, (long long)cell->start_ms, (long long)cell->updated_ms,
-             (long long)expected->added, (long long)expected->subbed,
+             cell->exact, (long long)expected->added, (long long)expected->subbed,
              (long long)expected->expires_ms, (long long)expected->start_ms,
-             (long long)expected->updated_ms);
+             (long long)expected->updated_ms, expected->exact);
+}
+
+/* To the millisecond, for who says what time it is; who does not sees what is kept. */
+static void compare_end(struct sim *sim, struct place place, int64_t bucket,
+                        const struct model_cell *expected)
+{
+    struct store *store = &sim->probe.store;
+    struct cell cell;
+    for (int early = 0; early < 2; early++) {
+        place.ref.now_ms = expected->expires_ms - early;
+        if (place.ref.now_ms == 0) continue;
+        enum err e = view_get(&store->view, &place.ref, bucket, READ_ALL, &cell);
+        if (!early && e == ERR_NOT_FOUND) continue;
+        if (readable(sim, e, "get") && !early)
+            sim_fail(sim, "get shows a cell whose exact expiry has come");
+    }
 }
 
 static void compare_get(struct sim *sim, unsigned tenant, unsigned name, int32_t duration,
@@ -68,6 +86,7 @@ static void compare_get(struct sim *sim, unsigned tenant, unsigned name, int32_t
         sim_fail(sim, "get finds tenant %u, name %u, duration %d, bucket %lld, which is not there",
                  tenant, name, duration, (long long)bucket);
     check_cell(sim, "get", expected, &cell);
+    if (expected->exact) compare_end(sim, place, bucket, expected);
 }
 
 struct walk {
@@ -114,6 +133,7 @@ static void compare_sum(struct sim *sim, const struct walk *walk, int64_t from, 
     struct store *store = &sim->probe.store;
     const struct model *shown = &sim->chain.shown;
     place_make(sim, &place, walk->tenant, walk->name, walk->duration);
+    if (dice_chance(sim->dice, 50)) place.ref.now_ms = sim->fleet->wall_ms;
     enum err e = view_sum(&store->view, &place.ref, from, to, UINT32_MAX, &sum);
     if (!readable(sim, e, "sum")) return;
     for (unsigned i = 0; i < shown->cells_count; i++) {
@@ -121,6 +141,7 @@ static void compare_sum(struct sim *sim, const struct walk *walk, int64_t from, 
         if (cell->tenant != walk->tenant || cell->name != walk->name ||
             cell->duration != walk->duration || cell->bucket < from || cell->bucket > to)
             continue;
+        if (place.ref.now_ms && model_over(cell, place.ref.now_ms)) continue;
         sum.added -= cell->added;
         sum.subbed -= cell->subbed;
     }
@@ -154,6 +175,29 @@ struct listing {
     bool listed[MODEL_NAMES];
 };
 
+/* Until when a list shows a granularity: as long as a cell of it is to be seen, and not a moment
+ * longer where there is one. */
+static void check_until(struct sim *sim, unsigned tenant, unsigned name, uint32_t generation,
+                        const struct series *series)
+{
+    int64_t last_ms = 1;
+    bool lasts = false;
+    for (unsigned i = 0; i < sim->chain.shown.cells_count; i++) {
+        const struct model_cell *cell = &sim->chain.shown.cells[i];
+        if (cell->tenant != tenant || cell->name != name || cell->generation != generation ||
+            cell->duration != series->duration)
+            continue;
+        lasts |= !cell->exact;
+        if (cell->exact && cell->expires_ms > last_ms) last_ms = cell->expires_ms;
+    }
+    bool good = lasts ? series->until_ms == 0 : series->until_ms == last_ms;
+    if (!lasts && series->duration > 0) good |= series->until_ms == 0 || series->until_ms > last_ms;
+    if (!good)
+        sim_fail(sim, "tenant %u, name %u, duration %d is listed until %lld, expected %lld", tenant,
+                 name, series->duration, (long long)series->until_ms,
+                 lasts ? 0 : (long long)last_ms);
+}
+
 static void check_series(struct sim *sim, unsigned tenant, unsigned name, uint32_t generation,
                          const struct counter *counter)
 {
@@ -168,6 +212,7 @@ static void check_series(struct sim *sim, unsigned tenant, unsigned name, uint32
             sim_fail(sim, "tenant %u, name %u, duration %d has %lld cells, expected %u", tenant,
                      name, series->duration, (long long)series->cells, expected);
         cells += expected;
+        check_until(sim, tenant, name, generation, series);
     }
     unsigned all = 0;
     for (unsigned i = 0; i < sim->chain.shown.cells_count; i++) {
@@ -255,7 +300,7 @@ static void compare_rule_cell(struct sim *sim, const struct model_cell *expected
     struct bytes key =
         rule_key(arena, bytes_str(plan_tenant(sim, expected->tenant)),
                  bytes_str(ruleset_counter_name(counter)), expected->generation, bytes_str(json));
-    struct cell_ref ref = {key, fingerprint_of(&store->secret, key), expected->duration};
+    struct cell_ref ref = {key, fingerprint_of(&store->secret, key), expected->duration, 0};
     enum err e = view_get(&store->view, &ref, expected->bucket, READ_ALL, &cell);
     if (e == ERR_NOT_FOUND)
         sim_fail(sim, "get does not find counter %s%s of tenant %u, duration %d, bucket %lld",

@@ -156,14 +156,58 @@ static enum err set(struct model_cell *cell, const struct model_op *op)
     return ERR_OK;
 }
 
+/* Beyond a bound that it would pass anyway it stays. */
+static enum err move(struct model_cell *cell, const struct model_op *op)
+{
+    int64_t net = cell->added - cell->subbed;
+    bool up = op->amount > 0;
+    bool above = up ? net > op->most || op->amount > op->most - net : net + op->amount > op->most;
+    bool below = up ? net + (above ? 0 : op->amount) < op->least && !above
+                    : net < op->least || -op->amount > net - op->least;
+    struct model_op target = {.amount = net};
+    if ((above || below) && !op->saturate) return ERR_LIMIT;
+    if (above && net <= op->most) target.amount = op->most;
+    if (below && net >= op->least) target.amount = op->least;
+    if (!above && !below) target.amount = net + op->amount;
+    return set(cell, &target);
+}
+
 static enum err change_value(struct model_cell *cell, const struct model_op *op, bool exists)
 {
-    enum err e = op->kind == MODEL_INCREMENT   ? increment(cell, op)
-                 : op->kind == MODEL_DECREMENT ? decrement(cell, op, exists)
-                                               : set(cell, op);
-    if (e != ERR_OK || op->kind == MODEL_DECREMENT) return e;
-    if (op->expires_ms > cell->expires_ms) cell->expires_ms = op->expires_ms; /* NEVER is least */
-    return ERR_OK;
+    switch (op->kind) {
+    case MODEL_INCREMENT:
+        return increment(cell, op);
+    case MODEL_DECREMENT:
+        return decrement(cell, op, exists);
+    case MODEL_MOVE:
+        return move(cell, op);
+    case MODEL_DEADLINE:
+        return ERR_OK;
+    default:
+        return set(cell, op);
+    }
+}
+
+bool model_over(const struct model_cell *cell, int64_t now_ms)
+{
+    return cell->exact && cell->expires_ms <= now_ms;
+}
+
+/* False: it stays as it is. MODEL_NEVER is the least of all times, and no expiry is the latest. */
+static bool change_expiry(struct model_cell *cell, const struct model_op *op, int64_t time_ms)
+{
+    int64_t old_ms = cell->expires_ms;
+    int64_t new_ms = op->expires_ms + (op->expiry == MODEL_AFTER ? time_ms : 0);
+    bool has = old_ms != MODEL_NEVER;
+    if (op->kind == MODEL_DECREMENT) return false;
+    if ((op->unless & MODEL_IF_THERE) && has) return false;
+    if ((op->unless & MODEL_IF_NONE) && !has) return false;
+    if ((op->unless & MODEL_IF_NO_LATER) && !(has && new_ms > old_ms)) return false;
+    if ((op->unless & MODEL_IF_NO_SOONER) && !(!has || new_ms < old_ms)) return false;
+    if (op->expiry == MODEL_LATER && new_ms <= old_ms) return true;
+    cell->exact = op->expiry == MODEL_AT || op->expiry == MODEL_AFTER;
+    cell->expires_ms = op->expiry == MODEL_CLEAR ? MODEL_NEVER : new_ms;
+    return true;
 }
 
 enum err model_room(const struct model *model, const struct model_limits *limits,
@@ -177,26 +221,51 @@ enum err model_room(const struct model *model, const struct model_limits *limits
     return ERR_OK;
 }
 
+static void remove_at(struct model *model, unsigned index)
+{
+    model->cells[index] = model->cells[--model->cells_count];
+}
+
+/* A cell that is over takes up its place until it is swept; who changes it begins afresh there. */
 static enum err change(struct model *model, const struct model_limits *limits, int64_t time_ms,
                        const struct model_op *op, struct model_answer *answer, bool *changed)
 {
     struct model_cell *old =
         (struct model_cell *)model_find(model, op->tenant, op->name, 0, op->duration, op->bucket);
+    const struct model_cell *seen = old && !model_over(old, time_ms) ? old : NULL;
     struct model_cell cell = {.tenant = op->tenant,
                               .name = op->name,
                               .duration = op->duration,
                               .bucket = op->bucket,
                               .expires_ms = MODEL_NEVER,
                               .start_ms = MODEL_NEVER};
-    if (old) cell = *old;
-    enum err e = change_value(&cell, op, old != NULL);
-    const struct model_cell *shown = e == ERR_OK ? &cell : old;
+    if (seen) cell = *seen;
+    answer->existed = seen != NULL;
+    answer->was = cell.added - cell.subbed;
+    answer->unmet = op->when && (seen != NULL) != (op->when == 2);
+    answer->unmet |= op->kind == MODEL_DEADLINE && !seen;
+    enum err e = answer->unmet ? ERR_OK : change_value(&cell, op, seen != NULL);
+    if (op->kind == MODEL_MOVE && e == ERR_LIMIT) {
+        answer->unmet = true;
+        e = ERR_OK;
+    }
+    if (e == ERR_OK && !answer->unmet) {
+        bool moved = change_expiry(&cell, op, time_ms);
+        if (op->kind == MODEL_DEADLINE) answer->unmet = !moved;
+    }
+    const struct model_cell *shown = e == ERR_OK ? &cell : seen;
     answer->added = shown ? shown->added : 0;
     answer->subbed = shown ? shown->subbed : 0;
-    if (e == ERR_OK && !old) e = model_room(model, limits, &cell, false);
+    if (e != ERR_OK || answer->unmet) return e;
+    if (model_over(&cell, time_ms)) { /* it has ended already */
+        *changed = old != NULL;
+        if (old) remove_at(model, (unsigned)(old - model->cells));
+        return ERR_OK;
+    }
+    if (!old) e = model_room(model, limits, &cell, false);
     if (e != ERR_OK) return e;
-    *changed = !old || old->added != cell.added || old->subbed != cell.subbed ||
-               old->expires_ms != cell.expires_ms;
+    *changed = !seen || seen->added != cell.added || seen->subbed != cell.subbed ||
+               seen->expires_ms != cell.expires_ms || seen->exact != cell.exact;
     if (!*changed) return ERR_OK;
     cell.updated_ms = time_ms;
     must(old || model->cells_count < MODEL_CELLS_MAX);
@@ -204,9 +273,25 @@ static enum err change(struct model *model, const struct model_limits *limits, i
     return ERR_OK;
 }
 
-static void remove_at(struct model *model, unsigned index)
+static void look_or_remove(struct model *model, int64_t time_ms, const struct model_op *op,
+                           struct model_answer *answer, bool *changed)
 {
-    model->cells[index] = model->cells[--model->cells_count];
+    const struct model_cell *cell =
+        model_find(model, op->tenant, op->name, 0, op->duration, op->bucket);
+    if (cell && model_over(cell, time_ms)) cell = NULL;
+    answer->err = ERR_OK;
+    answer->existed = cell != NULL;
+    answer->left_ms = MODEL_NEVER;
+    if (!cell) return;
+    if (op->kind == MODEL_REMOVE) {
+        remove_at(model, (unsigned)(cell - model->cells));
+        *changed = true;
+        return;
+    }
+    answer->added = cell->added;
+    answer->subbed = cell->subbed;
+    if (cell->expires_ms == MODEL_NEVER) return;
+    answer->left_ms = cell->expires_ms > time_ms ? cell->expires_ms - time_ms : 0;
 }
 
 static enum err remove_counter(struct model *model, const struct model_op *op)
@@ -320,6 +405,8 @@ static void decide_op(struct model *model, struct model_limits *limits, int64_t 
         answer->err = op->kind == MODEL_DELETE ? remove_counter(model, op)
                                                : expire(model, &limits->moment, op);
         changed = answer->err == ERR_OK;
+    } else if (op->kind == MODEL_READ || op->kind == MODEL_REMOVE) {
+        look_or_remove(model, time_ms, op, answer, &changed);
     } else {
         answer->err = change(model, limits, time_ms, op, answer, &changed);
     }

@@ -43,8 +43,18 @@ enum model_kind {
     MODEL_SET,
     MODEL_DELETE,
     MODEL_EXPIRE,
-    MODEL_EVENT
+    MODEL_EVENT,
+    MODEL_READ,
+    MODEL_REMOVE,   /* of one cell */
+    MODEL_DEADLINE, /* says until when a cell is there */
+    MODEL_MOVE      /* within bounds */
 };
+
+/* What becomes of a cell's expiry. */
+enum model_expiry { MODEL_LATER, MODEL_CLEAR, MODEL_AT, MODEL_AFTER };
+
+/* Conditions on it, under which it stays as it is. */
+enum { MODEL_IF_THERE = 1, MODEL_IF_NONE = 2, MODEL_IF_NO_LATER = 4, MODEL_IF_NO_SOONER = 8 };
 
 /* What happened; see ruleset.h for the values. */
 struct model_event {
@@ -72,6 +82,11 @@ struct model_op {
     int64_t amount; /* or target */
     int64_t max;
     int64_t expires_ms;
+    unsigned when; /* of a set: 1 if it is to be absent, 2 if it is to be there */
+    enum model_expiry expiry;
+    unsigned unless;
+    int64_t least, most; /* of a move */
+    bool saturate;
     struct model_key key;
     struct model_event event;
     bool malformed;
@@ -84,6 +99,10 @@ struct model_answer {
     int64_t added;
     int64_t subbed;
     uint64_t sequence;
+    bool existed;
+    bool unmet;
+    int64_t was;     /* of a set or move */
+    int64_t left_ms; /* of a read */
 
     /* Of an event. */
     bool duplicate;
@@ -120,6 +139,7 @@ struct model_cell {
     int64_t expires_ms;
     int64_t updated_ms;
     int64_t start_ms; /* of a window; else MODEL_NEVER */
+    bool exact;       /* from `expires_ms` on nobody sees it */
 };
 
 /* What a key led to; never changed, shared by all models of a seed. */
@@ -324,6 +344,8 @@ enum err model_forget(struct model_mark *mark, uint64_t version);
 /* `generation` is 0 for a direct counter. */
 const struct model_cell *model_find(const struct model *model, unsigned tenant, unsigned name,
                                     uint32_t generation, int32_t duration, int64_t bucket);
+/* Whether nobody sees it any more. */
+bool model_over(const struct model_cell *cell, int64_t now_ms);
 /* How many cells of that granularity there are. */
 unsigned model_cells(const struct model *model, unsigned tenant, unsigned name, uint32_t generation,
                      int32_t duration);

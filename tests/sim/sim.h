@@ -105,6 +105,7 @@ struct flight {
     struct asks asks;    /* of its events */
     struct rules *rules; /* they were projected by; held */
     struct op ops[MODEL_OPS_MAX];
+    struct op_bounds bounds[MODEL_OPS_MAX];
     char keys[MODEL_OPS_MAX][COUNTER_KEY_SIZE_MAX];
 };
 

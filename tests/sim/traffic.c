@@ -58,6 +58,30 @@ static enum model_kind pick_kind(struct sim *sim, bool alone)
     return throw < 60 ? MODEL_INCREMENT : throw < 85 ? MODEL_DECREMENT : MODEL_SET;
 }
 
+/* What only Redis's protocol can ask: an exact expiry, a condition, a move within bounds. */
+static void make_exact(struct sim *sim, struct model_op *op)
+{
+    static const enum model_kind kinds[] = {MODEL_INCREMENT, MODEL_SET,   MODEL_DEADLINE,
+                                            MODEL_DEADLINE,  MODEL_MOVE,  MODEL_READ,
+                                            MODEL_READ,      MODEL_REMOVE};
+    struct dice *dice = sim->dice;
+    op->kind = DICE_PICK(dice, kinds);
+    op->expiry = (enum model_expiry)dice_below(dice, 4);
+    if (op->expiry == MODEL_AFTER) op->expires_ms = dice_between(dice, -5, 20000);
+    if (op->expiry == MODEL_AT && op->expires_ms == TIME_NONE)
+        op->expires_ms = sim->fleet->wall_ms + dice_between(dice, -5, 20000);
+    if (op->expiry < MODEL_AT && op->kind == MODEL_DEADLINE) op->expires_ms = TIME_NONE;
+    if (op->kind == MODEL_SET && dice_chance(dice, 40)) op->when = 1 + dice_below(dice, 2);
+    if (op->kind == MODEL_DEADLINE && dice_chance(dice, 50)) op->unless = dice_below(dice, 16);
+    if (op->kind == MODEL_DEADLINE && op->expiry == MODEL_LATER) op->expiry = MODEL_CLEAR;
+    if (op->kind != MODEL_MOVE) return;
+    op->most = dice_chance(dice, 40) ? INT64_MAX : dice_between(dice, 0, 30);
+    op->least = dice_between(dice, 0, op->most < 20 ? op->most : 20);
+    op->saturate = dice_chance(dice, 50);
+    if (dice_chance(dice, 40)) op->amount = -op->amount;
+    if (dice_chance(dice, 20)) op->unless = MODEL_IF_THERE;
+}
+
 static struct model_op make_op(struct sim *sim, unsigned tenant, bool alone)
 {
     struct plan *plan = &sim->plan;
@@ -71,6 +95,7 @@ static struct model_op make_op(struct sim *sim, unsigned tenant, bool alone)
     if (op.kind == MODEL_SET && dice_chance(dice, 30)) op.amount = 0;
     op.max = op.kind == MODEL_INCREMENT ? pick_cap(sim) : MODEL_NO_CAP;
     op.expires_ms = pick_expiry(sim);
+    if (dice_chance(dice, sim->plan.expiring ? 50 : 15)) make_exact(sim, &op);
     return op;
 }
 
@@ -99,7 +124,8 @@ static void make_request(struct sim *sim, struct request *request)
     for (unsigned i = 0; i < bundle->count; i++) {
         bundle->ops[i] = make_op(sim, bundle->tenant,
                                  bundle->count == 1 && !bundle->atomic && !bundle->key.used);
-        bundle->ops[i].key = pick_key(sim, dice_chance(dice, 35));
+        bundle->ops[i].key = pick_key(sim, bundle->ops[i].kind <= MODEL_SET &&
+                                               bundle->ops[i].when == 0 && dice_chance(dice, 35));
         bundle->ops[i].malformed = bundle->count > 1 && !bundle->atomic && dice_chance(dice, 3);
         if (i && dice_chance(dice, 5))
             bundle->ops[i] = bundle->ops[i - 1]; /* the same, key and all */
@@ -146,7 +172,16 @@ static void fill_op(struct sim *sim, struct flight *flight, unsigned index)
     static const enum op_kind kinds[] = {[MODEL_INCREMENT] = OP_INCREMENT,
                                          [MODEL_DECREMENT] = OP_DECREMENT,
                                          [MODEL_SET] = OP_SET,
-                                         [MODEL_DELETE] = OP_DELETE};
+                                         [MODEL_DELETE] = OP_DELETE,
+                                         [MODEL_READ] = OP_READ,
+                                         [MODEL_REMOVE] = OP_REMOVE,
+                                         [MODEL_DEADLINE] = OP_DEADLINE,
+                                         [MODEL_MOVE] = OP_MOVE};
+    static const enum op_when whens[] = {WHEN_ANY, WHEN_ABSENT, WHEN_PRESENT};
+    static const enum op_expiry expiries[] = {[MODEL_LATER] = EXPIRY_LATER,
+                                              [MODEL_CLEAR] = EXPIRY_NONE,
+                                              [MODEL_AT] = EXPIRY_AT,
+                                              [MODEL_AFTER] = EXPIRY_AFTER};
     const struct model_op *asked = &flight->request.asked.ops[index];
     struct op *op = &flight->ops[index];
     struct bytes tenant = bytes_str(plan_tenant(sim, asked->tenant));
@@ -156,9 +191,14 @@ static void fill_op(struct sim *sim, struct flight *flight, unsigned index)
                       .amount = asked->amount,
                       .max = asked->max,
                       .expires_ms = asked->expires_ms,
+                      .expiry = expiries[asked->expiry],
+                      .unless = asked->unless,
+                      .when = whens[asked->when],
+                      .bounds = &flight->bounds[index],
                       .duration = asked->duration,
                       .keyed = asked->key.used,
                       .key_digest = asked->key.digest};
+    flight->bounds[index] = (struct op_bounds){asked->least, asked->most, asked->saturate};
     op->counter = counter_key(flight->keys[index], tenant, bytes_str(plan_name(asked->name)));
     op->tenant = bytes_of(op->counter.data, tenant.size);
     op->counter_print = fingerprint_of(&sim->probe.store.secret, op->counter);
@@ -386,6 +426,22 @@ static void answer_wrong(struct sim *sim, const struct flight *flight, unsigned 
              op->key.used ? ", keyed" : "", what, said, expected);
 }
 
+/* An answer that a key gives again says no more than the value. */
+static void check_found(struct sim *sim, const struct flight *flight, unsigned index)
+{
+    const struct op *said = &flight->ops[index];
+    const struct model_answer *expected = &flight->expected.answers[index];
+    if (said->replayed || flight->expected.replayed) return;
+    if (said->existed != expected->existed)
+        answer_wrong(sim, flight, index, "whether it was there", said->existed, expected->existed);
+    if (said->unmet != expected->unmet)
+        answer_wrong(sim, flight, index, "whether nothing was done", said->unmet, expected->unmet);
+    if ((said->kind == OP_SET || said->kind == OP_MOVE) && said->was != expected->was)
+        answer_wrong(sim, flight, index, "what was there", said->was, expected->was);
+    if (said->kind == OP_READ && said->existed && said->left_ms != expected->left_ms)
+        answer_wrong(sim, flight, index, "the time left", said->left_ms, expected->left_ms);
+}
+
 static void check_answer(struct sim *sim, const struct flight *flight, unsigned index)
 {
     const struct op *said = &flight->ops[index];
@@ -403,6 +459,8 @@ static void check_answer(struct sim *sim, const struct flight *flight, unsigned 
     }
     bool shown = said->err == ERR_OK || said->err == ERR_LIMIT;
     if (!shown || said->kind == OP_DELETE) return;
+    check_found(sim, flight, index);
+    if (said->kind == OP_REMOVE) return;
     if (said->after.added != expected->added)
         answer_wrong(sim, flight, index, "added", said->after.added, expected->added);
     if (said->after.subbed != expected->subbed)

@@ -74,7 +74,7 @@ static inline bool find(const char *counter, const char *dimensions, int32_t dur
 {
     struct bytes key = rule_key(&decider.asks.arena, bytes_str(decider.asks.tenant),
                                 bytes_str(counter), GENERATION, bytes_str(dimensions));
-    struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), duration};
+    struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), duration, 0};
     enum err e = view_get(&decider.store->view, &ref, bucket, READ_ALL, cell_out);
     assert_true(e == ERR_OK || e == ERR_NOT_FOUND);
     return e == ERR_OK;

@@ -384,7 +384,7 @@ bool heart_checkpoint(struct heart *heart)
 struct cell_ref heart_ref(struct heart *heart, const char *name, int32_t duration)
 {
     struct bytes key = ask_counter(&heart->asks, name);
-    return (struct cell_ref){key, fingerprint_of(heart->asks.secret, key), duration};
+    return (struct cell_ref){key, fingerprint_of(heart->asks.secret, key), duration, 0};
 }
 
 enum err heart_get(struct heart *heart, const char *name, int32_t duration, int64_t bucket,
@@ -405,7 +405,7 @@ int64_t heart_rule_net(struct heart *heart, const char *name, uint32_t generatio
 {
     struct bytes key = rule_key(&heart->asks.arena, bytes_str(heart->asks.tenant), bytes_str(name),
                                 generation, BYTES("{}"));
-    struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), 0};
+    struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), 0, 0};
     struct cell cell;
     enum err e = view_get(&heart->store->view, &ref, 0, READ_ALL, &cell);
     return e == ERR_OK ? cell_triple(&cell).net : -1;
@@ -510,7 +510,7 @@ static const char *sum_broken(struct store *store, const struct cell_ref *ref,
 static const char *series_broken(struct store *store, struct gathering *gathering, struct bytes key,
                                  const struct series *series)
 {
-    struct cell_ref ref = {key, fingerprint_of(&store->secret, key), series->duration};
+    struct cell_ref ref = {key, fingerprint_of(&store->secret, key), series->duration, 0};
     const struct gathered_cell *cells;
     const char *broken = NULL;
     gathering->cells_count = 0;

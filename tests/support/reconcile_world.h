@@ -166,7 +166,7 @@ static inline struct op raw_op(enum op_kind kind, const char *counter, const cha
 static inline struct cell cell_of(const char *counter, const char *entity)
 {
     struct op op = raw_op(OP_SET, counter, entity, 0);
-    const struct cell_ref ref = {op.counter, op.counter_print, 0};
+    const struct cell_ref ref = {op.counter, op.counter_print, 0, 0};
     struct cell cell = {0};
     enum err e = view_get(&heart->store->view, &ref, 0, READ_ALL, &cell);
     assert_true(e == ERR_OK || e == ERR_NOT_FOUND);

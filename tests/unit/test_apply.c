@@ -57,7 +57,7 @@ static void expect_triple(const struct op *op, int64_t net, int64_t added, int64
 static struct cell stored(const char *name, int32_t duration, int64_t bucket)
 {
     struct bytes key = ask_counter(&decider.asks, name);
-    struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), duration};
+    struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), duration, 0};
     struct cell cell = {.exists = false};
     enum err e = view_get(&decider.store->view, &ref, bucket, READ_ALL, &cell);
     assert_int_equal(e, cell.exists ? ERR_OK : ERR_NOT_FOUND);

@@ -47,7 +47,7 @@ static struct op keyed(struct op op, const char *key, uint64_t digest)
 static int64_t stored(const char *name)
 {
     struct bytes key = ask_counter(&decider.asks, name);
-    struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), 0};
+    struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), 0, 0};
     struct cell cell;
     if (view_get(&decider.store->view, &ref, 0, READ_ALL, &cell) != ERR_OK) return -1;
     return cell_triple(&cell).net;
@@ -552,7 +552,7 @@ static void check_model(const struct model *model)
     int64_t cells = 0;
     for (unsigned n = 0; n < NAMES; n++, name[0]++) {
         struct bytes key = ask_counter(&decider.asks, name);
-        struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), 60};
+        struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), 60, 0};
         for (unsigned b = 0; b < BUCKETS; b++) {
             const struct cell *want = &model->cells[n][b];
             struct cell got;

@@ -27,7 +27,7 @@ static int teardown(void **state)
 static struct cell stored(const char *name)
 {
     struct bytes key = ask_counter(&decider.asks, name);
-    struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), 0};
+    struct cell_ref ref = {key, fingerprint_of(decider.asks.secret, key), 0, 0};
     struct cell cell = {0};
     enum err e = view_get(&decider.store->view, &ref, 0, READ_ALL, &cell);
     assert_true(e == ERR_OK || e == ERR_NOT_FOUND);

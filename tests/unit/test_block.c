@@ -59,6 +59,7 @@ static void saw_cell(void *context, uint64_t series, int64_t bucket, const struc
                  (long long)cell->updated_ms);
     else
         buf_addf(&seen, " gone");
+    if (cell->exact) buf_addf(&seen, " exact %lld", (long long)cell->expires_ms);
     if (cell->expires_ms != TIME_NONE) buf_addf(&seen, " until %lld", (long long)cell->expires_ms);
     if (cell->start_ms != TIME_NONE) buf_addf(&seen, " from %lld", (long long)cell->start_ms);
     buf_add_char(&seen, '\n');
@@ -398,6 +399,32 @@ static void a_body_of_another_format_is_refused(void **state)
     assert_int_equal(visit(buf_bytes(&body)), ERR_CORRUPT);
     assert_int_equal(seen.size, 1); /* nothing was visited */
     buf_release(&seen);
+    body.data[0] = 1;
+    assert_int_equal(visit(buf_bytes(&body)), ERR_CORRUPT);
+    buf_release(&seen);
+}
+
+/* Format 2, as a program wrote it that knew no exact expiries: a cell that expires, and one that
+ * does not. */
+static void a_body_of_the_format_before_is_read(void **state)
+{
+    buf_reset(&body);
+    buf_add(&body, BYTES("\x02\0\0\0\0"
+                         "E\x07\x78\x0a\x02\xd0\x0f"
+                         "C\x07\x00\x04\x00"));
+    assert_int_equal(visit(buf_bytes(&body)), ERR_OK);
+    assert_non_null(strstr(seen.data, "1000"));
+    assert_null(strstr(seen.data, "exact"));
+    buf_release(&seen);
+}
+
+static void an_exact_expiry_comes_back(void **state)
+{
+    buf_reset(&body);
+    buf_add(&body, BYTES("\x03\0\0\0\0X\x07\x78\x0a\x02\xd0\x0f"));
+    assert_int_equal(visit(buf_bytes(&body)), ERR_OK);
+    assert_non_null(strstr(seen.data, "exact 1000"));
+    buf_release(&seen);
 }
 
 static void refuse(const char *tail, size_t size)
@@ -462,6 +489,8 @@ int main(void)
         BODY(causes_that_no_encoder_writes_are_refused),
         BODY(a_body_cut_inside_an_effect_is_refused),
         BODY(a_body_of_another_format_is_refused),
+        BODY(a_body_of_the_format_before_is_read),
+        BODY(an_exact_expiry_comes_back),
         BODY(effects_that_no_encoder_writes_are_refused),
         BODY(causes_past_the_end_are_refused),
     };

@@ -52,7 +52,7 @@ static const struct counter *counter_of(unsigned granularities)
 {
     const struct counter *counter = NULL;
     for (unsigned i = 0; i < granularities; i++)
-        counter = counter_with(&arena, counter, (struct series){i + 1, 1, (int32_t)i});
+        counter = counter_with(&arena, counter, (struct series){i + 1, 1, (int32_t)i, 0});
     return counter;
 }
 

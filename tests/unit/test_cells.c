@@ -350,7 +350,7 @@ static struct read_counter counter_read(const char *key)
 
 static const struct counter *counter_of(uint64_t id)
 {
-    return counter_with(&arena, NULL, (struct series){id, 1, 60});
+    return counter_with(&arena, NULL, (struct series){id, 1, 60, 0});
 }
 
 static uint64_t visible_series(const char *key)

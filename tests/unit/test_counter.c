@@ -29,7 +29,7 @@ static struct counter *counter_of(const int32_t *durations, uint32_t count)
     struct counter *counter = NULL;
     for (uint32_t i = 0; i < count; i++)
         counter =
-            counter_with(&arena, counter, (struct series){100 + i, 10 * (1 + i), durations[i]});
+            counter_with(&arena, counter, (struct series){100 + i, 10 * (1 + i), durations[i], 0});
     return counter;
 }
 
@@ -74,7 +74,7 @@ static void changes_make_copies_and_leave_the_old_list(void **state)
     const struct counter *old = counter_of(durations, 3);
     struct counter *copy = counter_copy(&arena, old);
     copy->series[0].cells = 99;
-    const struct counter *more = counter_with(&arena, old, (struct series){7, 1, 60});
+    const struct counter *more = counter_with(&arena, old, (struct series){7, 1, 60, 0});
     const struct counter *less = counter_without(&arena, old, 3600);
     assert_int_equal(old->count, 3);
     assert_int_equal(old->series[0].cells, 20);
@@ -103,8 +103,10 @@ static const struct counter *decode(struct bytes from, bool *whole_out)
 static void what_is_encoded_is_decoded(void **state)
 {
     struct counter *counter = counter_of(durations, 4);
-    counter->series[1] = (struct series){UINT64_MAX, INT64_MAX, 60};
+    counter->series[1] = (struct series){UINT64_MAX, INT64_MAX, 60, 0};
     counter->series[2].cells = 0;
+    counter->series[3].until_ms = INT64_MAX;
+    counter->series[0].until_ms = -1;
     counter_encode(&bytes, counter);
     bool whole;
     const struct counter *back = decode(buf_bytes(&bytes), &whole);
@@ -115,7 +117,22 @@ static void what_is_encoded_is_decoded(void **state)
         assert_int_equal(back->series[i].id, counter->series[i].id);
         assert_int_equal(back->series[i].cells, counter->series[i].cells);
         assert_int_equal(back->series[i].duration, counter->series[i].duration);
+        assert_int_equal(back->series[i].until_ms, counter->series[i].until_ms);
     }
+}
+
+/* As stored before there were exact expiries, and as it still is without one. */
+static void a_list_without_an_end_is_stored_as_ever(void **state)
+{
+    counter_encode(&bytes, counter_of(durations, 1));
+    struct buf old;
+    buf_init(&old, 64);
+    buf_add_varint(&old, 1);
+    buf_add_varint(&old, 100);
+    buf_add_varint(&old, 10);
+    buf_add_varint(&old, (uint64_t)durations[0]);
+    assert_true(bytes_equal(buf_bytes(&bytes), buf_bytes(&old)));
+    buf_release(&old);
 }
 
 static void a_list_cut_short_is_refused(void **state)
@@ -162,6 +179,7 @@ int main(void)
         LISTS(changes_make_copies_and_leave_the_old_list),
         LISTS(without_its_last_series_a_counter_is_none),
         LISTS(what_is_encoded_is_decoded),
+        LISTS(a_list_without_an_end_is_stored_as_ever),
         LISTS(a_list_cut_short_is_refused),
         LISTS(what_no_encoder_writes_is_refused),
     };

@@ -40,7 +40,7 @@ static struct read_counter counter_read(const char *key)
 
 static const struct counter *counter_of(uint64_t id)
 {
-    return counter_with(&arena, NULL, (struct series){id, 1, 60});
+    return counter_with(&arena, NULL, (struct series){id, 1, 60, 0});
 }
 
 static size_t newer_counters(struct bytes prefix, struct bytes after, struct keyed_counter **out)

@@ -65,6 +65,36 @@ static void a_cell_comes_back_as_it_was_extremes_and_all(void **state)
     arena_release(&arena);
 }
 
+static void an_exact_expiry_comes_back_and_belongs_to_a_time(void **state)
+{
+    (void)state;
+    struct arena arena;
+    struct buf line;
+    const char *why;
+    struct port_record back;
+    const struct port_record cell = {.kind = PORT_CELL,
+                                     .tenant = BYTES("t"),
+                                     .counter = BYTES("n"),
+                                     .cell = {.exists = true,
+                                              .added = 1,
+                                              .expires_ms = 1700000000000,
+                                              .exact = true,
+                                              .start_ms = TIME_NONE}};
+    arena_init(&arena, 4096);
+    buf_init(&line, 4000);
+    port_record_write(&line, &cell);
+    buf_add_char(&line, '\0');
+    assert_true(read_back(line.data, &arena, &back, &why));
+    assert_true(back.cell.exact);
+    assert_int_equal(back.cell.expires_ms, cell.cell.expires_ms);
+    assert_false(read_back("{\"kind\":\"cell\",\"tenant\":\"a\",\"counter\":\"b\","
+                           "\"durationSeconds\":0,\"bucket\":\"0\",\"added\":\"1\","
+                           "\"subbed\":\"0\",\"exact\":true,\"updatedAt\":\"0\"}",
+                           &arena, &back, &why));
+    buf_release(&line);
+    arena_release(&arena);
+}
+
 #define CELL_OF(dimensions)                                                                         \
     "{\"kind\":\"cell\",\"tenant\":\"a\",\"counter\":\"b\",\"durationSeconds\":0,\"bucket\":\"0\"," \
     "\"added\":\"1\",\"subbed\":\"0\",\"updatedAt\":\"0\",\"dimensions\":\"" dimensions "\"}"
@@ -423,6 +453,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cell_comes_back_as_it_was_extremes_and_all),
+        cmocka_unit_test(an_exact_expiry_comes_back_and_belongs_to_a_time),
         cmocka_unit_test(what_is_no_line_of_an_export_is_refused_with_a_reason),
         cmocka_unit_test(a_header_names_each_lane_and_an_older_one_has_one),
         cmocka_unit_test(an_event_comes_back_as_it_was_its_number_and_its_bytes_too),

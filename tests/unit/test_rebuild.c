@@ -259,7 +259,7 @@ static struct cell window_of(const char *name)
 {
     struct bytes key =
         rule_key(&heart->asks.arena, BYTES("acme"), bytes_str(name), generation(name), BYTES("{}"));
-    struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), WINDOW_DURATION};
+    struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), WINDOW_DURATION, 0};
     struct cell cell;
     assert_int_equal(view_get(&heart->store->view, &ref, 0, READ_ALL, &cell), ERR_OK);
     return cell;

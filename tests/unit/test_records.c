@@ -135,7 +135,7 @@ static void expect_only_whole(decode_fn *decode)
     buf_add_char(&buf, 0);
     assert_int_equal(decode(buf_bytes(&buf)), ERR_CORRUPT);
     buf.size--;
-    buf.data[0]++;
+    buf.data[0] += 2; /* cells have two */
     assert_int_equal(decode(buf_bytes(&buf)), ERR_CORRUPT);
     buf_reset(&buf);
 }
@@ -150,12 +150,14 @@ static enum err decode_cell(struct bytes value)
 static void cells_come_back(void **state)
 {
     static const struct cell cells[] = {
-        {0, 0, TIME_NONE, TIME_NONE, 0, true},
-        {INT64_MAX, INT64_MAX, -1, TIME_NONE, INT64_MAX, true},
-        {1000, 1, 1700000000000, TIME_NONE, -62135596800000, true},
-        {1, 2, TIME_NONE, TIME_NONE, 1, true}, /* below zero: a rule may allow it */
-        {5, 0, 1700000900000, 1700000000000, 1700000000001, true}, /* a window */
-        {0, INT64_MAX, INT64_MAX, INT64_MIN + 1, INT64_MAX, true},
+        {0, 0, TIME_NONE, TIME_NONE, 0, true, false},
+        {INT64_MAX, INT64_MAX, -1, TIME_NONE, INT64_MAX, true, false},
+        {1000, 1, 1700000000000, TIME_NONE, -62135596800000, true, false},
+        {1, 2, TIME_NONE, TIME_NONE, 1, true, false}, /* below zero: a rule may allow it */
+        {5, 0, 1700000900000, 1700000000000, 1700000000001, true, false}, /* a window */
+        {0, INT64_MAX, INT64_MAX, INT64_MIN + 1, INT64_MAX, true, false},
+        {7, 2, 1700000900000, TIME_NONE, 1700000000001, true, true}, /* an exact expiry */
+        {7, 2, INT64_MAX, TIME_NONE, INT64_MAX, true, true},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cells); i++) {
         cell_record(&buf, &cells[i]);
@@ -167,14 +169,30 @@ static void cells_come_back(void **state)
         assert_int_equal(cell_back.start_ms, cells[i].start_ms);
         assert_int_equal(cell_back.updated_ms, cells[i].updated_ms);
         assert_true(cell_back.exists);
+        assert_int_equal(cell_back.exact, cells[i].exact);
         expect_only_whole(decode_cell);
     }
 }
 
+/* As stored before there were exact expiries, and as it still is: added 5, subbed 1, updated 100, a
+ * flag, expires 1000. */
+static void a_cell_without_an_exact_expiry_is_stored_as_ever(void **state)
+{
+    const struct bytes old = BYTES("\x01\x0a\x02\xc8\x01\x01\xd0\x0f");
+    cell_record(&buf, &(struct cell){5, 1, 1000, TIME_NONE, 100, true, false});
+    assert_true(bytes_equal(buf_bytes(&buf), old));
+    buf_reset(&buf);
+    assert_int_equal(decode_cell(old), ERR_OK);
+    assert_false(cell_back.exact);
+    assert_int_equal(decode_cell(BYTES("\x02\x0a\x02\xc8\x01\x01\xd0\x0f")), ERR_OK);
+    assert_true(cell_back.exact);
+    assert_int_equal(decode_cell(BYTES("\x02\x0a\x02\xc8\x01\x00")), ERR_CORRUPT);
+}
+
 static void a_cell_that_is_none_is_refused(void **state)
 {
-    static const struct cell cells[] = {{1, -1, TIME_NONE, TIME_NONE, 0, true},
-                                        {-1, 0, TIME_NONE, TIME_NONE, 0, true}};
+    static const struct cell cells[] = {{1, -1, TIME_NONE, TIME_NONE, 0, true, false},
+                                        {-1, 0, TIME_NONE, TIME_NONE, 0, true, false}};
     for (size_t i = 0; i < ARRAY_COUNT(cells); i++) {
         cell_record(&buf, &cells[i]);
         assert_int_equal(decode_cell(buf_bytes(&buf)), ERR_CORRUPT);
@@ -193,8 +211,8 @@ static enum err decode_counter(struct bytes value)
 
 static void counters_come_back(void **state)
 {
-    struct counter *counter = counter_with(&arena, NULL, (struct series){7, 1000, 60});
-    counter = counter_with(&arena, counter, (struct series){8, 0, 3600});
+    struct counter *counter = counter_with(&arena, NULL, (struct series){7, 1000, 60, 0});
+    counter = counter_with(&arena, counter, (struct series){8, 0, 3600, 0});
     counter_record(&buf, counter);
     assert_int_equal(decode_counter(buf_bytes(&buf)), ERR_OK);
     assert_int_equal(counter_back->count, 2);
@@ -327,6 +345,7 @@ int main(void)
         ROW(keys_of_another_size_are_refused),
         ROW(cells_come_back),
         ROW(a_cell_that_is_none_is_refused),
+        ROW(a_cell_without_an_exact_expiry_is_stored_as_ever),
         ROW(counters_come_back),
         ROW(series_come_back),
         ROW(nodes_come_back),

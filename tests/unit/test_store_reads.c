@@ -1,5 +1,6 @@
 /* test_store_reads.c -- get, range, sum, list and due of every store agree with each other and with
  * what was written, wherever it is by then: staged, in memory, in the state, or deleted. */
+#include "core/counter.h"
 #include "support/store_expect.h"
 
 /* ---- what the reads find ---- */
@@ -362,6 +363,124 @@ static void a_removed_cell_is_not_due_and_starts_afresh(void **state)
     }
 }
 
+/* ---- exact expiries (SPEC 14) ---- */
+
+static struct op ending(struct heart *heart, const char *name, int32_t duration, int64_t bucket,
+                        int64_t ends_ms)
+{
+    struct op op = increment_at(heart, name, duration, bucket, 5);
+    op.expiry = EXPIRY_AT;
+    op.expires_ms = ends_ms;
+    return op;
+}
+
+static enum err get_by(struct heart *heart, const char *name, int64_t now_ms, struct cell *cell_out)
+{
+    struct cell_ref ref = heart_ref(heart, name, 0);
+    ref.now_ms = now_ms;
+    return view_get(&heart->store->view, &ref, 0, READ_ALL, cell_out);
+}
+
+static void an_exact_expiry_hides_the_cell_to_the_millisecond(void **state)
+{
+    struct heart *heart = *state;
+    int64_t end_ms = heart->time->wall_ms + 1000000; /* a checkpoint takes time */
+    struct cell cell;
+    done_ok(heart, ending(heart, "views", 0, 0, end_ms));
+    for (unsigned way = 0; way < 3; way++) {
+        assert_int_equal(get_by(heart, "views", end_ms - 1, &cell), ERR_OK);
+        assert_int_equal(cell.added, 5);
+        assert_true(cell.exact);
+        assert_int_equal(cell.expires_ms, end_ms);
+        assert_int_equal(get_by(heart, "views", end_ms, &cell), ERR_NOT_FOUND);
+        assert_int_equal(get_by(heart, "views", 0, &cell), ERR_OK); /* who does not say the time */
+        if (way == 0) heart_checkpoint(heart);
+        if (way == 1) heart_crash(heart, 3);
+    }
+}
+
+static int64_t sum_by(struct heart *heart, int64_t now_ms)
+{
+    struct range_sum sum;
+    unsigned most = EVERY;
+    struct cell_ref ref = heart_ref(heart, "views", 60);
+    ref.now_ms = now_ms;
+    found[0] = 0;
+    assert_int_equal(view_sum(&heart->store->view, &ref, 0, 600, UINT32_MAX, &sum), ERR_OK);
+    assert_int_equal(view_range(&heart->store->view, &ref, 0, 600, NULL, found_cell, &most),
+                     ERR_OK);
+    return (int64_t)sum.added;
+}
+
+static void sums_and_ranges_leave_out_what_is_over(void **state)
+{
+    struct heart *heart = *state;
+    int64_t end_ms = heart->time->wall_ms + 1000000; /* a checkpoint takes time */
+    done_ok(heart, increment_at(heart, "views", 60, 0, 1));
+    done_ok(heart, ending(heart, "views", 60, 60, end_ms));
+    done_ok(heart, ending(heart, "views", 60, 120, end_ms + 1));
+    for (unsigned way = 0; way < 3; way++) {
+        assert_int_equal(sum_by(heart, end_ms - 1), 11);
+        assert_string_equal(found, "0:1 60:5 120:5 ");
+        assert_int_equal(sum_by(heart, end_ms), 6);
+        assert_string_equal(found, "0:1 120:5 ");
+        assert_int_equal(sum_by(heart, end_ms + 1), 1);
+        assert_string_equal(found, "0:1 ");
+        if (way == 0) heart_checkpoint(heart);
+        if (way == 1) heart_crash(heart, 5);
+    }
+}
+
+static int64_t until(struct heart *heart, const char *name, int32_t duration)
+{
+    struct cell_ref ref = heart_ref(heart, name, duration);
+    const struct counter *counter;
+    struct arena arena;
+    arena_init(&arena, 256);
+    assert_int_equal(view_counter(&heart->store->view, &ref, &arena, &counter), ERR_OK);
+    int64_t until_ms = counter_find(counter, duration)->until_ms;
+    arena_release(&arena);
+    return until_ms;
+}
+
+/* Lists look at no cells. */
+static void a_granularity_says_until_when_it_has_a_cell_to_be_seen(void **state)
+{
+    struct heart *heart = *state;
+    int64_t end_ms = heart->time->wall_ms + 1000000; /* a checkpoint takes time */
+    done_ok(heart, ending(heart, "views", 0, 0, end_ms));
+    done_ok(heart, ending(heart, "views", 60, 0, end_ms + 7));
+    done_ok(heart, ending(heart, "views", 60, 60, end_ms));
+    for (unsigned way = 0; way < 3; way++) {
+        assert_int_equal(until(heart, "views", 0), end_ms);
+        assert_int_equal(until(heart, "views", 60), end_ms + 7);
+        if (way == 0) heart_checkpoint(heart);
+        if (way == 1) heart_crash(heart, 7);
+    }
+    done_ok(heart, ending(heart, "views", 0, 0, end_ms - 500)); /* sooner */
+    assert_int_equal(until(heart, "views", 0), end_ms - 500);
+    struct op lasting = ask(&heart->asks, OP_DEADLINE, "views", 0);
+    lasting.expiry = EXPIRY_NONE;
+    done_ok(heart, lasting);
+    done_ok(heart, increment_at(heart, "views", 60, 120, 1));
+    assert_int_equal(until(heart, "views", 0), 0);
+    assert_int_equal(until(heart, "views", 60), 0);
+}
+
+static void a_cell_that_is_over_starts_afresh_before_any_sweep(void **state)
+{
+    struct heart *heart = *state;
+    done_ok(heart, ending(heart, "views", 0, 0, heart->time->wall_ms + 1000));
+    heart_wait_ms(heart, 1000);
+    assert_int_equal(done_ok(heart, increment_at(heart, "views", 0, 0, 2)).after.added, 2);
+    heart_checkpoint(heart);
+    struct cell cell;
+    assert_int_equal(get_by(heart, "views", INT64_MAX, &cell), ERR_OK);
+    assert_false(cell.exact);
+    assert_string_equal(due(heart, INT64_MAX - 1, EVERY), "");
+    expect_whole(heart);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +500,10 @@ int main(void)
         LAW(due_stops_when_told_to),
         LAW(an_extended_cell_is_due_at_its_new_time_only),
         LAW(a_removed_cell_is_not_due_and_starts_afresh),
+        LAW(an_exact_expiry_hides_the_cell_to_the_millisecond),
+        LAW(sums_and_ranges_leave_out_what_is_over),
+        LAW(a_granularity_says_until_when_it_has_a_cell_to_be_seen),
+        LAW(a_cell_that_is_over_starts_afresh_before_any_sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

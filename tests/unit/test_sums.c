@@ -70,6 +70,38 @@ static void sums_past_64_bits_are_exact(void **state)
     expect_sums(3);
 }
 
+/* A node could not follow a cell that is over without a batch that says so. */
+static void an_exact_expiry_takes_the_nodes_away(void **state)
+{
+    have_nodes(1);
+    struct op op = make(OP_INCREMENT, SIDE, 5);
+    op.expiry = EXPIRY_AT;
+    op.expires_ms = heart->time->wall_ms + 1000000;
+    do_ok(op);
+    model.added[SIDE] += 5;
+    expect_sums(1);
+    assert_true(heart_checkpoint(heart));
+    assert_int_equal(look().marks, 0);
+    expect_sums(2); /* which asks for nodes: the build is given up */
+    heart_tend(heart);
+    assert_int_equal(look().marks, 0);
+    struct range_sum sum;
+    struct cell_ref ref = heart_ref(heart, "minutes", DURATION);
+    ref.now_ms = op.expires_ms;
+    assert_int_equal(
+        view_sum(&heart->store->view, &ref, bucket_of(SIDE), bucket_of(SIDE), UINT32_MAX, &sum),
+        ERR_OK);
+    assert_true(sum.added == 0);
+    struct op lasting = make(OP_DEADLINE, SIDE, 0);
+    lasting.expiry = EXPIRY_NONE;
+    do_ok(lasting);
+    assert_true(heart_checkpoint(heart));
+    expect_sums(3);
+    heart_tend(heart);
+    assert_int_equal(look().marks, 1);
+    expect_sums(4);
+}
+
 static void change_something(uint64_t dice)
 {
     unsigned at = (unsigned)(hash_mix(dice) % BUCKETS);
@@ -343,6 +375,7 @@ int main(void)
         SUMS(a_short_sum_asks_for_nothing),
         SUMS(any_ends_of_the_range_will_do),
         SUMS(sums_past_64_bits_are_exact),
+        SUMS(an_exact_expiry_takes_the_nodes_away),
         SUMS(sums_follow_every_change_over_checkpoints_and_crashes),
         SUMS(a_crash_after_write_back_without_a_checkpoint_counts_nothing_twice),
         SUMS(nodes_die_with_their_series),

@@ -56,7 +56,7 @@ static int64_t net_of(const char *name, const char *dimensions)
 {
     struct bytes key = rule_key(&heart->asks.arena, BYTES("acme"), bytes_str(name),
                                 generation(name), bytes_str(dimensions));
-    struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), 0};
+    struct cell_ref ref = {key, fingerprint_of(heart->asks.secret, key), 0, 0};
     struct cell cell;
     enum err e = view_get(&heart->store->view, &ref, 0, READ_ALL, &cell);
     return e == ERR_OK ? cell_triple(&cell).net : -1;

@@ -112,7 +112,7 @@ static enum err read_chunk(struct store *store, struct cells_plan *plan, struct 
 static enum err read_row(struct store *store, const struct cells_plan *plan, struct bytes key,
                          struct top_row *row_out)
 {
-    struct cell_ref ref = {key, fingerprint_of(&store->secret, key), plan->duration};
+    struct cell_ref ref = {key, fingerprint_of(&store->secret, key), plan->duration, 0};
     enum err e = present_read(&store->view, plan->definition, &ref, plan->bucket, &plan->moment,
                               READ_ALL, &row_out->cell);
     if (e != ERR_OK) return e;

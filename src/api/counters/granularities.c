@@ -1,6 +1,8 @@
 /* granularities.c -- in which granularities a counter is kept. */
 #include "api/counters/granularities.h"
 
+#include "core/counter.h"
+
 #define SAID_MAX 8u /* in a sentence; the reply's list has all */
 
 static const int32_t all_of_time = 0;
@@ -26,9 +28,11 @@ enum err granularities_of_direct(struct store *store, const struct cell_ref *ref
     enum err e = view_counter(&store->view, ref, arena, &counter);
     if (e != ERR_OK || !counter) return e;
     int32_t *items = arena_alloc(arena, (counter->count + 1) * sizeof *items);
+    unsigned count = 0;
     for (uint32_t i = 0; i < counter->count; i++)
-        items[i] = counter->series[i].duration;
-    *kept_out = (struct granularities){items, counter->count};
+        if (series_shows(&counter->series[i], ref->now_ms))
+            items[count++] = counter->series[i].duration;
+    *kept_out = (struct granularities){items, count};
     return ERR_OK;
 }
 

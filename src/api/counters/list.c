@@ -8,6 +8,7 @@
 
 #include "api/call.h"
 #include "api/endpoints.h"
+#include "core/counter.h"
 #include "core/name.h"
 
 enum { LIMIT, PREFIX, LIST_FIELDS };
@@ -31,6 +32,7 @@ struct list_plan {
     struct bytes last; /* name shown last */
     int64_t count;
     bool more;
+    int64_t now_ms;
     struct arena *arena;
 };
 
@@ -82,9 +84,14 @@ static bool list_counter(void *context, struct bytes key, const struct counter *
     char kind;
     if (!counter_key_split(key, &tenant, &kind, &name)) return true;
     if (rules_find(plan->rules, name)) return true;
-    if (!list_kept_before(plan, name) || !begin_counter(plan, name)) return false;
-    for (uint32_t i = 0; i < counter->count; i++)
-        add_granularity(plan, i, counter->series[i].duration);
+    if (!list_kept_before(plan, name)) return false;
+    unsigned shown = 0;
+    for (uint32_t i = 0; i < counter->count; i++) {
+        if (!series_shows(&counter->series[i], plan->now_ms)) continue;
+        if (shown == 0 && !begin_counter(plan, name)) return false;
+        add_granularity(plan, shown++, counter->series[i].duration);
+    }
+    if (shown == 0) return true;
     buf_add(plan->body, BYTES("]}"));
     return true;
 }
@@ -193,6 +200,7 @@ enum request_verdict read_list(struct call *call)
     plan->limit = values[LIMIT].integer;
     plan->body = &call->exchange->reply.body;
     plan->arena = arena;
+    plan->now_ms = clock_now_ms(call->lane->clock);
     call->plan = plan;
     return call_read(call, run_list);
 }

@@ -61,6 +61,7 @@ static enum err address_direct(struct read_plan *plan, struct call *call, struct
     if (dims->count) return ERR_UNKNOWN_DIMENSIONS;
     plan->ref.counter = arena_copy(&call->exchange->arena, counter_key(key, call->tenant, name));
     plan->ref.print = fingerprint_of(&call->lane->store->secret, plan->ref.counter);
+    plan->ref.now_ms = plan->moment.now_ms;
     return ERR_OK;
 }
 

@@ -23,6 +23,7 @@ struct scanning {
     bool more; /* it stopped here: */
     char last[NAME_SIZE_MAX];
     size_t last_size;
+    int64_t now_ms;
     enum err err;
 };
 
@@ -90,7 +91,8 @@ static bool look_at(void *context, struct bytes key, const struct counter *count
     if (!counter_key_split(key, &tenant, &kind, &name)) return true;
     memcpy(scan->last, name.data, name.size);
     scan->last_size = name.size;
-    if (scan->none || !counter_find(counter, 0)) return true;
+    const struct series *series = counter_find(counter, 0);
+    if (scan->none || !series || !series_shows(series, scan->now_ms)) return true;
     if (scan->pattern.data && !glob_match(scan->pattern, name)) return true;
     if (train_is_managed(scan->train, key)) return true;
     resp_add_bulk(&scan->names, name);
@@ -105,6 +107,7 @@ static bool look(struct train *train)
         scan->err = ERR_BUSY;
         return false;
     }
+    scan->now_ms = clock_now_ms(train->lane->clock);
     scan->err = view_list(&train->lane->store->view, scan->prefix, scan->after, look_at, scan);
     scan->more = scan->seen == scan->count && scan->last_size > 0;
     return false;

@@ -280,8 +280,12 @@ static enum err read_op(struct train *train, struct view *view, struct op *op, e
         .counter = op->counter, .print = op->counter_print, .duration = op->duration};
     if (train_is_managed(train, op->counter)) return ERR_MANAGED;
     enum err e = view_get(view, &ref, op->bucket, how, &cell);
-    op->existed = e == ERR_OK;
-    if (e == ERR_OK) op->after = cell_triple(&cell);
+    /* To ask for the time costs as much as the cell. */
+    bool expires = e == ERR_OK && cell.expires_ms != TIME_NONE;
+    int64_t now_ms = expires ? clock_now_ms(train->lane->clock) : 0;
+    op->existed = e == ERR_OK && !cell_is_over(&cell, now_ms);
+    if (op->existed) op->after = cell_triple(&cell);
+    if (op->existed) op->left_ms = cell_left(&cell, now_ms);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 

@@ -17,6 +17,7 @@ struct slot {
     int64_t updated_ms;
     int64_t start_ms;
     bool exists;
+    bool exact;
     const struct read_cell *staged; /* the newest value, while its batch is in flight */
 };
 
@@ -72,7 +73,8 @@ static struct cell slot_visible(const struct slot *slot)
                          .expires_ms = slot->expires_ms,
                          .start_ms = slot->start_ms,
                          .updated_ms = slot->updated_ms,
-                         .exists = slot->exists};
+                         .exists = slot->exists,
+                         .exact = slot->exact};
 }
 
 static void slot_show(struct slot *slot, const struct cell *cell)
@@ -83,6 +85,7 @@ static void slot_show(struct slot *slot, const struct cell *cell)
     slot->updated_ms = cell->updated_ms;
     slot->start_ms = cell->start_ms;
     slot->exists = cell->exists;
+    slot->exact = cell->exact;
 }
 
 static struct slot *slot_find(struct cache_shard *shard, uint64_t hash, uint64_t series,

@@ -242,6 +242,7 @@ enum err embedded_range(struct view *view, const struct cell_ref *ref, int64_t f
 /* -- Sums -------------------------------------------------------------------------------------- */
 
 struct range_walk {
+    const struct cell_ref *ref;
     struct range_sum *sum;
     size_t cells;
     size_t cells_max;
@@ -251,9 +252,10 @@ static bool walk_cell(void *context, int64_t bucket, const struct cell *cell)
 {
     struct range_walk *walk = context;
     (void)bucket;
+    walk->cells++;
+    if (!cell_ref_shows(walk->ref, cell)) return walk->cells <= walk->cells_max;
     walk->sum->added += cell->added;
     walk->sum->subbed += cell->subbed;
-    walk->cells++;
     return walk->cells <= walk->cells_max;
 }
 
@@ -278,23 +280,31 @@ static enum err sum_nodes(struct embedded *embedded, const struct series *series
     return e;
 }
 
-static enum err sum_series(struct embedded *embedded, const struct series *series, int64_t from,
-                           int64_t to, uint32_t cells_max, struct range_sum *sum)
+static void hide_over(const struct cell_ref *ref, struct bucket_cell *cells, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!cell_ref_shows(ref, &cells[i].cell)) cells[i].cell.exists = false;
+}
+
+/* Nodes need no hiding: a series with exact expiries in the state has none (sums.c). */
+static enum err sum_series(struct embedded *embedded, const struct cell_ref *ref,
+                           const struct series *series, int64_t from, int64_t to,
+                           struct range_walk *walk)
 {
     struct bucket_cell *cells;
-    struct range_walk walk = {.sum = sum, .cells_max = cells_max};
     bool summed = false;
     enum err e = ERR_OK;
     bool long_range = has_nodes_inside(series, from, to);
     size_t count = cells_newer(embedded->cells, series->id, from, to, &cells);
     struct newer_cells newer = {cells, count};
-    if (long_range) e = sum_nodes(embedded, series, from, to, &newer, sum, &summed);
+    hide_over(ref, cells, count);
+    if (long_range) e = sum_nodes(embedded, series, from, to, &newer, walk->sum, &summed);
     if (e == ERR_OK && !summed)
-        e = walk_cells(embedded, series->id, from, to, &newer, walk_cell, &walk);
-    if (e == ERR_OK && long_range && walk.cells > SUMS_WALK_MIN)
+        e = walk_cells(embedded, series->id, from, to, &newer, walk_cell, walk);
+    if (e == ERR_OK && long_range && walk->cells > SUMS_WALK_MIN)
         sums_ask(embedded->sums, series->id);
     free(cells);
-    return e == ERR_OK && walk.cells > walk.cells_max ? ERR_TOO_MANY_CELLS : e;
+    return e == ERR_OK && walk->cells > walk->cells_max ? ERR_TOO_MANY_CELLS : e;
 }
 
 /* A series that dies while it is read may have lost its stored cells and not yet the copied ones:
@@ -308,10 +318,11 @@ enum err embedded_sum(struct view *view, const struct cell_ref *ref, int64_t fro
     struct series after;
     enum err e;
     do {
+        struct range_walk walk = {.ref = ref, .sum = sum_out, .cells_max = cells_max};
         *sum_out = (struct range_sum){0};
         e = find_series(embedded, ref, READ_ALL, &series);
         if (e == ERR_OK && series.id == 0) return e;
-        if (e == ERR_OK) e = sum_series(embedded, &series, from, to, cells_max, sum_out);
+        if (e == ERR_OK) e = sum_series(embedded, ref, &series, from, to, &walk);
         if (e == ERR_OK) e = find_series(embedded, ref, READ_ALL, &after);
     } while (e == ERR_OK && after.id != series.id);
     return embedded_read_ended(embedded, "a sum of cells", e);

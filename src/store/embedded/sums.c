@@ -14,7 +14,10 @@
  *     a series is being built only the cells before `built` are in nodes, and only those are kept
  *     up; the mark comes with the batch that builds the rest. A build that a crash cut off leaves
  *     nodes without a mark, which the next build, or the end of the series, removes.
- * (5) The set in memory says which series are summed, or being built, in the state as it is now: it
+ * (5) A cell whose expiry is exact is over without a batch that says so, and no node could follow.
+ *     So a series has no nodes as long as the state holds such a cell of it: the batch that writes
+ *     the first one takes the mark away, and a build that meets one is given up.
+ * (6) The set in memory says which series are summed, or being built, in the state as it is now: it
  *     is loaded again whenever the state was opened. Readers do not use it. */
 #include "store/embedded/sums.h"
 
@@ -42,6 +45,7 @@ struct summed {
     bool whole;    /* marked; else: */
     int64_t built; /* cells of indexes below this are in nodes */
     bool broken;   /* one of its rows cannot be read */
+    bool exact;    /* one of its cells has an exact expiry */
 };
 
 /* The nodes that a noted cell changes: the new values are added, then the stored ones are taken
@@ -167,6 +171,7 @@ void sums_note(struct sums *sums, uint64_t series, int64_t bucket, const struct 
     struct summed *summed = set_find(sums, series);
     if (!summed || !is_built(summed, bucket)) return;
     must(sums->changes_count < SUMS_CHUNK);
+    if (cell->exists && cell->exact) summed->exact = true;
     sums->changes[sums->changes_count++] =
         (struct sums_change){.summed = summed,
                              .bucket = bucket,
@@ -273,6 +278,11 @@ static void put_node(struct state_batch *batch, const struct node *node)
     state_batch_put(batch, STATE_SUMS, name, buf_bytes(&value));
 }
 
+static bool is_unfit(const struct summed *summed)
+{
+    return summed->broken || summed->exact;
+}
+
 static enum err write_nodes(struct sums *sums, struct state *state, struct state_batch *batch)
 {
     struct node nodes[SUMS_CHUNK * SUMS_LEVELS];
@@ -285,7 +295,7 @@ static enum err write_nodes(struct sums *sums, struct state *state, struct state
     for (size_t i = 0; i < count && e == ERR_OK; i++)
         check_node(&nodes[i]);
     for (size_t i = 0; i < count && e == ERR_OK; i++) {
-        if (!nodes[i].summed->broken) put_node(batch, &nodes[i]);
+        if (!is_unfit(nodes[i].summed)) put_node(batch, &nodes[i]);
     }
     return e;
 }
@@ -295,17 +305,18 @@ static enum err write_nodes(struct sums *sums, struct state *state, struct state
 static void give_up(struct sums *sums, struct state_batch *batch, struct summed *summed)
 {
     char key[MARK_KEY_SIZE];
-    log_line(LOG_ERROR, "a stored sum cannot be read; it will be made anew",
-             LOG_KV("series", summed->series));
+    if (summed->broken)
+        log_line(LOG_ERROR, "a stored sum cannot be read; it will be made anew",
+                 LOG_KV("series", summed->series));
     state_batch_delete(batch, STATE_SUMS, mark_key(key, summed->series));
     set_remove(sums, summed);
 }
 
-static void give_up_broken(struct sums *sums, struct state_batch *batch)
+static void give_up_unfit(struct sums *sums, struct state_batch *batch)
 {
     for (size_t i = 0; i < sums->changes_count; i++) {
         struct summed *summed = sums->changes[i].summed;
-        if (!summed || !summed->broken) continue;
+        if (!summed || !is_unfit(summed)) continue;
         for (size_t j = i; j < sums->changes_count; j++) {
             if (sums->changes[j].summed == summed) sums->changes[j].summed = NULL;
         }
@@ -318,7 +329,7 @@ enum err sums_write(struct sums *sums, struct state *state, struct state_batch *
     if (sums->changes_count == 0) return ERR_OK;
     enum err e = take_old_cells(sums, state);
     if (e == ERR_OK) e = write_nodes(sums, state, batch);
-    if (e == ERR_OK) give_up_broken(sums, batch);
+    if (e == ERR_OK) give_up_unfit(sums, batch);
     sums->changes_count = 0;
     return e;
 }
@@ -437,6 +448,7 @@ static bool build_cell(void *context, struct bytes key, struct bytes value)
     struct cell cell;
     building->err = cell_key_decode(key, &series, &bucket);
     if (building->err == ERR_OK) building->err = cell_record_decode(value, &cell);
+    if (building->err == ERR_OK && cell.exact) building->err = ERR_CONFLICT;
     if (building->err != ERR_OK) return false;
     int64_t index = sums_index(bucket, building->summed->duration);
     building->stopped = stops_before(building, index);
@@ -473,7 +485,7 @@ static enum err build_step(struct sums *sums, struct state *state, struct state_
     enum err e = state_scan(state, STATE_CELLS, cell_key(from, summed->series, start),
                             series_key(to, summed->series + 1), build_cell, &building);
     if (e != ERR_OK) return e;
-    if (building.err != ERR_OK) { /* the reader of that cell is told */
+    if (building.err != ERR_OK) { /* the reader of a cell that is damaged is told */
         state_batch_clear(batch);
         set_remove(sums, summed);
         return ERR_OK;

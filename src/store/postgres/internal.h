@@ -138,7 +138,7 @@ MUST_USE enum err postgres_beside(struct view *moment, struct store *store, stru
 /* Where a read of that lane goes, and with it those that are gathered with it. */
 struct pool *reading_pool(const struct lane_store *lane);
 
-/* The five columns of a cell, from `column` on. */
+/* The six columns of a cell, from `column` on. */
 MUST_USE bool row_cell(const PGresult *result, int row, int column, struct cell *cell_out);
 /* A whole number that is not negative, of as many digits as 128 bits have. */
 MUST_USE bool parse_sum(struct bytes text, __int128 *sum_out);

@@ -153,9 +153,11 @@ const struct counter *rows_counter(const PGresult *result, int row, int count, i
         int64_t id;
         if (!result_i64(result, row + i, column, &id) || id <= 0 ||
             !result_i32(result, row + i, column + 1, &series->duration) ||
-            !result_i64(result, row + i, column + 2, &series->cells))
+            !result_i64(result, row + i, column + 2, &series->cells) ||
+            !result_time(result, row + i, column + 3, &series->until_ms))
             return NULL;
         series->id = (uint64_t)id;
+        if (series->until_ms == TIME_NONE) series->until_ms = 0;
     }
     return counter;
 }
@@ -218,7 +220,8 @@ static void take_cells(struct batch_load *load)
             !result_i64(result, row, 2, &cell.subbed) ||
             !result_time(result, row, 3, &cell.expires_ms) ||
             !result_time(result, row, 4, &cell.start_ms) ||
-            !result_i64(result, row, 5, &cell.updated_ms)) {
+            !result_i64(result, row, 5, &cell.updated_ms) ||
+            !result_bool(result, row, 6, &cell.exact)) {
             corrupt(load, "a cell");
             break;
         }

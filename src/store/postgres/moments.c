@@ -29,6 +29,7 @@ struct wish {
     int32_t duration;
     int64_t from; /* a cell's bucket */
     int64_t to;
+    int64_t now_ms; /* a sum's */
     uint32_t cells_max;
 
     enum err err; /* what came of it */
@@ -63,7 +64,7 @@ static bool wish_is(const struct wish *wish, const struct wish *other)
     return wish->kind == other->kind && wish->lane == other->lane &&
            fingerprint_equal(wish->print, other->print) && wish->duration == other->duration &&
            wish->from == other->from && wish->to == other->to &&
-           wish->cells_max == other->cells_max;
+           wish->cells_max == other->cells_max && wish->now_ms == other->now_ms;
 }
 
 static struct wish *find(struct wishes *wishes, const struct wish *wish)
@@ -125,6 +126,7 @@ static enum err moment_sum(struct view *view, const struct cell_ref *ref, int64_
                                                            .duration = ref->duration,
                                                            .from = from,
                                                            .to = to,
+                                                           .now_ms = ref->now_ms,
                                                            .cells_max = cells_max});
     if (!found) return ERR_OK;
     *sum_out = found->sum;
@@ -195,7 +197,7 @@ static void add_others(struct wishes *wishes, struct sql_values *values)
     {
         row_i32(values, (int32_t)wish->lane->lane);
     }
-    values_columns(values, "iuilll");
+    values_columns(values, "iuillll");
     EACH_WISH(wishes, WISH_SUM, wish)
     {
         row_i32(values, (int32_t)wish->lane->lane);
@@ -204,6 +206,7 @@ static void add_others(struct wishes *wishes, struct sql_values *values)
         row_i64(values, wish->from);
         row_i64(values, wish->to);
         row_i64(values, (int64_t)wish->cells_max + 1);
+        row_i64(values, wish->now_ms ? wish->now_ms : INT64_MIN);
     }
 }
 
@@ -225,8 +228,8 @@ static bool take_row(struct wishes *wishes, struct wish *wish, const PGresult *r
     if (wish->kind == WISH_CELL) return row_cell(result, row, 2, &wish->cell);
     if (!result_i64(result, row, 2, &number)) return false;
     wish->sequence = (uint64_t)number;
-    wish->value = arena_copy(&wishes->arena, result_bytes(result, row, 7));
-    return wish->kind != WISH_SUM || take_sum(wish, number, result_bytes(result, row, 8));
+    wish->value = arena_copy(&wishes->arena, result_bytes(result, row, 8));
+    return wish->kind != WISH_SUM || take_sum(wish, number, result_bytes(result, row, 9));
 }
 
 /* The wishes of each kind, as the statement counts them. */

@@ -114,7 +114,8 @@ bool row_cell(const PGresult *result, int row, int column, struct cell *cell_out
            result_i64(result, row, column + 1, &cell_out->subbed) &&
            result_time(result, row, column + 2, &cell_out->expires_ms) &&
            result_time(result, row, column + 3, &cell_out->start_ms) &&
-           result_i64(result, row, column + 4, &cell_out->updated_ms);
+           result_i64(result, row, column + 4, &cell_out->updated_ms) &&
+           result_bool(result, row, column + 5, &cell_out->exact);
 }
 
 static void values_ref(struct sql_values *values, const struct cell_ref *ref)
@@ -241,6 +242,7 @@ static enum err postgres_sum(struct view *view, const struct cell_ref *ref, int6
     values_i64(&inquiry.values, from);
     values_i64(&inquiry.values, to);
     values_i64(&inquiry.values, (int64_t)cells_max + 1);
+    values_i64(&inquiry.values, ref->now_ms ? ref->now_ms : INT64_MIN);
     enum err e = inquiry_ask(&inquiry, SQL_SUM, &result);
     if (e == ERR_OK && (PQntuples(result) != 1 || !result_i64(result, 0, 0, &cells) ||
                         !parse_sum(result_bytes(result, 0, 1), &sum_out->added) ||

@@ -69,13 +69,14 @@ const char schema_tables[] =
     " cells bigint NOT NULL, PRIMARY KEY (tenant_id, lane)) WITH (fillfactor = 75);"
     "CREATE TABLE {S}.series (series bigint NOT NULL, cells bigint NOT NULL, print uuid NOT NULL,"
     " lane int NOT NULL, duration int NOT NULL, tenant_id text COLLATE \"C\" NOT NULL,"
-    " key bytea NOT NULL, " SERIES_NAME ", " SERIES_WHOLE ","
+    " key bytea NOT NULL, " SERIES_NAME ", " SERIES_WHOLE ", until bigint,"
     " PRIMARY KEY (series, lane)) WITH (fillfactor = 75);"
     "CREATE UNIQUE INDEX series_print ON {S}.series (print, duration, lane);"
     "CREATE INDEX series_key ON {S}.series (substring(key, 1, 512), lane);" SERIES_NAMES
     "CREATE TABLE {S}.cells (series bigint NOT NULL, bucket bigint NOT NULL,"
     " added bigint NOT NULL, subbed bigint NOT NULL, updated bigint NOT NULL, expires bigint,"
     " start bigint, lane int NOT NULL, due int, tenant_id text COLLATE \"C\" NOT NULL,"
+    " exact boolean NOT NULL DEFAULT false,"
     " PRIMARY KEY (series, bucket, lane))"
     " PARTITION BY LIST (lane);"
     "CREATE INDEX cells_due ON {S}.cells (due, lane) WHERE due IS NOT NULL;"
@@ -144,8 +145,10 @@ const char schema_lane[] =
 
 /* A cell without a series is on its way out already. */
 static const char upgrade_1[] =
-    "ALTER TABLE {S}.series ADD COLUMN " SERIES_NAME ", ADD COLUMN " SERIES_WHOLE ";" SERIES_NAMES
-    "ALTER TABLE {S}.cells ADD COLUMN tenant_id text COLLATE \"C\";"
+    "ALTER TABLE {S}.series ADD COLUMN " SERIES_NAME ", ADD COLUMN " SERIES_WHOLE
+    ", ADD COLUMN until bigint;" SERIES_NAMES
+    "ALTER TABLE {S}.cells ADD COLUMN tenant_id text COLLATE \"C\","
+    " ADD COLUMN exact boolean NOT NULL DEFAULT false;"
     "UPDATE {S}.cells c SET tenant_id = s.tenant_id FROM {S}.series s"
     " WHERE s.series = c.series AND s.lane = c.lane;"
     "DELETE FROM {S}.cells WHERE tenant_id IS NULL;"

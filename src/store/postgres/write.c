@@ -58,7 +58,7 @@ static void write_series(struct lane_store *lane, const struct write_set *writes
     const struct read_set *reads = writes->reads;
     struct sql_values *values = &lane->values;
     struct rows rows;
-    rows_begin(&rows, lane, SQL_PUT_SERIES, "lilutb");
+    rows_begin(&rows, lane, SQL_PUT_SERIES, "lillutb");
     for (uint32_t i = 0; i < reads->counters_count; i++) {
         const struct read_counter *read = &reads->counters[i];
         if (!read->changed || !read->value) continue;
@@ -67,6 +67,7 @@ static void write_series(struct lane_store *lane, const struct write_set *writes
             row_i64(values, (int64_t)series->id);
             row_i32(values, series->duration);
             row_i64(values, series->cells);
+            row_time(values, series->until_ms ? series->until_ms : TIME_NONE);
             row_print(values, read->print);
             row_text(values, reads->tenants[read->tenant_index].tenant);
             row_bytes(values, read->key);
@@ -99,7 +100,7 @@ static void write_cells(struct lane_store *lane, const struct write_set *writes)
     const struct read_set *reads = writes->reads;
     struct sql_values *values = &lane->values;
     struct rows rows;
-    rows_begin(&rows, lane, SQL_PUT_CELLS, "lllllillt");
+    rows_begin(&rows, lane, SQL_PUT_CELLS, "lllllillft");
     for (uint32_t i = 0; i < reads->cells_count; i++) {
         const struct read_cell *read = &reads->cells[i];
         if (!read->changed || !read->value.exists) continue;
@@ -111,6 +112,7 @@ static void write_cells(struct lane_store *lane, const struct write_set *writes)
         row_due(values, read->value.expires_ms);
         row_time(values, read->value.start_ms);
         row_i64(values, read->value.updated_ms);
+        row_bool(values, read->value.exact);
         row_text(values, tenant_of_cell(reads, read));
         rows_cut(&rows);
     }

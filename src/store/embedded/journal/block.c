@@ -6,7 +6,8 @@
 #include "core/counter.h"
 #include "core/mark.h"
 
-enum { BODY_FORMAT = 2 };
+/* Format 2 knew no exact expiries; else it is the same. */
+enum { BODY_FORMAT = 3, BODY_FORMAT_LEAST = 2 };
 
 enum tag {
     TAG_COUNTER = 'N',
@@ -15,6 +16,7 @@ enum tag {
     TAG_CELL_EXPIRING = 'E',
     TAG_CELL_GONE = 'c',
     TAG_WINDOW = 'W',
+    TAG_CELL_EXACT = 'X',
     TAG_TENANT = 'T',
     TAG_KEY = 'K',
     TAG_ID = 'I',
@@ -44,9 +46,14 @@ static void encode_mark(struct buf *buf, const struct mark_change *change)
     }
 }
 
+static bool format_is_known(uint8_t format)
+{
+    return format >= BODY_FORMAT_LEAST && format <= BODY_FORMAT;
+}
+
 static bool has_amount(enum op_kind kind)
 {
-    return kind != OP_EXPIRE && kind != OP_REMOVE;
+    return kind != OP_EXPIRE && kind != OP_REMOVE && kind != OP_DEADLINE;
 }
 
 static void encode_cause(struct buf *buf, const struct read_set *reads, const struct op *op)
@@ -130,6 +137,7 @@ static void encode_cell(struct buf *buf, const struct write_set *writes,
     bool window = expiring && value->start_ms != TIME_NONE;
     buf_add_char(buf, !value->exists ? TAG_CELL_GONE
                       : window       ? TAG_WINDOW
+                      : value->exact ? TAG_CELL_EXACT
                       : expiring     ? TAG_CELL_EXPIRING
                                      : TAG_CELL);
     buf_add_varint(buf, cell->series);
@@ -214,7 +222,9 @@ static void visit_cell(struct reader *reader, enum tag tag, int64_t time_ms,
         cell.subbed = read_signed(reader);
         if (cell.subbed < 0 || cell.added < 0) reader->failed = true;
     }
-    if (tag == TAG_CELL_EXPIRING || tag == TAG_WINDOW) cell.expires_ms = read_signed(reader);
+    cell.exact = tag == TAG_CELL_EXACT;
+    if (cell.exact || tag == TAG_CELL_EXPIRING || tag == TAG_WINDOW)
+        cell.expires_ms = read_signed(reader);
     if (tag == TAG_WINDOW) cell.start_ms = read_signed(reader);
     if (!reader->failed) visitor->cell(visitor->context, series, bucket, &cell);
 }
@@ -257,7 +267,7 @@ enum err block_visit(struct bytes body, int64_t time_ms, struct arena *arena,
                      const struct block_visitor *visitor)
 {
     struct reader reader = reader_of(body);
-    if (read_u8(&reader) != BODY_FORMAT) return ERR_CORRUPT;
+    if (!format_is_known(read_u8(&reader))) return ERR_CORRUPT;
     read_bytes(&reader, read_u32(&reader));
     while (!reader.failed && reader_left(&reader) > 0) {
         enum tag tag = read_u8(&reader);
@@ -273,6 +283,7 @@ enum err block_visit(struct bytes body, int64_t time_ms, struct arena *arena,
             break;
         case TAG_CELL:
         case TAG_CELL_EXPIRING:
+        case TAG_CELL_EXACT:
         case TAG_CELL_GONE:
         case TAG_WINDOW:
             visit_cell(&reader, tag, date_ms, visitor);
@@ -325,7 +336,10 @@ static void skip_cause(struct reader *reader, enum op_kind kind)
     case OP_SET:
     case OP_EXPIRE:
     case OP_IMPORT:
+    case OP_READ: /* the first of a bundle that changed nothing and is remembered */
     case OP_REMOVE:
+    case OP_DEADLINE:
+    case OP_MOVE:
         read_varint(reader);
         read_signed(reader);
         if (has_amount(kind)) read_varint(reader);
@@ -340,7 +354,7 @@ enum err block_events(const struct journal_block *block, store_event_fn *visit, 
 {
     struct reader reader = reader_of(block->body);
     *stopped_out = false;
-    if (read_u8(&reader) != BODY_FORMAT) return ERR_CORRUPT;
+    if (!format_is_known(read_u8(&reader))) return ERR_CORRUPT;
     struct reader causes = reader_of(read_bytes(&reader, read_u32(&reader)));
     if (reader.failed) return ERR_CORRUPT;
     for (uint32_t i = 0; i < block->count && !causes.failed; i++) {

@@ -1,7 +1,9 @@
 /* records.c -- encoders and decoders of records.h, in pairs. */
 #include "store/embedded/state/records.h"
 
-enum { RECORD_FORMAT = 1 };
+/* A cell whose expiry is exact is of a format of its own: a program that does not know it refuses
+ * it. Others are written as they always were: `tally verify` compares rows by their bytes. */
+enum { RECORD_FORMAT = 1, RECORD_FORMAT_EXACT = 2 };
 
 static struct reader record_reader(struct bytes value)
 {
@@ -33,7 +35,7 @@ enum err cell_key_decode(struct bytes key, uint64_t *series_out, int64_t *bucket
 void cell_record(struct buf *buf, const struct cell *cell)
 {
     must(cell->exists);
-    buf_add_char(buf, RECORD_FORMAT);
+    buf_add_char(buf, cell->exact ? RECORD_FORMAT_EXACT : RECORD_FORMAT);
     buf_add_signed(buf, cell->added);
     buf_add_signed(buf, cell->subbed);
     buf_add_signed(buf, cell->updated_ms);
@@ -46,14 +48,17 @@ void cell_record(struct buf *buf, const struct cell *cell)
 
 enum err cell_record_decode(struct bytes value, struct cell *cell_out)
 {
-    struct reader reader = record_reader(value);
-    struct cell cell = {.exists = true};
+    struct reader reader = reader_of(value);
+    uint8_t format = read_u8(&reader);
+    struct cell cell = {.exists = true, .exact = format == RECORD_FORMAT_EXACT};
+    if (!cell.exact && format != RECORD_FORMAT) reader.failed = true;
     cell.added = read_signed(&reader);
     cell.subbed = read_signed(&reader);
     cell.updated_ms = read_signed(&reader);
     uint8_t flags = read_u8(&reader);
     cell.expires_ms = flags & 1 ? read_signed(&reader) : TIME_NONE;
     cell.start_ms = flags & 2 ? read_signed(&reader) : TIME_NONE;
+    if (cell.exact && cell.expires_ms == TIME_NONE) reader.failed = true;
     if (flags > 3 || cell.subbed < 0 || cell.added < 0) reader.failed = true;
     *cell_out = cell;
     return record_end(&reader);

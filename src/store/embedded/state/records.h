@@ -2,6 +2,7 @@
  *
  *   counters   tenant 0 kind name 0 -> format, series list (core/counter.h)
  *   cells      series u64, bucket i64 -> format, added, subbed, updated, expires, start
+ *              (format 2: the expiry is exact)
  *   series     series u64 -> format, duration, counter key
  *   expiry     expires i64, series u64, bucket i64 -> (empty)
  *   tenants    tenant -> format, cells
