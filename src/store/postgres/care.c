@@ -21,9 +21,8 @@
 
 /* -- One statement in a transaction of its own ------------------------------------------------- */
 
-/* The caller clears the result. ERR_STORAGE: nothing was done, or it is not known. */
-static enum err care_ask(struct lane_store *lane, enum sql_name name, struct sql_values *values,
-                         bool locks, PGresult **result_out)
+enum err care_ask(struct lane_store *lane, enum sql_name name, struct sql_values *values,
+                  bool locks, PGresult **result_out)
 {
     struct pool *pool = lane->database->writers;
     struct sql_values own;
@@ -216,6 +215,7 @@ static bool postgres_tend(struct store *store)
     values_init(&values);
     renew_lease(lane, &values, now_ns);
     bool more = clean(lane, &values, now_ns);
+    more |= lane_make_sums(lane, &values, now_ns);
     values_release(&values);
     return more;
 }
@@ -275,6 +275,7 @@ static void postgres_close_lane(struct store *store)
     lane_let_go(lane);
     give_lease(lane);
     values_release(&lane->values);
+    pthread_mutex_destroy(&lane->sums.lock);
     pthread_mutex_destroy(&lane->turn);
     free(lane);
 }

@@ -12,6 +12,7 @@
 #include "base/table.h"
 #include "store/postgres/pool.h"
 #include "store/postgres/postgres.h"
+#include "store/postgres/sums.h"
 #include "store/postgres/schema.h"
 
 #define LOCK_WAIT_MS 5000    /* for the lane; the database gives up after 2 s itself */
@@ -69,6 +70,8 @@ struct lane_store {
     _Atomic int64_t leads_until_ns; /* by the machine's clock; 0: another node leads, or none */
     _Atomic int64_t oldest_ms;      /* arrival of the oldest event; 0: none */
     _Atomic int64_t horizon_ms;     /* events before this are gone, or are to be */
+
+    struct sums_asked sums;
 
     struct care_state {          /* the tend thread's own */
         int64_t lease_ns;        /* when the lease is next asked for */
@@ -166,6 +169,10 @@ enum err inquiry_corrupt(const struct inquiry *inquiry, const char *what);
 
 /* care.c */
 extern const struct store_ops postgres_store_ops;
+/* Runs one statement in a transaction of its own, which holds the lane's lock if `locks`. The
+ * caller clears the result. ERR_STORAGE: nothing was done, or it is not known. */
+MUST_USE enum err care_ask(struct lane_store *lane, enum sql_name name, struct sql_values *values,
+                           bool locks, PGresult **result_out);
 
 /* clock.c */
 void database_clock_init(struct database *database);

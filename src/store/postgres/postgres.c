@@ -122,6 +122,7 @@ enum err postgres_lane(struct database *database, unsigned index, struct store *
     lane->care.forgotten_ms = INT64_MIN;
     values_init(&lane->values);
     pthread_mutex_init(&lane->turn, NULL);
+    pthread_mutex_init(&lane->sums.lock, NULL);
     enum err e = read_position(lane);
     if (e == ERR_OK) {
         *store_out = &lane->store;

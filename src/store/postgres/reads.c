@@ -230,31 +230,6 @@ bool parse_sum(struct bytes text, __int128 *sum_out)
     return true;
 }
 
-static enum err postgres_sum(struct view *view, const struct cell_ref *ref, int64_t from,
-                             int64_t to, uint32_t cells_max, struct range_sum *sum_out)
-{
-    struct inquiry inquiry;
-    PGresult *result;
-    int64_t cells;
-    *sum_out = (struct range_sum){0};
-    inquiry_begin(&inquiry, view);
-    values_ref(&inquiry.values, ref);
-    values_i64(&inquiry.values, from);
-    values_i64(&inquiry.values, to);
-    values_i64(&inquiry.values, (int64_t)cells_max + 1);
-    values_i64(&inquiry.values, ref->now_ms ? ref->now_ms : INT64_MIN);
-    enum err e = inquiry_ask(&inquiry, SQL_SUM, &result);
-    if (e == ERR_OK && (PQntuples(result) != 1 || !result_i64(result, 0, 0, &cells) ||
-                        !parse_sum(result_bytes(result, 0, 1), &sum_out->added) ||
-                        !parse_sum(result_bytes(result, 0, 2), &sum_out->subbed)))
-        e = inquiry_corrupt(&inquiry, "a sum");
-    else if (e == ERR_OK && cells > cells_max)
-        e = ERR_TOO_MANY_CELLS;
-    PQclear(result);
-    inquiry_end(&inquiry);
-    return e;
-}
-
 static enum err postgres_counter(struct view *view, const struct cell_ref *ref, struct arena *arena,
                                  const struct counter **counter_out)
 {

@@ -48,6 +48,12 @@
     " generation bigint NOT NULL, duration int NOT NULL, usage boolean NOT NULL,"        \
     " limit_value bigint, PRIMARY KEY (lane, name));"
 
+/* What stretches of a series add up to (sums.h). */
+#define SUMS                                                                                   \
+    "CREATE TABLE {S}.sums (series bigint NOT NULL, node bigint NOT NULL, lane int NOT NULL,"  \
+    " tenant_id text COLLATE \"C\" NOT NULL, added numeric NOT NULL, subbed numeric NOT NULL," \
+    " PRIMARY KEY (series, node, lane));"
+
 /* Nodes that serve it, and when each was last seen. */
 #define NODES                                                             \
     "CREATE TABLE {S}.nodes (id uuid PRIMARY KEY, address text NOT NULL," \
@@ -97,7 +103,7 @@ const char schema_tables[] =
     " PRIMARY KEY (lane, sequence, arrived)) PARTITION BY RANGE (arrived);"
     "CREATE INDEX history_tenant ON {S}.history (tenant_id, sequence);"
     "CREATE TABLE {S}.graves (series bigint NOT NULL, lane int NOT NULL,"
-    " PRIMARY KEY (series, lane));" NODES;
+    " PRIMARY KEY (series, lane));" SUMS NODES;
 
 /* A lane has its row, its partitions, and a commit that nothing came before. */
 const char schema_lane[] =
@@ -158,7 +164,7 @@ static const char upgrade_1[] =
     "INSERT INTO {S}.definitions (lane, name, generation, duration, usage, limit_value)"
     " SELECT o.lane, d.* FROM {S}.objects o CROSS JOIN LATERAL {S}.definition(o.value) d"
     " WHERE substring(o.key, 1, 1) = '\\x63';"
-    "DROP FUNCTION {S}.definition(bytea); DROP FUNCTION {S}.varint(bytea, int);" NODES;
+    "DROP FUNCTION {S}.definition(bytea); DROP FUNCTION {S}.varint(bytea, int);" SUMS NODES;
 
 static const char upgrade_1_lane[] = "";
 

@@ -322,6 +322,7 @@ void lane_write(struct lane_store *lane, const struct write_set *writes)
     write_series(lane, writes);
     write_cells(lane, writes);
     drop_cells(lane, writes);
+    lane_drop_sums(lane, writes);
     write_tenants(lane, writes);
     write_keys(lane, writes);
     write_objects(lane, writes);
