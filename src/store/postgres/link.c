@@ -267,8 +267,8 @@ static void prepare(struct link *link, enum sql_name name, const char *called)
     link->prepared[name] = true;
 }
 
-void link_send(struct link *link, enum sql_name name, struct sql_values *values,
-               enum link_result result)
+static void send_one(struct link *link, enum sql_name name, struct sql_values *values,
+                     enum link_result result)
 {
     const char *texts[VALUES_MAX];
     int sizes[VALUES_MAX];
@@ -288,6 +288,20 @@ void link_send(struct link *link, enum sql_name name, struct sql_values *values,
         note_sent(link, result == LINK_KEEP ? SENT_KEEP : SENT_DROP, name);
     else
         cut(link, PQerrorMessage(link->pg));
+}
+
+/* Nothing is set for a session that is dealt out. So what comes without SETTINGS says itself that
+ * rows which row security would hide are an error, for its transaction, which is the round where
+ * none was begun. */
+void link_send(struct link *link, enum sql_name name, struct sql_values *values,
+               enum link_result result)
+{
+    bool first = link->sent_count == 0 || link->sent[link->sent_count - 1].kind == SENT_SYNC;
+    bool alone = !link->prepares && first && PQtransactionStatus(link->pg) == PQTRANS_IDLE;
+    if (alone && name != SQL_BEGIN && name != SQL_BEGIN_MOMENT)
+        send_one(link, SQL_UNHIDDEN, NULL, LINK_DROP);
+    send_one(link, name, values, result);
+    if (alone && name == SQL_BEGIN_MOMENT) send_one(link, SQL_UNHIDDEN, NULL, LINK_DROP);
 }
 
 void link_go(struct link *link, int wait_ms)

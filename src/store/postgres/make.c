@@ -7,11 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/codec.h"
 #include "store/postgres/internal.h"
 
 #define MAKE_MS 120000
+#define TRIES 60u
+#define PAUSE_MS 500
 #define UPGRADE_MS (24 * 3600 * 1000) /* tables may have to be written anew */
 #define TEXT_SIZE_MAX (16u << 20)     /* some thousand bytes for each of 1024 lanes */
 
@@ -72,13 +75,27 @@ static void add_lock(struct buf *script, const struct database *database)
              database->config.schema);
 }
 
+/* Tries again where somebody is in the way. */
 static enum err run_script(struct link *link, struct buf *script, int wait_ms)
 {
+    const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
+    enum err e = ERR_STORAGE;
     buf_add_char(script, '\0');
     must(!script->failed);
-    enum err e = link_script(link, script->data, wait_ms);
+    for (unsigned tries = 0; tries < TRIES; tries++) {
+        e = link_script(link, script->data, wait_ms);
+        if (e == ERR_OK || strcmp(link_state(link), "55P03") != 0) break;
+        nanosleep(&pause, NULL);
+    }
     buf_release(script);
     return e;
+}
+
+static void add_people(struct buf *script, const char *schema)
+{
+    add_text(script, schema_people, schema, 0);
+    add_text(script, schema_secure, schema, 0);
+    add_text(script, schema_readers, schema, 0);
 }
 
 /* -- Making it --------------------------------------------------------------------------------- */
@@ -103,6 +120,7 @@ enum err schema_make(const struct database *database, struct link *link)
     add_text(&script, make_room, schema, 0);
     add_text(&script, schema_tables, schema, 0);
     add_lanes(&script, schema_lane, schema, database->config.lanes);
+    add_people(&script, schema);
     if (beginning)
         buf_addf(&script, "UPDATE %s.commits SET sequence = %llu;", schema,
                  (unsigned long long)beginning->last);
@@ -142,6 +160,18 @@ static const char lock_out[] =
     " AND NOT c.relispartition ORDER BY c.oid LOOP"
     " EXECUTE 'LOCK TABLE ' || found || ' IN ACCESS EXCLUSIVE MODE'; END LOOP; END $$;";
 
+/* Begins a script that has the tables to itself. */
+static void add_lock_out(struct buf *script, const struct database *database)
+{
+    const char *schema = database->sql.schema;
+    buf_add(script, BYTES("SET LOCAL statement_timeout = 0; SET LOCAL row_security = off;"
+                          "SET LOCAL lock_timeout = '10s';"));
+    add_lock(script, database);
+    buf_addf(script, "SELECT pg_advisory_xact_lock(hashtextextended('tally partitions %s', 0));",
+             schema);
+    add_text(script, lock_out, schema, 0);
+}
+
 enum err schema_upgrade(const struct database *database, struct link *link, unsigned from,
                         unsigned lanes)
 {
@@ -150,18 +180,23 @@ enum err schema_upgrade(const struct database *database, struct link *link, unsi
     must(from > 0);
     must(from < SCHEMA_VERSION);
     buf_init(&script, TEXT_SIZE_MAX);
-    buf_add(&script, BYTES("SET LOCAL statement_timeout = 0; SET LOCAL row_security = off;"
-                           "SET LOCAL lock_timeout = '10s';"));
-    add_lock(&script, database);
-    buf_addf(&script, "SELECT pg_advisory_xact_lock(hashtextextended('tally partitions %s', 0));",
-             schema);
+    add_lock_out(&script, database);
     add_guard(&script, schema, from);
-    add_text(&script, lock_out, schema, 0);
     for (unsigned at = from; at < SCHEMA_VERSION; at++) {
         add_text(&script, schema_upgrades[at - 1].tables, schema, 0);
         add_lanes(&script, schema_upgrades[at - 1].lane, schema, lanes);
     }
+    add_people(&script, schema);
     buf_addf(&script, "UPDATE %s.meta SET value = '\\x%016x' WHERE key = 'schema';", schema,
              SCHEMA_VERSION);
     return run_script(link, &script, UPGRADE_MS);
+}
+
+enum err schema_let_in(const struct database *database, struct link *link)
+{
+    struct buf script;
+    buf_init(&script, TEXT_SIZE_MAX);
+    add_lock_out(&script, database);
+    add_text(&script, schema_readers, database->sql.schema, 0);
+    return run_script(link, &script, MAKE_MS);
 }

@@ -8,9 +8,12 @@
 MUST_USE enum err schema_make(const struct database *database, struct link *link);
 
 /* Turns version `from` of a schema with that many lanes into this program's, and keeps all other
- * users of its tables out meanwhile. ERR_STORAGE: the link says why, and nothing was changed; with
- * SQLSTATE 55P03 somebody was in the way, and it may be tried again. */
+ * users of its tables out meanwhile. ERR_STORAGE: the link says why, and nothing was changed. */
 MUST_USE enum err schema_upgrade(const struct database *database, struct link *link, unsigned from,
                                  unsigned lanes);
+
+/* Lets the role tally_reader see rows, and makes it where that is allowed; if there is none then,
+ * nothing is done. ERR_STORAGE: the link says why. */
+MUST_USE enum err schema_let_in(const struct database *database, struct link *link);
 
 #endif

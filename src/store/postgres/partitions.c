@@ -11,7 +11,7 @@
 #include "store/postgres/internal.h"
 
 #define SPAN_MS (INT64_C(30) * 24 * 3600 * 1000)
-#define SCRIPT_SIZE 2048
+#define SCRIPT_SIZE 4096
 #define SCRIPT_WAIT_MS 5000
 
 static int64_t span_of(int64_t time_ms)
@@ -49,9 +49,11 @@ static void write_script(const struct database *database, int64_t span, char scr
                         "CREATE TABLE IF NOT EXISTS %s (LIKE %s.history INCLUDING DEFAULTS);"
                         "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_inherits"
                         " WHERE inhrelid = '%s'::regclass) THEN"
+                        " ALTER TABLE %s ENABLE ROW LEVEL SECURITY;"
+                        " ALTER TABLE %s FORCE ROW LEVEL SECURITY;"
                         " ALTER TABLE %s.history ATTACH PARTITION %s"
                         " FOR VALUES FROM (%lld) TO (%lld); END IF; END $$",
-                        schema, table, schema, table, schema, table, from_ms, to_ms);
+                        schema, table, schema, table, table, table, schema, table, from_ms, to_ms);
     must(size > 0 && size < SCRIPT_SIZE);
 }
 

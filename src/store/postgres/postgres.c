@@ -35,7 +35,7 @@ void postgres_close(struct database *database)
 }
 
 /* Looks on a link of its own, because a pool that fails to open one says so in the log only. */
-static enum err look(struct database *database, bool may_upgrade, unsigned *from_out,
+static enum err look(struct database *database, struct schema_migrated *migrated_out,
                      struct reason *why_out)
 {
     const struct link_config config = {.dsn = database->dsn, .sql = &database->sql};
@@ -43,7 +43,7 @@ static enum err look(struct database *database, bool may_upgrade, unsigned *from
     struct reason why;
     enum err e = link_open(&link, &config, &why);
     if (e != ERR_OK) return reason_err(why_out, e, "cannot reach the database: %s", why.text);
-    e = schema_open(database, link, may_upgrade, from_out, why_out);
+    e = schema_open(database, link, migrated_out, why_out);
     link_close(link);
     return e;
 }
@@ -61,7 +61,7 @@ enum err postgres_open(struct database **database_out, const struct postgres_con
                        struct reason *why_out)
 {
     struct database *database = postgres_new(config);
-    enum err e = look(database, false, NULL, why_out);
+    enum err e = look(database, NULL, why_out);
     database->node = node_number(database, config->node);
     database->config.node = NULL; /* the caller's, and used up */
     if (e == ERR_OK)
@@ -71,18 +71,26 @@ enum err postgres_open(struct database **database_out, const struct postgres_con
     return e;
 }
 
+static const char no_readers[] =
+    "\nNobody can read it with SQL yet: there is no role tally_reader, and this role may not make "
+    "one. Have somebody who may say CREATE ROLE tally_reader NOLOGIN, and run this again.";
+
 enum err postgres_migrate(const struct postgres_config *config, struct reason *why_out)
 {
     struct database *database = postgres_new(config);
-    unsigned from;
-    enum err e = look(database, true, &from, why_out);
-    if (e == ERR_OK && from < SCHEMA_VERSION)
-        reason_say(why_out,
-                   "the schema %s was of version %u and is of version %u now, with %u lanes.",
-                   config->schema, from, SCHEMA_VERSION, config->lanes);
-    else if (e == ERR_OK)
-        reason_say(why_out, "the schema %s is of version %u, with %u lanes.", config->schema,
-                   SCHEMA_VERSION, config->lanes);
+    struct schema_migrated migrated;
+    enum err e = look(database, &migrated, why_out);
+    if (e == ERR_OK) {
+        reason_clear(why_out);
+        reason_add(why_out, "the schema %s ", config->schema);
+        if (migrated.from < SCHEMA_VERSION)
+            reason_add(why_out, "was of version %u and is of version %u now", migrated.from,
+                       SCHEMA_VERSION);
+        else
+            reason_add(why_out, "is of version %u", SCHEMA_VERSION);
+        reason_add(why_out, ", with %u lanes.%s", config->lanes,
+                   migrated.readers ? "" : no_readers);
+    }
     postgres_close(database);
     return e;
 }
@@ -92,7 +100,7 @@ enum err postgres_prepare(const struct postgres_config *config,
 {
     struct database *database = postgres_new(config);
     database->beginning = beginning;
-    enum err e = look(database, false, NULL, why_out);
+    enum err e = look(database, NULL, why_out);
     postgres_close(database);
     return e;
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/codec.h"
 #include "base/quantity.h"
@@ -14,8 +13,6 @@
 
 #define ASK_MS 15000
 #define SERVER_LEAST 150000
-#define UPGRADE_TRIES 60
-#define UPGRADE_PAUSE_MS 500
 
 /* -- Looking whether it can be used ------------------------------------------------------------ */
 
@@ -54,6 +51,17 @@ static enum err check_settings(const struct database *database, const PGresult *
     return ERR_OK;
 }
 
+/* Row security keeps every row from whoever it is not made for, tally's own role included. */
+static enum err check_role(const PGresult *result, struct reason *why_out)
+{
+    const char *role = PQgetvalue(result, 0, 7);
+    if (strcmp(PQgetvalue(result, 0, 8), "t") == 0) return ERR_OK;
+    return reason_err(why_out, ERR_INVALID,
+                      "the role %s does not have BYPASSRLS, so row security would hide every "
+                      "tenant's rows from tally: ALTER ROLE %s BYPASSRLS.",
+                      role, role);
+}
+
 static enum err check_server(struct database *database, struct link *link, struct reason *why_out)
 {
     int64_t asked_ms = clock_boot_ms(database->config.clock), now_ms;
@@ -62,10 +70,13 @@ static enum err check_server(struct database *database, struct link *link, struc
                  "SELECT current_setting('server_encoding'), current_setting('fsync'),"
                  " current_setting('synchronous_commit'), pg_is_in_recovery(),"
                  " current_setting('server_version_num'), current_setting('server_version'),"
-                 " (extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+                 " (extract(epoch FROM clock_timestamp()) * 1000)::bigint, current_user,"
+                 " (SELECT rolsuper OR rolbypassrls FROM pg_catalog.pg_roles"
+                 " WHERE rolname = current_user)",
                  0, NULL, ASK_MS);
     if (!result) return say_link(link, "cannot ask the database for its settings", why_out);
     enum err e = check_settings(database, result, why_out);
+    if (e == ERR_OK) e = check_role(result, why_out);
     if (e == ERR_OK && quantity_digits(bytes_str(PQgetvalue(result, 0, 6)), &now_ms))
         database_clock_heard(database, now_ms, asked_ms);
     PQclear(result);
@@ -193,19 +204,13 @@ static enum err ensure_schema(struct database *database, struct link *link, stru
     return e;
 }
 
-/* Tries again where somebody is in the way. Another program may upgrade it at the same time. */
+/* Another program may upgrade it at the same time. */
 static enum err upgrade(const struct database *database, struct link *link, const struct meta *meta,
                         struct reason *why_out)
 {
-    const struct timespec pause = {.tv_nsec = UPGRADE_PAUSE_MS * 1000000L};
     struct meta now;
     struct reason why;
-    enum err e = ERR_STORAGE;
-    for (unsigned tries = 0; tries < UPGRADE_TRIES; tries++) {
-        e = schema_upgrade(database, link, (unsigned)meta->schema, (unsigned)meta->lanes);
-        if (e == ERR_OK || strcmp(link_state(link), "55P03") != 0) break;
-        nanosleep(&pause, NULL);
-    }
+    enum err e = schema_upgrade(database, link, (unsigned)meta->schema, (unsigned)meta->lanes);
     if (e == ERR_OK) return e;
     e = say_link(link, "cannot upgrade the schema", why_out);
     if (read_meta(database, link, &now, &why) == ERR_OK && now.schema == SCHEMA_VERSION)
@@ -222,8 +227,47 @@ static enum err too_old(const struct database *database, const struct meta *meta
                       database->config.schema, (unsigned long long)meta->schema, SCHEMA_VERSION);
 }
 
-enum err schema_open(struct database *database, struct link *link, bool may_upgrade,
-                     unsigned *from_out, struct reason *why_out)
+/* -- People who read it ------------------------------------------------------------------------ */
+
+/* Whether the role of those who read with SQL is there and sees what is theirs. */
+static enum err readers_let_in(const struct database *database, struct link *link, bool *let_in_out,
+                               struct reason *why_out)
+{
+    char table[128];
+    snprintf(table, sizeof table, "%s.cells", database->sql.schema);
+    const char *const values[] = {table};
+    PGresult *result = link_ask(
+        link, "SELECT EXISTS (SELECT FROM pg_catalog.pg_policy WHERE polrelid = $1::regclass)", 1,
+        values, ASK_MS);
+    if (!result) return say_link(link, "cannot look for the policies", why_out);
+    *let_in_out = strcmp(PQgetvalue(result, 0, 0), "t") == 0;
+    PQclear(result);
+    return ERR_OK;
+}
+
+/* The role may have been made since the schema was. */
+static enum err let_readers_in(const struct database *database, struct link *link, bool *let_in_out,
+                               struct reason *why_out)
+{
+    enum err e = readers_let_in(database, link, let_in_out, why_out);
+    if (e != ERR_OK || *let_in_out) return e;
+    if (schema_let_in(database, link) != ERR_OK)
+        return say_link(link, "cannot let the role tally_reader in", why_out);
+    return readers_let_in(database, link, let_in_out, why_out);
+}
+
+static enum err migrate(const struct database *database, struct link *link, const struct meta *meta,
+                        struct schema_migrated *migrated_out, struct reason *why_out)
+{
+    enum err e = ERR_OK;
+    migrated_out->from = (unsigned)meta->schema;
+    if (meta->schema < SCHEMA_VERSION) e = upgrade(database, link, meta, why_out);
+    if (e == ERR_OK) e = let_readers_in(database, link, &migrated_out->readers, why_out);
+    return e;
+}
+
+enum err schema_open(struct database *database, struct link *link,
+                     struct schema_migrated *migrated_out, struct reason *why_out)
 {
     struct meta meta;
     enum err e = check_server(database, link, why_out);
@@ -231,10 +275,10 @@ enum err schema_open(struct database *database, struct link *link, bool may_upgr
     if (e == ERR_OK) e = read_meta(database, link, &meta, why_out);
     if (e == ERR_OK) e = check_meta(database, &meta, why_out);
     if (e != ERR_OK) return e;
-    if (meta.schema < SCHEMA_VERSION)
-        e = may_upgrade ? upgrade(database, link, &meta, why_out)
-                        : too_old(database, &meta, why_out);
-    if (from_out) *from_out = (unsigned)meta.schema;
+    if (migrated_out)
+        e = migrate(database, link, &meta, migrated_out, why_out);
+    else if (meta.schema < SCHEMA_VERSION)
+        e = too_old(database, &meta, why_out);
     database->secret = meta.secret;
     database->installation = meta.installation;
     return e;

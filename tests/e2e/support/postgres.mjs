@@ -11,6 +11,7 @@
 // halt() and wake() are SIGSTOP and SIGCONT for all its processes. `dsn` goes over the loopback, `socketDsn` over the
 // socket in its directory. `settings` are PostgreSQL's; what is changed there holds from the next up() on.
 
+import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { after, before } from 'node:test';
 
@@ -108,6 +109,12 @@ export class Database extends Postgres {
     /** Runs the statements of a file. */
     file(path, name = 'postgres') {
         return this.#psql(name, ['-1', '-f', path], 60);
+    }
+
+    /** Runs psql to its end, whatever becomes of it: {stdout, stderr}. */
+    async psql(args, name = 'postgres') {
+        const all = ['-h', '127.0.0.1', '-p', String(this.port), '-U', 'postgres', '-d', name, '-X', '-q', '-A', '-t', ...args];
+        return new Promise((resolve) => execFile('psql', all, { timeout: 60000 }, (error, stdout, stderr) => resolve({ stdout, stderr })));
     }
 
     #psql(name, args, seconds) {
