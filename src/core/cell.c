@@ -77,7 +77,6 @@ enum err cell_lower(struct cell *cell, int64_t amount, bool floor_at_zero, int64
     return ERR_OK;
 }
 
-/* A value that lies beyond a bound already, and would still, stays where it is. */
 enum err cell_move(struct cell *cell, int64_t amount, const struct op_bounds *bounds)
 {
     must(bounds->least >= 0);
@@ -87,8 +86,8 @@ enum err cell_move(struct cell *cell, int64_t amount, const struct op_bounds *bo
     bool above = target > bounds->most;
     bool below = target < bounds->least;
     if ((above || below) && !bounds->saturate) return ERR_LIMIT;
-    if (above) target = net > bounds->most ? net : bounds->most;
-    if (below) target = net < bounds->least ? net : bounds->least;
+    if (above) target = bounds->most;
+    if (below) target = bounds->least;
     return cell_set(cell, (int64_t)target);
 }
 

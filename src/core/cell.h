@@ -22,8 +22,8 @@ MUST_USE enum err cell_raise(struct cell *cell, int64_t amount);
 MUST_USE enum err cell_lower(struct cell *cell, int64_t amount, bool floor_at_zero,
                              int64_t *removed_out);
 
-/* Adds `amount`, of either sign, within bounds, or with `saturate` as far as to the bound that it
- * would pass. ERR_LIMIT: it would, and nothing was changed. */
+/* Adds `amount`, of either sign, within bounds, or with `saturate` leaves the bound that it would
+ * be beyond. ERR_LIMIT: it would, and nothing was changed. */
 MUST_USE enum err cell_move(struct cell *cell, int64_t amount, const struct op_bounds *bounds);
 
 /* Keeps the later of the old and the new expiry, and its kind; TIME_NONE as the new one changes

@@ -98,7 +98,7 @@ enum op_unless {
 struct op_bounds {
     int64_t least;
     int64_t most;
-    bool saturate; /* what would pass a bound goes as far as that; else nothing is changed */
+    bool saturate; /* what would be beyond a bound is at it; else nothing is changed */
 };
 
 /* Whether an OP_SET takes effect. */

@@ -156,19 +156,14 @@ static enum err set(struct model_cell *cell, const struct model_op *op)
     return ERR_OK;
 }
 
-/* Beyond a bound that it would pass anyway it stays. */
 static enum err move(struct model_cell *cell, const struct model_op *op)
 {
     int64_t net = cell->added - cell->subbed;
-    bool up = op->amount > 0;
-    bool above = up ? net > op->most || op->amount > op->most - net : net + op->amount > op->most;
-    bool below = up ? net + (above ? 0 : op->amount) < op->least && !above
-                    : net < op->least || -op->amount > net - op->least;
-    struct model_op target = {.amount = net};
+    bool above = op->amount > 0 ? net > op->most - op->amount || net > op->most
+                                : net + op->amount > op->most;
+    bool below = !above && net + op->amount < op->least;
     if ((above || below) && !op->saturate) return ERR_LIMIT;
-    if (above && net <= op->most) target.amount = op->most;
-    if (below && net >= op->least) target.amount = op->least;
-    if (!above && !below) target.amount = net + op->amount;
+    struct model_op target = {.amount = above ? op->most : below ? op->least : net + op->amount};
     return set(cell, &target);
 }
 

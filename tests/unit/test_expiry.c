@@ -180,9 +180,9 @@ static void a_move_that_saturates_goes_as_far_as_the_bound(void **state)
     assert_int_equal(op.was, 0);
     assert_false(op.unmet);
     assert_int_equal(move(-INT64_MAX, 4, 10, true).after.net, 4);
-    assert_int_equal(move(-1, 0, 2, true).after.net, 4); /* beyond it anyway: it stays */
-    assert_int_equal(move(-2, 0, 2, true).after.net, 2);
-    assert_int_equal(move(5, 0, 1, true).after.net, 2);
+    assert_int_equal(move(5, 0, 3, true).after.net, 3); /* also one that is beyond it already */
+    assert_true(move(5, 0, 2, false).unmet);
+    assert_int_equal(move(-1, 0, 2, false).after.net, 2);
 }
 
 static void what_was_added_overflows_although_the_value_does_not(void **state)

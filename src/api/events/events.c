@@ -288,3 +288,15 @@ enum request_verdict events_post(struct call *call)
     event_reader_release(&reading.reader);
     return verdict;
 }
+
+enum err events_make(struct call *call, struct bytes json, struct op *op, struct reason *why)
+{
+    struct events_reading reading;
+    struct json_value object;
+    begin(&reading, call, BODY_JSON);
+    enum err e = json_parse(call_loop(call)->parser, json, &object)
+                     ? read_event(&reading, &object, op, why)
+                     : reason_err(why, ERR_INVALID, "The event is not UTF-8.");
+    event_reader_release(&reading.reader);
+    return e;
+}

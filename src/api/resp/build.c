@@ -40,6 +40,16 @@ struct buf *train_out(struct train *train)
     return &train->text;
 }
 
+struct op *train_op_any(struct train *train)
+{
+    if (train->ops_count == train->ops_capacity) {
+        uint32_t least = 1 + (uint32_t)(train->exchange->request.body.size / COMMAND_BYTES);
+        train->ops = grow(train, train->ops, &train->ops_capacity, least < 64 ? least : 64,
+                          sizeof *train->ops);
+    }
+    return &train->ops[train->ops_count++];
+}
+
 struct op *train_op(struct train *train, enum op_kind kind, struct bytes name)
 {
     char key[COUNTER_KEY_SIZE_MAX];
@@ -47,12 +57,7 @@ struct op *train_op(struct train *train, enum op_kind kind, struct bytes name)
         train_refuse(train, "ERR invalid counter name");
         return NULL;
     }
-    if (train->ops_count == train->ops_capacity) {
-        uint32_t least = 1 + (uint32_t)(train->exchange->request.body.size / COMMAND_BYTES);
-        train->ops = grow(train, train->ops, &train->ops_capacity, least < 64 ? least : 64,
-                          sizeof *train->ops);
-    }
-    struct op *op = &train->ops[train->ops_count++];
+    struct op *op = train_op_any(train);
     memset(op, 0, sizeof *op);
     op->kind = kind;
     op->max = MAX_NONE;

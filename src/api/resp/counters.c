@@ -1,6 +1,5 @@
 /* counters.c -- the commands that count. */
-#include "api/resp/train.h"
-
+#include "api/resp/expiry.h"
 #include "config/config.h"
 
 static const struct op *ops_of(const struct train *train, const struct promise *promise)
@@ -84,7 +83,23 @@ static void reply_set(struct train *train, const struct promise *promise, struct
 struct set_options {
     enum op_when when;
     bool says_old;
+    bool keeps; /* the expiry there is */
+    const struct bytes *time;
+    enum time_form form;
 };
+
+/* An expiry is said in one way; said twice in that way, the last one counts. */
+static bool read_set_time(const struct resp_command *command, uint32_t *at,
+                          struct set_options *options)
+{
+    enum time_form form = time_form_of(command->items[*at]);
+    bool known = form != TIME_FORMS;
+    if (options->time && options->form != form) return false;
+    if (!known || options->keeps || *at + 1 == command->count) return false;
+    options->form = form;
+    options->time = &command->items[++*at];
+    return true;
+}
 
 static bool read_set_option(struct bytes option, struct set_options *options)
 {
@@ -94,6 +109,8 @@ static bool read_set_option(struct bytes option, struct set_options *options)
         options->when = WHEN_PRESENT;
     else if (bytes_equal_nocase(option, BYTES("GET")))
         options->says_old = true;
+    else if (bytes_equal_nocase(option, BYTES("KEEPTTL")) && !options->time)
+        options->keeps = true;
     else
         return false;
     return true;
@@ -111,9 +128,12 @@ void resp_set(struct train *train, const struct resp_command *command)
     int64_t target;
     for (uint32_t i = 3; i < command->count; i++) {
         if (read_set_option(command->items[i], &options)) continue;
+        if (read_set_time(command, &i, &options)) continue;
         train_refuse_syntax(train);
         return;
     }
+    struct op_end end = {options.keeps ? EXPIRY_LATER : EXPIRY_NONE, TIME_NONE};
+    if (options.time && !end_read(train, *options.time, options.form, &end)) return;
     if (!read_target(command->items[2], &target)) {
         train_refuse_number(train);
         return;
@@ -122,6 +142,7 @@ void resp_set(struct train *train, const struct resp_command *command)
     if (!op) return;
     op->amount = target;
     op->when = options.when;
+    end_give(op, &end);
     train_promise_of(train, reply_set, options.says_old ? SET_SAYS_OLD : 0, 1, false);
 }
 
@@ -184,7 +205,9 @@ void resp_mset(struct train *train, const struct resp_command *command)
     for (uint32_t i = 0; i < count; i++) {
         bool good = read_target(command->items[2 * i + 2], &target);
         must(good);
-        train->ops[train->ops_count - count + i].amount = target;
+        struct op *op = &train->ops[train->ops_count - count + i];
+        op->amount = target;
+        op->expiry = EXPIRY_NONE;
     }
     train_promise(train, reply_mset, count, true);
 }

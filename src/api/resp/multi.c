@@ -55,7 +55,7 @@ static unsigned commands_max(const struct train *train)
 void multi_collect(struct train *train, const struct resp_command *command)
 {
     struct multi *multi = &train->session->multi;
-    if (train->entry->flags & (RESP_CUTS | RESP_ALONE)) {
+    if (train->entry->flags & (RESP_CUTS | RESP_ALONE | RESP_SINGLE)) {
         train_refuse(train, "ERR Command not allowed inside a transaction");
         multi->spoilt = true;
         return;

@@ -14,6 +14,7 @@ const struct resp_entry resp_entries[] = {
 #define CUTS RESP_CUTS
 #define CONTROLS RESP_CONTROLS
 #define ALONE RESP_ALONE
+#define SINGLE RESP_SINGLE
 #define WRITES RESP_WRITES
 #define READS RESP_READS
 #define FAST RESP_FAST
@@ -22,6 +23,7 @@ const struct resp_entry resp_entries[] = {
 #undef READS
 #undef WRITES
 #undef ALONE
+#undef SINGLE
 #undef CONTROLS
 #undef CUTS
 #undef STRANGER

@@ -118,6 +118,7 @@ static void change(struct train *train, const struct resp_command *command, enum
     struct op *op = train_op(train, kind, command->items[1]);
     if (!op) return;
     enum err e = change_read(kind, values, op, &time_ms, &why);
+    if (op->expires_ms != TIME_NONE) op->expiry = EXPIRY_AT;
     if (e != ERR_OK) refuse_reason(train, &why);
     if (e == ERR_OK && fill_once(train, op, &once, said ? time_ms : 0))
         train_promise(train, reply_change, 1, false);

@@ -11,6 +11,7 @@
 #include "api/resp/train.h"
 
 #include "api/counters/change.h"
+#include "api/events/events.h"
 #include "api/resp/resp.h"
 #include "base/metrics.h"
 #include "config/config.h"
@@ -197,6 +198,8 @@ static void spread_errors(struct train *train)
         const struct op *op = &train->ops[i];
         if (op->replayed)
             metric_add(METRIC_KEYS_REPLAYED, 1);
+        else if (op->kind == OP_EVENT)
+            events_count(op, clock_now_ms(train->lane->clock));
         else if (op->kind != OP_READ)
             change_count(op);
     }
@@ -217,6 +220,7 @@ static void fill_bundle(struct train *train, const struct stretch *stretch, stru
                               .urgency = URGENCY_BATCHED,
                               .whole = stretch->atomic,
                               .atomic = stretch->atomic,
+                              .weighty = train->weighty,
                               .tenant = train->tenant,
                               .owner = train,
                               .done = stretch_done,

@@ -25,6 +25,7 @@ enum resp_flags {
     RESP_FAST = 16,
     RESP_ALONE = 64,    /* a train of its own, once all before it are answered */
     RESP_CONTROLS = 32, /* takes effect inside of MULTI at once */
+    RESP_SINGLE = 128,  /* is not for MULTI */
 };
 
 struct session;
@@ -119,10 +120,11 @@ struct train {
     const struct resp_entry *entry; /* the command at hand */
     unsigned done;                  /* commands before it */
     bool writes;
-    bool inside; /* EXEC is doing what was collected */
-    bool failed; /* ... and something of it was refused */
-    bool waits;  /* the command at hand goes on once what is before it is answered */
-    bool sealed; /* what is answered at once from here on is not EXEC's */
+    bool weighty; /* an event is among its ops */
+    bool inside;  /* EXEC is doing what was collected */
+    bool failed;  /* ... and something of it was refused */
+    bool waits;   /* the command at hand goes on once what is before it is answered */
+    bool sealed;  /* what is answered at once from here on is not EXEC's */
     struct op *ops;
     uint32_t ops_count, ops_capacity;
     struct promise *promises;
@@ -146,6 +148,8 @@ struct buf *train_out(struct train *train);
 /* Another op on the direct counter of that name, without a duration. NULL after refusing a name
  * that is none. What it holds is zero but for kind and cell. */
 struct op *train_op(struct train *train, enum op_kind kind, struct bytes name);
+/* Another op, whose maker fills all of it. */
+struct op *train_op_any(struct train *train);
 /* The last `count` ops are the command's, and `reply` will answer it. `atomic`: all or nothing. */
 void train_promise(struct train *train, promise_fn *reply, uint32_t count, bool atomic);
 /* The same with the command's own `detail`. */
