@@ -211,6 +211,34 @@ static void cells_that_go_take_their_node_along(void **state)
     expect(heart, INT64_MIN, INT64_MAX);
 }
 
+static void make_exact(struct heart *by, unsigned at)
+{
+    struct op op = make(by, OP_INCREMENT, at, 1);
+    op.expiry = EXPIRY_AT;
+    op.expires_ms = heart->time->wall_ms + 5000;
+    done_ok(by, op);
+    model.added[at]++;
+}
+
+/* Such a cell is over without a commit (SPEC 14), so no node may hold it. */
+static void a_stretch_with_an_exact_expiry_has_no_node(void **state)
+{
+    (void)state;
+    fill(1);
+    make_exact(heart, 9);
+    make_nodes();
+    expect_nodes(6);
+    make_exact(other, 9 + 2 * NODE_BUCKETS);
+    expect_nodes(5);
+    expect(other, INT64_MIN, INT64_MAX);
+    struct range_sum all = sum(heart, INT64_MIN, INT64_MAX), later;
+    struct cell_ref ref = heart_ref(heart, "views", duration);
+    ref.now_ms = heart->time->wall_ms + 5000;
+    assert_int_equal(view_sum(&heart->store->view, &ref, INT64_MIN, INT64_MAX, UINT32_MAX, &later),
+                     ERR_OK);
+    assert_true(later.added == all.added - model.added[9] - model.added[9 + 2 * NODE_BUCKETS]);
+}
+
 static void a_counter_that_is_deleted_leaves_no_nodes(void **state)
 {
     (void)state;
@@ -357,6 +385,7 @@ int main(void)
         ON_NODES(any_ends_of_a_range_will_do),
         ON_NODES(a_change_of_what_is_past_drops_its_node_alone),
         ON_NODES(cells_that_go_take_their_node_along),
+        ON_NODES(a_stretch_with_an_exact_expiry_has_no_node),
         ON_NODES(a_counter_that_is_deleted_leaves_no_nodes),
         ON_NODES(nodes_are_made_of_what_is_past),
         ON_NODES(a_commit_that_sets_time_back_drops_every_node),

@@ -54,12 +54,15 @@ static enum err ask_page(struct walking *walking, PGresult **result_out)
     values_i64(values, as_sequence(walking->after));
     values_i64(values, as_sequence(query->upto));
     values_i64(values, query->arrived_from > horizon_ms ? query->arrived_from : horizon_ms);
-    values_bool(values, query->events);
-    values_bool(values, query->duplicates);
+    bool few = query->tenant.size > 0 && !query->events;
+    if (!few) {
+        values_bool(values, query->events);
+        values_bool(values, query->duplicates);
+    }
     values_i64(values, PAGE_EVENTS);
     if (query->tenant.size == 0) return inquiry_ask(&walking->inquiry, SQL_EVENTS, result_out);
     values_text(values, query->tenant);
-    return inquiry_ask(&walking->inquiry, SQL_EVENTS_OF, result_out);
+    return inquiry_ask(&walking->inquiry, few ? SQL_DUPLICATES_OF : SQL_EVENTS_OF, result_out);
 }
 
 static enum err visit_page(struct walking *walking, const PGresult *result)
