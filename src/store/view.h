@@ -294,6 +294,16 @@ MUST_USE static inline bool view_gathers(const struct view *view)
     return view->ops->gather != NULL;
 }
 
+/* Runs `read` with a view of which each call shows a moment of its own. Where calls wait for the
+ * store it is asked for all of them together: `read` may be run again from its start then. */
+static inline void view_together(struct view *view, view_read_fn *read, void *context)
+{
+    if (view_gathers(view))
+        view_instant(view, read, context);
+    else
+        read(context, view);
+}
+
 /* Does what `view_instant` does for each of `readings`, each of which has a moment of its own since
  * this call began, and asks the stores for all of them together. They are stores of one kind, for
  * which view_gathers is true. `count` > 0. */

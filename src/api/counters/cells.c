@@ -37,6 +37,8 @@ static const struct field cells_fields[FIELDS] = {
 struct row_chunk {
     struct arena arena;
     struct bytes keys[CHUNK_ROWS];
+    struct cell cells[CHUNK_ROWS]; /* what each key has, */
+    enum err err;                  /* if they could be read */
     unsigned count;
     unsigned scanned;
     struct bytes last; /* scanned */
@@ -94,7 +96,24 @@ static bool note_row(void *context, struct bytes key, const struct counter *coun
     return chunk->scanned < CHUNK_ROWS;
 }
 
-/* The next rows after `after`, which may be a key of the chunk itself. */
+/* May be run again from its start. A page needs no more cells than it shows, and one to say that it
+ * is not the last. */
+static void read_cells(void *context, struct view *view)
+{
+    const struct cells_plan *plan = context;
+    struct row_chunk *chunk = plan->chunk;
+    int64_t left = plan->sorted ? INT64_MAX : plan->limit - plan->page.count + 1;
+    chunk->err = ERR_OK;
+    for (unsigned i = 0; i < chunk->count && chunk->err == ERR_OK && left > 0; i++) {
+        struct bytes key = chunk->keys[i];
+        struct cell_ref ref = {key, fingerprint_of(&view->store->secret, key), plan->duration, 0};
+        chunk->err = present_read(view, plan->definition, &ref, plan->bucket, &plan->moment,
+                                  READ_ALL, &chunk->cells[i]);
+        if (chunk->err == ERR_OK && chunk->cells[i].exists) left--;
+    }
+}
+
+/* The next rows after `after`, which may be a key of the chunk itself, with their cells. */
 static enum err read_chunk(struct store *store, struct cells_plan *plan, struct bytes after)
 {
     struct row_chunk *chunk = plan->chunk;
@@ -106,19 +125,17 @@ static enum err read_chunk(struct store *store, struct cells_plan *plan, struct 
     enum err e = view_list(&store->view, plan->prefix, bytes_of(copy, after.size), note_row, plan);
     plan->scanned += chunk->scanned;
     free(copy);
-    return e;
+    if (e != ERR_OK || chunk->count == 0) return e;
+    view_together(&store->view, read_cells, plan);
+    return chunk->err;
 }
 
-static enum err read_row(struct store *store, const struct cells_plan *plan, struct bytes key,
-                         struct top_row *row_out)
+static struct top_row chunk_row(const struct cells_plan *plan, unsigned index)
 {
-    struct cell_ref ref = {key, fingerprint_of(&store->secret, key), plan->duration, 0};
-    enum err e = present_read(&store->view, plan->definition, &ref, plan->bucket, &plan->moment,
-                              READ_ALL, &row_out->cell);
-    if (e != ERR_OK) return e;
-    row_out->net = row_out->cell.added - row_out->cell.subbed;
-    row_out->json = key_json(plan, key);
-    return ERR_OK;
+    const struct cell *cell = &plan->chunk->cells[index];
+    return (struct top_row){.cell = *cell,
+                            .net = cell->added - cell->subbed,
+                            .json = key_json(plan, plan->chunk->keys[index])};
 }
 
 static void add_row(struct buf *body, const struct top_row *row)
@@ -157,22 +174,19 @@ static void page_last(struct page *page, struct bytes json)
     buf_add(&page->last, json);
 }
 
-static enum err page_chunk(struct call *call, struct cells_plan *plan)
+static void page_chunk(struct call *call, struct cells_plan *plan)
 {
     struct page *page = &plan->page;
     struct buf *body = &call->exchange->reply.body;
-    struct top_row row;
     for (unsigned i = 0; i < plan->chunk->count; i++) {
-        enum err e = read_row(call->lane->store, plan, plan->chunk->keys[i], &row);
-        if (e != ERR_OK) return e;
+        struct top_row row = chunk_row(plan, i);
         if (!row.cell.exists) continue;
         page->more = page->count == plan->limit;
-        if (page->more) return ERR_OK;
+        if (page->more) return;
         if (page->count++) buf_add_char(body, ',');
         add_row(body, &row);
         page_last(page, row.json);
     }
-    return ERR_OK;
 }
 
 static struct bytes page_after(struct call *call, const struct cells_plan *plan)
@@ -197,7 +211,7 @@ static enum err answer_page(struct call *call, struct cells_plan *plan)
 {
     struct page *page = &plan->page;
     enum err e = read_chunk(call->lane->store, plan, page_after(call, plan));
-    if (e == ERR_OK) e = page_chunk(call, plan);
+    if (e == ERR_OK) page_chunk(call, plan);
     call->more = e == ERR_OK && !page->more && plan->chunk->scanned == CHUNK_ROWS;
     if (call->more && plan->scanned >= PAGE_ROWS_MAX) {
         call->more = false;
@@ -208,17 +222,14 @@ static enum err answer_page(struct call *call, struct cells_plan *plan)
     return e;
 }
 
-static enum err offer_chunk(struct store *store, struct cells_plan *plan)
+static void offer_chunk(struct cells_plan *plan)
 {
-    struct top_row row;
     for (unsigned i = 0; i < plan->chunk->count; i++) {
-        enum err e = read_row(store, plan, plan->chunk->keys[i], &row);
-        if (e != ERR_OK) return e;
+        struct top_row row = chunk_row(plan, i);
         if (!row.cell.exists) continue;
         if (plan->after.json.data && !top_before(&plan->top, &plan->after, &row)) continue;
         top_offer(&plan->top, &row);
     }
-    return ERR_OK;
 }
 
 static void end_top(struct buf *body, struct top *top)
@@ -240,8 +251,8 @@ static enum err answer_top(struct call *call, struct cells_plan *plan)
     struct store *store = call->lane->store;
     struct bytes after = plan->scanned ? plan->chunk->last : BYTES_NONE;
     enum err e = read_chunk(store, plan, after);
-    if (e == ERR_OK) e = offer_chunk(store, plan);
     if (e != ERR_OK) return e;
+    offer_chunk(plan);
     call->more = plan->chunk->scanned == CHUNK_ROWS;
     if (call->more && plan->scanned > SORT_ROWS_MAX) {
         call->more = false;
