@@ -278,7 +278,8 @@ enum request_verdict call_look(struct call *call, unsigned values,
                                void (*look)(struct call *call, struct view *moment),
                                void (*read)(struct call *call))
 {
-    struct view *view = &call->lane->store->view;
+    struct view *view = &call->view;
+    must(call->positioned);
     call->look = look;
     if (view_gathers(view)) {
         call->task.look = (struct view_reading){.view = view, .read = look_first, .context = call};

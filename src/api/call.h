@@ -72,6 +72,8 @@ struct call {
     uint64_t position;        /* which is at least so far */
     bool lost;                /* it was asked for a position that this history does not contain, */
     uint64_t wanted;          /* or for this one, which only the store can tell; 0: for neither */
+    struct view view;         /* what a positioned read looks at: */
+    struct view_age age;      /* the store as it was then or later */
 
     struct bundle bundle;
     struct op op;                      /* a single change's */

@@ -50,10 +50,37 @@ bool position_parse(struct bytes text, struct position *position_out)
            is_epoch_id(bytes_of(dot + 1, head.size - epoch_size - 1));
 }
 
+static const struct field consistency_field = {
+    BYTES("consistency"), FIELD_CHOICE,
+    .choices = (const char *const[]){"session", "any", "primary", NULL}};
+enum { CONSISTENCY_SESSION, CONSISTENCY_ANY, CONSISTENCY_PRIMARY };
+
+/* The view is the newest or, where a copy may answer, has what this process has acknowledged. False
+ * after refusing. */
+static bool choose_view(struct call *call, enum request_verdict *verdict_out)
+{
+    struct field_value consistency = {0};
+    struct reason why;
+    enum err e = ERR_OK;
+    if (call->params.count > 0)
+        e = fields_from_params(&call->params, &consistency_field, 1, &consistency, &why);
+    if (e != ERR_OK) {
+        *verdict_out = call_refuse(call, e, why.text);
+        return false;
+    }
+    bool copied = (call->route->flags & ROUTE_COPIED) != 0;
+    call->age = (struct view_age){.reached = UINT64_MAX};
+    call->age.newest = !copied || consistency.integer == CONSISTENCY_PRIMARY;
+    call->age.least = consistency.integer == CONSISTENCY_ANY ? 0 : call->position;
+    call->view = view_aged(&call->lane->store->view, &call->age);
+    return true;
+}
+
 bool position_begin(struct call *call, enum request_verdict *verdict_out)
 {
     struct position wanted;
     call->position = view_sequence(&call->lane->store->view);
+    if (!choose_view(call, verdict_out)) return false;
     if (call->params.count == 0) return true;
     struct bytes text = params_get(&call->params, BYTES("minSequence"));
     if (!text.data) return true;
@@ -65,6 +92,7 @@ bool position_begin(struct call *call, enum request_verdict *verdict_out)
     bool others = call->lane->store->remote; /* write it too, so it may have more than is known */
     call->lost = !wanted.here || (beyond && !others);
     if (beyond && !call->lost) call->wanted = wanted.sequence;
+    if (!call->lost) call->age.least = wanted.sequence;
     return true;
 }
 
@@ -72,12 +100,13 @@ enum err position_settle(struct call *call)
 {
     uint64_t wanted = call->wanted;
     if (wanted == 0) return ERR_OK;
-    enum err e =
-        call->task.looked ? call->newest_err : view_newest(&call->lane->store->view, &call->newest);
+    enum err e = call->task.looked ? call->newest_err : view_newest(&call->view, &call->newest);
     if (e != ERR_OK) return e;
     call->position = call->newest;
     call->wanted = 0;
-    return wanted > call->position ? ERR_POSITION : ERR_OK;
+    if (wanted > call->position) return ERR_POSITION;
+    call->age.least = call->age.reached = call->newest; /* what is read then is no older */
+    return ERR_OK;
 }
 
 /* -- Out --------------------------------------------------------------------------------------- */
@@ -108,6 +137,7 @@ void position_end(struct call *call)
         exchange_error(call->exchange, ERR_POSITION, NULL);
         return;
     }
+    if (call->age.reached != UINT64_MAX) call->position = call->age.reached;
     if (line->sequence != call->position || line->size == 0) write_line(line, call->position);
     buf_add(&reply->headers, bytes_of(line->text, line->size));
 }

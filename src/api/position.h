@@ -30,9 +30,10 @@ struct position {
 MUST_USE bool position_parse(struct bytes text, struct position *position_out);
 
 /* Around a read of a tenant, on its loop. Begin notes how far the answer will be, before anything
- * is read, and what was asked for; false after refusing a malformed one. That a position was lost
- * is said only after everything that is wrong with the request, so `call->lost` and `call->wanted`
- * are looked at once the read could begin: by call_read, by the ends below, and by streams. */
+ * is read, and what was asked for, and makes `call->view`; false after refusing a malformed one.
+ * That a position was lost is said only after everything that is wrong with the request, so
+ * `call->lost` and `call->wanted` are looked at once the read could begin: by call_read, by the
+ * ends below, and by streams. */
 MUST_USE bool position_begin(struct call *call, enum request_verdict *verdict_out);
 /* On a reader, before it reads: asks a store that others write too whether it has what the read
  * wants, as far as that is not known. ERR_POSITION: it was lost; and what view_newest returns. */

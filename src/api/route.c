@@ -12,6 +12,7 @@
 #define ONE COUNTERS "/{name}"
 #define RECONCILE "/api/reconcile/{tenant}/{name}"
 #define EVENTS "/api/events/{tenant}"
+#define COPIED (ROUTE_READ | ROUTE_COPIED)
 
 static const struct route routes[] = {
     /* name, method, path, scope, flags, function, detail */
@@ -29,23 +30,21 @@ static const struct route routes[] = {
     {"decrementSync", HTTP_POST, ONE "/decrementSync", SCOPE_WRITE, 0, change_one,
      CHANGE_DECREMENT_SYNC},
     {"set", HTTP_PUT, ONE "/set", SCOPE_WRITE, 0, change_one, CHANGE_SET},
-    {"get", HTTP_GET, ONE "/get", SCOPE_READ, ROUTE_READ, read_get, 0},
-    {"sumRange", HTTP_GET, ONE "/sumRange", SCOPE_READ, ROUTE_READ, read_sum, 0},
-    {"series", HTTP_GET, ONE "/series", SCOPE_READ, ROUTE_READ, read_series, 0},
+    {"get", HTTP_GET, ONE "/get", SCOPE_READ, COPIED, read_get, 0},
+    {"sumRange", HTTP_GET, ONE "/sumRange", SCOPE_READ, COPIED, read_sum, 0},
+    {"series", HTTP_GET, ONE "/series", SCOPE_READ, COPIED, read_series, 0},
     {"batch", HTTP_POST, COUNTERS "/batch", SCOPE_WRITE, 0, batch_post, 0},
-    {"query", HTTP_POST, COUNTERS "/query", SCOPE_READ, ROUTE_READ, query_post, 0},
-    {"list", HTTP_GET, COUNTERS, SCOPE_READ, ROUTE_READ, read_list, 0},
+    {"query", HTTP_POST, COUNTERS "/query", SCOPE_READ, COPIED, query_post, 0},
+    {"list", HTTP_GET, COUNTERS, SCOPE_READ, COPIED, read_list, 0},
     {"delete", HTTP_DELETE, ONE, SCOPE_WRITE, 0, change_delete, 0},
     {"events", HTTP_POST, EVENTS, SCOPE_WRITE, 0, events_post, 0},
-    {"eventList", HTTP_GET, EVENTS, SCOPE_READ, ROUTE_READ, history_events, 0},
-    {"event", HTTP_GET, EVENTS "/{id}", SCOPE_READ, ROUTE_READ, history_event, 0},
-    {"duplicates", HTTP_GET, "/api/duplicates/{tenant}", SCOPE_READ, ROUTE_READ, history_duplicates,
-     0},
-    {"cells", HTTP_GET, ONE "/cells", SCOPE_READ, ROUTE_READ, cells_page, 0},
-    {"windows", HTTP_GET, "/api/windows/{tenant}", SCOPE_READ, ROUTE_READ, windows_get, 0},
-    {"usage", HTTP_GET, "/api/usage/{tenant}", SCOPE_READ, ROUTE_READ, usage_get, 0},
-    {"usageHealth", HTTP_GET, "/api/usage/{tenant}/health", SCOPE_READ, ROUTE_READ, usage_health,
-     0},
+    {"eventList", HTTP_GET, EVENTS, SCOPE_READ, COPIED, history_events, 0},
+    {"event", HTTP_GET, EVENTS "/{id}", SCOPE_READ, COPIED, history_event, 0},
+    {"duplicates", HTTP_GET, "/api/duplicates/{tenant}", SCOPE_READ, COPIED, history_duplicates, 0},
+    {"cells", HTTP_GET, ONE "/cells", SCOPE_READ, COPIED, cells_page, 0},
+    {"windows", HTTP_GET, "/api/windows/{tenant}", SCOPE_READ, COPIED, windows_get, 0},
+    {"usage", HTTP_GET, "/api/usage/{tenant}", SCOPE_READ, COPIED, usage_get, 0},
+    {"usageHealth", HTTP_GET, "/api/usage/{tenant}/health", SCOPE_READ, COPIED, usage_health, 0},
     {"busiest", HTTP_GET, "/api/busiest/{tenant}", SCOPE_READ, ROUTE_READ, busiest_get, 0},
     {"stream", HTTP_GET, "/api/stream/{tenant}", SCOPE_READ, ROUTE_READ, stream_get, 0},
     {"reconcileRequest", HTTP_POST, RECONCILE "/request", SCOPE_WRITE, 0, reconcile_post_request,

@@ -14,6 +14,7 @@ enum route_flags {
     ROUTE_READ = 2,   /* waits for the writes sent before it on the same connection */
     ROUTE_ADMIN_UNLESS_PUBLIC_METRICS = 4,
     ROUTE_ANY_QUERY = 8, /* the address of a page may have any query: it is ignored */
+    ROUTE_COPIED = 16,   /* a read that a copy of the store may answer which lags behind */
 };
 
 struct route {

@@ -103,7 +103,7 @@ static unsigned find(struct bytes name, const struct known *known)
 
 static bool is_known_everywhere(struct bytes name)
 {
-    return bytes_equal(name, BYTES("minSequence"));
+    return bytes_equal(name, BYTES("minSequence")) || bytes_equal(name, BYTES("consistency"));
 }
 
 bool unknown_field(const struct json_value *object, const struct known *known, struct reason *why)

@@ -27,6 +27,9 @@ enum {
     STATE,
     ARCHIVE,
     DIRECTORY,
+    DATABASE,
+    STANDBY_SEQUENCE,
+    STANDBY_LAG,
     COLUMNS
 };
 static const struct bytes names[COLUMNS] = {
@@ -44,6 +47,9 @@ static const struct bytes names[COLUMNS] = {
     [STATE] = BYTES("stateBytes"),
     [ARCHIVE] = BYTES("archiveBytes"),
     [DIRECTORY] = BYTES("directory"),
+    [DATABASE] = BYTES("database"),
+    [STANDBY_SEQUENCE] = BYTES("standbySequence"),
+    [STANDBY_LAG] = BYTES("standbyLagMs"),
 };
 
 static bool is_true(const struct json_value *value)
@@ -74,6 +80,17 @@ static void print_rules(const struct json_value *rules)
     client_column(&digest, -9, " ");
 }
 
+/* A directory, or a database and how far its standby is behind. */
+static void print_place(const struct json_value *values)
+{
+    bool remote = values[DATABASE].type == JSON_STRING;
+    client_column(&values[remote ? DATABASE : DIRECTORY], 0, "");
+    if (values[STANDBY_LAG].type == JSON_INT)
+        printf(", standby %.1f s behind, at %.*s", (double)values[STANDBY_LAG].integer / 1e3,
+               (int)values[STANDBY_SEQUENCE].string.size, values[STANDBY_SEQUENCE].string.data);
+    printf("\n");
+}
+
 static void print_lane(const struct json_value *lane)
 {
     struct json_value values[COLUMNS];
@@ -87,7 +104,7 @@ static void print_lane(const struct json_value *lane)
     client_column(&values[IDS], 14, "  ");
     print_rules(&values[RULES]);
     printf("%9.1f  ", bytes / (1 << 20));
-    client_column(&values[DIRECTORY], 0, "\n");
+    print_place(values);
 }
 
 static int show(struct client *client)
@@ -99,7 +116,7 @@ static int show(struct client *client)
     struct json_value all = client_field(client, "lanes");
     struct json_iter each;
     printf("%4s  %-13s %14s %14s %8s %8s %14s  %-9s %9s  %s\n", "LANE", "STATE", "SEQUENCE",
-           "APPLIED", "QUEUED", "WAIT MS", "IDS", "RULES", "DISK MIB", "DIRECTORY");
+           "APPLIED", "QUEUED", "WAIT MS", "IDS", "RULES", "DISK MIB", "WHERE");
     for (json_each(&all, &each); json_next(&each);)
         print_lane(&each.value);
     return EXIT_GOOD;

@@ -86,6 +86,10 @@ void config_set(struct config_load *load, const char *where, const struct settin
     if (setting_is_list(setting)) {
         if (bytes_equal(text, BYTES("*")))
             text = BYTES("\"*\""); /* or YAML takes it for an alias */
+        if (setting->kind == SETTING_DATABASES && !bytes_starts(text, BYTES("["))) {
+            config_databases_set(load, where, setting, text);
+            return;
+        }
         config_read_list(load, where, setting, text);
         return;
     }
@@ -400,6 +404,9 @@ void config_release(struct config *config)
             break;
         case SETTING_ORIGINS:
             config_origins_release(field);
+            break;
+        case SETTING_DATABASES:
+            config_databases_release(field);
             break;
         default: /* numbers own nothing */
             break;

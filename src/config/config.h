@@ -64,6 +64,12 @@ struct config_origins {
     unsigned count;
 };
 
+/* Connection strings, with what `env:NAME` stood for in its place. */
+struct config_databases {
+    char **items;
+    unsigned count;
+};
+
 /* The C type of each kind in settings.def. */
 #define SETTING_TYPE_INT int64_t
 #define SETTING_TYPE_SIZE int64_t
@@ -79,6 +85,7 @@ struct config_origins {
 #define SETTING_TYPE_UNKNOWN enum config_unknown
 #define SETTING_TYPE_KEYS struct config_keys
 #define SETTING_TYPE_ORIGINS struct config_origins
+#define SETTING_TYPE_DATABASES struct config_databases
 #define SETTING_TYPE_TYPES bool /* there is a list; it is in `rules` */
 
 #define CONFIG_IGNORED_SIZE 256

@@ -2,7 +2,7 @@
 #ifndef TALLY_CONFIG_DSN_H
 #define TALLY_CONFIG_DSN_H
 
-#include "config/parts.h"
+#include "config/walk.h"
 
 enum dsn_fault { DSN_GOOD, DSN_NOT_SET, DSN_MALFORMED };
 
@@ -14,7 +14,11 @@ enum dsn_fault config_dsn(const struct config_load *load, struct bytes text, str
 #define DSN_MALFORMED_TEXT \
     "is not a connection string: postgresql://user@host/database, or host=... dbname=..."
 
-/* Checks the settings of a store in PostgreSQL, and puts the connection string in their place. */
+/* Reads a connection string or a list of them, as it is written. */
+void config_read_databases(const struct walk *walk, const struct setting *setting,
+                           const yaml_node_t *node);
+
+/* Checks the settings of a store in PostgreSQL, and puts the connection strings in their place. */
 void config_check_postgres(struct config_load *load);
 
 #endif

@@ -35,6 +35,11 @@ void config_read_yaml(struct config_load *load, const char *name, struct bytes t
 void config_read_list(struct config_load *load, const char *where, const struct setting *setting,
                       struct bytes text);
 
+/* Takes one connection string in place of what was there; "" is none. */
+void config_databases_set(struct config_load *load, const char *where,
+                          const struct setting *setting, struct bytes text);
+void config_databases_release(struct config_databases *databases); /* wipes them */
+
 void config_keys_release(struct config_keys *keys);
 
 #endif

@@ -233,7 +233,7 @@ static bool section_starts(unsigned index)
 static void write_default(struct buf *buf, const struct setting *setting)
 {
     bool quoted = setting->kind == SETTING_TEXT || setting->kind == SETTING_SECRET ||
-                  setting->kind == SETTING_LISTEN;
+                  setting->kind == SETTING_LISTEN || setting->kind == SETTING_DATABASES;
     if (quoted)
         buf_add_json(buf, bytes_str(setting->standard));
     else

@@ -197,7 +197,7 @@ static bool set_bool(const struct setting *setting, struct config *config, struc
     return true;
 }
 
-static bool text_is_plain(struct bytes text)
+bool setting_text_is_plain(struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++)
         if ((unsigned char)text.data[i] < 0x20 || text.data[i] == 0x7f) return false;
@@ -214,7 +214,7 @@ static bool set_text(const struct setting *setting, struct config *config, struc
         wrong = "must be a numeric address and a port, such as 127.0.0.1:8787 or [::1]:8787";
     else if (setting->least > 0 && text.size == 0)
         wrong = "must not be empty";
-    else if (!text_is_plain(text))
+    else if (!setting_text_is_plain(text))
         wrong = "must not contain line breaks or other control characters";
     if (wrong || text.size > (size_t)setting->most) {
         if (wrong)
@@ -301,6 +301,7 @@ bool setting_set(const struct setting *setting, struct config *config, struct by
     case SETTING_KEYS:
     case SETTING_ORIGINS:
     case SETTING_TYPES:
+    case SETTING_DATABASES:
         break;
     }
     unreachable_state(setting->kind);
@@ -375,6 +376,17 @@ static void show_origins(const struct config_origins *origins, struct buf *buf)
     buf_add_char(buf, ']');
 }
 
+static void show_databases(const struct config_databases *databases, struct buf *buf)
+{
+    if (databases->count < 2) {
+        buf_add(buf, databases->count ? BYTES("\"(set)\"") : BYTES("\"\""));
+        return;
+    }
+    for (unsigned i = 0; i < databases->count; i++)
+        buf_add(buf, i ? BYTES(", \"(set)\"") : BYTES("[\"(set)\""));
+    buf_add_char(buf, ']');
+}
+
 void setting_show(const struct setting *setting, const struct config *config, struct buf *buf)
 {
     const void *field = (const char *)config + setting->offset;
@@ -409,6 +421,9 @@ void setting_show(const struct setting *setting, const struct config *config, st
         break;
     case SETTING_ORIGINS:
         show_origins(field, buf);
+        break;
+    case SETTING_DATABASES:
+        show_databases(field, buf);
         break;
     case SETTING_TYPES:
         show_types(config->rules, buf);

@@ -25,6 +25,7 @@ enum setting_kind {
     SETTING_KEYS,
     SETTING_ORIGINS,
     SETTING_TYPES,
+    SETTING_DATABASES,
 };
 
 enum setting_id {
@@ -60,13 +61,16 @@ const char *setting_suggest(struct bytes path, char suggestion_out[SETTING_PATH_
 static inline bool setting_is_list(const struct setting *setting)
 {
     return setting->kind == SETTING_KEYS || setting->kind == SETTING_ORIGINS ||
-           setting->kind == SETTING_TYPES;
+           setting->kind == SETTING_TYPES || setting->kind == SETTING_DATABASES;
 }
 
 /* Reads `text` as the setting's kind, checks its bounds and stores it; not for a list. False:
  * nothing was changed and `error_out` ends a sentence that starts with the path. */
 MUST_USE bool setting_set(const struct setting *setting, struct config *config, struct bytes text,
                           char error_out[SETTING_ERROR_SIZE]);
+
+/* Whether a text is free of line breaks and other control characters. */
+bool setting_text_is_plain(struct bytes text);
 
 /* The value of a setting that is a number, a size in bytes or a duration in ms. */
 int64_t setting_number(const struct setting *setting, const struct config *config);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/scope.h"
+#include "config/dsn.h"
 #include "config/origins.h"
 #include "config/reconcile.h"
 #include "core/name.h"
@@ -119,6 +120,8 @@ static void read_list(const struct walk *walk, const struct setting *setting,
         config_read_types(walk, node);
     else if (setting->kind == SETTING_ORIGINS)
         config_read_origins(walk, setting, node);
+    else if (setting->kind == SETTING_DATABASES)
+        config_read_databases(walk, setting, node);
     else
         read_keys(walk, setting, node);
 }

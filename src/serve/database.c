@@ -11,7 +11,9 @@
 static struct postgres_config postgres_of_config(const struct config *config)
 {
     return (struct postgres_config){
-        .dsn = config->store_postgres_dsn,
+        .dsn = config->store_postgres_dsn.items[0],
+        .read_dsn =
+            config->store_postgres_read_dsn.count ? config->store_postgres_read_dsn.items[0] : NULL,
         .schema = config->store_postgres_schema,
         .lanes = (unsigned)config->store_lanes,
         .connections = (unsigned)config->store_postgres_connections,

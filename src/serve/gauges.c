@@ -22,6 +22,11 @@ static void set_stats(unsigned lane, const struct store_stats *stats)
     metric_set_lane(METRIC_CACHE_CELLS, lane, (double)stats->cache_cells);
     metric_set_lane(METRIC_DIRTY_CELLS, lane, (double)stats->dirty_cells);
     metric_set_lane(METRIC_DISK_FREE_BYTES, lane, (double)stats->disk_free_bytes);
+    if (!stats->copied) return;
+    uint64_t newest = stats->durable_sequence, copied = stats->copy_sequence;
+    metric_set_lane(METRIC_STANDBY_LAG, lane, (double)stats->copy_lag_ms * 1e-3);
+    metric_set_lane(METRIC_STANDBY_LAG_SEQUENCES, lane,
+                    copied < newest ? (double)(newest - copied) : 0);
 }
 
 static void update_lane(const struct lane *lane)

@@ -78,6 +78,9 @@ struct store_stats {
     uint64_t syncs;
     uint64_t storage_errors;
     uint64_t disk_free_bytes;
+    bool copied;            /* there is a copy that reads may go to, */
+    uint64_t copy_sequence; /* which has everything up to here, and */
+    int64_t copy_lag_ms;    /* what it has was the newest so long ago */
 };
 
 typedef bool store_due_fn(void *context, struct bytes counter, int32_t duration, int64_t bucket);
@@ -101,6 +104,7 @@ struct store {
     struct hash_secret secret; /* fingerprints are made with it */
     uint64_t installation;     /* the one that gave out its sequences; 0: they are lost at exit */
     const char *directory;     /* where it lies; lives as long as the store. NULL: in none */
+    const char *server;   /* the database that it lies in: host, port and name. NULL: in none */
     atomic_bool outdated; /* what is stored is of a newer kind than this program knows: as long as
                            * that is so, every call that can fail does, with ERR_STORAGE */
     bool remote; /* calls wait for another machine: none on a thread that serves connections */

@@ -89,7 +89,7 @@ struct view_lane {
 
 /* A reader of one moment, who waits with others. */
 struct view_reading {
-    struct view *view; /* a store's own */
+    struct view *view; /* a store's own, or such a one with an age */
     view_read_fn *read;
     void *context;
 };
@@ -126,10 +126,25 @@ struct view_ops {
                        struct view_lane *lane_out);
 };
 
+/* How new answers have to be, for a store that reads copies too, which lag behind. One thread at a
+ * time uses it, and it lives as long as the view. */
+struct view_age {
+    uint64_t least;   /* calls show at least this sequence; 0: whatever a copy has */
+    uint64_t reached; /* every call so far showed at least this one; UINT64_MAX: there was none */
+    bool newest;      /* no copy is asked, or not any more: one was late, or failed */
+};
+
 struct view {
     const struct view_ops *ops;
     struct store *store;
+    struct view_age *age; /* NULL: the newest, which is what those who write see */
 };
+
+/* The same view, with the calls of which copies may be asked. */
+static inline struct view view_aged(const struct view *view, struct view_age *age)
+{
+    return (struct view){.ops = view->ops, .store = view->store, .age = age};
+}
 
 /* Reads one cell. ERR_NOT_FOUND: there is none. ERR_BUSY: only with READ_MEMORY. */
 MUST_USE static inline enum err view_get(struct view *view, const struct cell_ref *ref,

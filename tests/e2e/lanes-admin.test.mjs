@@ -68,7 +68,7 @@ describe('GET /api/admin/lanes and tally lanes', () => {
         const table = await cli('lanes');
         assert.equal(table.code, 0, table.stderr);
         const [head, ...lines] = table.stdout.trimEnd().split('\n');
-        assert.match(head, /^LANE +STATE +SEQUENCE +APPLIED +QUEUED +WAIT MS +IDS +RULES +DISK MIB +DIRECTORY$/);
+        assert.match(head, /^LANE +STATE +SEQUENCE +APPLIED +QUEUED +WAIT MS +IDS +RULES +DISK MIB +WHERE$/);
         assert.equal(lines.length, 4);
         lines.forEach((line, index) => assert.match(line, new RegExp(`^ +${index}  ok.* [0-9a-f]{8} .*lane-00${index}$`)));
         const json = JSON.parse((await cli('lanes', '--json')).stdout);

@@ -610,7 +610,7 @@ static void a_store_in_postgres_has_a_section_of_its_own(void **state)
     assert_int_equal(load(&(struct config_source){
                          .file = "x.yaml", .text = bytes_str(text), .environment = environment}),
                      ERR_OK);
-    assert_string_equal(config.store_postgres_dsn, "host=db user=tally");
+    assert_string_equal(config.store_postgres_dsn.items[0], "host=db user=tally");
     assert_string_equal(config.store_postgres_schema, "counts");
     assert_int_equal(config.store_postgres_pooler, CONFIG_POOLER_TRANSACTION);
     assert_int_equal(config.store_lanes, 16);
@@ -618,10 +618,38 @@ static void a_store_in_postgres_has_a_section_of_its_own(void **state)
     buf_init(&printed, 1u << 20);
     config_write(&config, &printed);
     buf_add_char(&printed, '\0');
-    assert_non_null(strstr(printed.data, "  postgres:\n    dsn: \"(set)\"\n    schema: "));
+    assert_non_null(
+        strstr(printed.data, "  postgres:\n    dsn: \"(set)\"\n    readDsn: \"\"\n    schema: "));
     buf_release(&printed);
     loads("store: { kind: postgres, lanes: 2, postgres: { dsn: host=db } }\n");
     assert_int_equal(config.store_lanes, 2);
+}
+
+static void a_store_in_postgres_may_be_several_databases_each_with_a_standby(void **state)
+{
+    (void)state;
+    loads("store: { kind: postgres, lanes: 4, postgres: { dsn: [host=a, host=b],"
+          " readDsn: [host=c, host=d] } }\n");
+    assert_int_equal(config.store_postgres_dsn.count, 2);
+    assert_string_equal(config.store_postgres_dsn.items[1], "host=b");
+    assert_string_equal(config.store_postgres_read_dsn.items[0], "host=c");
+    const char *const sets[] = {"store.kind=postgres",
+                                "store.postgres.dsn=[\"host=a\", \"host=b\"]",
+                                "store.postgres.dsn=host=x dbname=y"};
+    assert_int_equal(load(&(struct config_source){.sets = sets, .sets_count = 2}), ERR_OK);
+    assert_int_equal(config.store_postgres_dsn.count, 2);
+    assert_int_equal(load(&(struct config_source){.sets = sets, .sets_count = 3}), ERR_OK);
+    assert_int_equal(config.store_postgres_dsn.count, 1);
+    assert_string_equal(config.store_postgres_dsn.items[0], "host=x dbname=y");
+    refuses("store: { kind: postgres, postgres: { dsn: [host=a, b] } }\n",
+            "x.yaml:1:43: store.postgres.dsn, entry 2 is not a connection string: "
+            "postgresql://user@host/database, or host=... dbname=...\n");
+    refuses("store: { kind: postgres, postgres: { dsn: [host=a, host=b], readDsn: host=c } }\n",
+            "x.yaml:1:70: store.postgres.readDsn has 1 entries and store.postgres.dsn has 2: each "
+            "database has a standby, or none has\n");
+    refuses("store: { kind: postgres, lanes: 1, postgres: { dsn: [host=a, host=b] } }\n",
+            "x.yaml:1:53: store.postgres.dsn names 2 databases for 1 lanes (store.lanes): each "
+            "needs one at least\n");
 }
 
 static void what_has_no_meaning_in_postgres_is_named_and_changes_nothing(void **state)
@@ -696,6 +724,7 @@ int main(void)
         cmocka_unit_test(the_fallback_secret_is_only_that),
         cmocka_unit_test(what_is_printed_reads_back_and_hides_the_secret),
         cmocka_unit_test(a_store_in_postgres_has_a_section_of_its_own),
+        cmocka_unit_test(a_store_in_postgres_may_be_several_databases_each_with_a_standby),
         cmocka_unit_test(what_has_no_meaning_in_postgres_is_named_and_changes_nothing),
         cmocka_unit_test(a_store_in_postgres_says_what_it_lacks),
         cmocka_unit_test(the_table_is_consistent),

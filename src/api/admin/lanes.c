@@ -68,6 +68,13 @@ static void add_store(struct buf *body, const struct lane *lane, const struct st
         json_add_text(body, JSON_KEY("directory"), bytes_str(lane->store->directory));
     else
         json_add_null(body, JSON_KEY("directory"));
+    if (lane->store->server)
+        json_add_text(body, JSON_KEY("database"), bytes_str(lane->store->server));
+    else
+        json_add_null(body, JSON_KEY("database"));
+    if (!stats->copied) return;
+    json_add_quoted(body, JSON_KEY("standbySequence"), stats->copy_sequence);
+    json_add_number(body, JSON_KEY("standbyLagMs"), stats->copy_lag_ms);
 }
 
 static void add_lane(struct buf *body, const struct lane *lane)

@@ -114,7 +114,7 @@ static void read_cells(void *context, struct view *view)
 }
 
 /* The next rows after `after`, which may be a key of the chunk itself, with their cells. */
-static enum err read_chunk(struct store *store, struct cells_plan *plan, struct bytes after)
+static enum err read_chunk(struct view *view, struct cells_plan *plan, struct bytes after)
 {
     struct row_chunk *chunk = plan->chunk;
     char *copy = must_calloc(1, after.size + 1);
@@ -122,11 +122,11 @@ static enum err read_chunk(struct store *store, struct cells_plan *plan, struct 
     arena_reset(&chunk->arena);
     chunk->count = 0;
     chunk->scanned = 0;
-    enum err e = view_list(&store->view, plan->prefix, bytes_of(copy, after.size), note_row, plan);
+    enum err e = view_list(view, plan->prefix, bytes_of(copy, after.size), note_row, plan);
     plan->scanned += chunk->scanned;
     free(copy);
     if (e != ERR_OK || chunk->count == 0) return e;
-    view_together(&store->view, read_cells, plan);
+    view_together(view, read_cells, plan);
     return chunk->err;
 }
 
@@ -210,7 +210,7 @@ static void end_page(struct buf *body, const struct page *page)
 static enum err answer_page(struct call *call, struct cells_plan *plan)
 {
     struct page *page = &plan->page;
-    enum err e = read_chunk(call->lane->store, plan, page_after(call, plan));
+    enum err e = read_chunk(&call->view, plan, page_after(call, plan));
     if (e == ERR_OK) page_chunk(call, plan);
     call->more = e == ERR_OK && !page->more && plan->chunk->scanned == CHUNK_ROWS;
     if (call->more && plan->scanned >= PAGE_ROWS_MAX) {
@@ -248,9 +248,8 @@ static void end_top(struct buf *body, struct top *top)
 
 static enum err answer_top(struct call *call, struct cells_plan *plan)
 {
-    struct store *store = call->lane->store;
     struct bytes after = plan->scanned ? plan->chunk->last : BYTES_NONE;
-    enum err e = read_chunk(store, plan, after);
+    enum err e = read_chunk(&call->view, plan, after);
     if (e != ERR_OK) return e;
     offer_chunk(plan);
     call->more = plan->chunk->scanned == CHUNK_ROWS;

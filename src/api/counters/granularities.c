@@ -20,12 +20,12 @@ struct granularities granularities_of_rules(const struct definition *definition)
     unreachable_state(definition->mode);
 }
 
-enum err granularities_of_direct(struct store *store, const struct cell_ref *ref,
-                                 struct arena *arena, struct granularities *kept_out)
+enum err granularities_of_direct(struct view *view, const struct cell_ref *ref, struct arena *arena,
+                                 struct granularities *kept_out)
 {
     const struct counter *counter;
     *kept_out = (struct granularities){NULL, 0};
-    enum err e = view_counter(&store->view, ref, arena, &counter);
+    enum err e = view_counter(view, ref, arena, &counter);
     if (e != ERR_OK || !counter) return e;
     int32_t *items = arena_alloc(arena, (counter->count + 1) * sizeof *items);
     unsigned count = 0;

@@ -19,7 +19,7 @@ struct granularities {
 struct granularities granularities_of_rules(const struct definition *definition);
 
 /* Those of a direct counter, in `arena`. None: there is no such counter. May read the disk. */
-MUST_USE enum err granularities_of_direct(struct store *store, const struct cell_ref *ref,
+MUST_USE enum err granularities_of_direct(struct view *view, const struct cell_ref *ref,
                                           struct arena *arena, struct granularities *kept_out);
 
 bool granularities_have(const struct granularities *kept, int32_t duration);

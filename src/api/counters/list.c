@@ -127,7 +127,7 @@ static void choose_kept(struct list_plan *plan)
 }
 
 /* Keeps of them those that have rows, at most one more than a page could show. */
-static enum err find_kept(struct store *store, struct list_plan *plan)
+static enum err find_kept(struct view *view, struct list_plan *plan)
 {
     unsigned found_count = 0;
     for (unsigned i = 0; i < plan->kept_count && found_count <= plan->limit; i++) {
@@ -135,7 +135,7 @@ static enum err find_kept(struct store *store, struct list_plan *plan)
         bool found = false;
         struct bytes prefix =
             rule_key_prefix(plan->arena, plan->tenant, definition->name, definition->generation);
-        enum err e = view_list(&store->view, prefix, BYTES_NONE, found_row, &found);
+        enum err e = view_list(view, prefix, BYTES_NONE, found_row, &found);
         if (e != ERR_OK) return e;
         if (found) plan->kept[found_count++] = definition;
     }
@@ -143,11 +143,11 @@ static enum err find_kept(struct store *store, struct list_plan *plan)
     return ERR_OK;
 }
 
-static enum err list_all(struct store *store, struct list_plan *plan)
+static enum err list_all(struct view *view, struct list_plan *plan)
 {
     choose_kept(plan);
-    enum err e = find_kept(store, plan);
-    if (e == ERR_OK) e = view_list(&store->view, plan->prefix, plan->after, list_counter, plan);
+    enum err e = find_kept(view, plan);
+    if (e == ERR_OK) e = view_list(view, plan->prefix, plan->after, list_counter, plan);
     if (e == ERR_OK && !plan->more) list_kept_before(plan, BYTES_NONE);
     return e;
 }
@@ -156,10 +156,9 @@ static void run_list(struct call *call)
 {
     struct list_plan *plan = call->plan;
     struct reply *reply = &call->exchange->reply;
-    struct store *store = call->lane->store;
     reply->status = 200;
     buf_add(&reply->body, BYTES("{\"counters\":["));
-    enum err e = list_all(store, plan);
+    enum err e = list_all(&call->view, plan);
     if (e != ERR_OK) {
         exchange_error(call->exchange, e, NULL);
         return;

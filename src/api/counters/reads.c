@@ -146,11 +146,11 @@ static void answer_get(const struct read_plan *plan, struct buf *body)
 
 /* Says why a direct counter has no such bucket, if it has buckets of other lengths: most often the
  * client means one of those. */
-static enum err explain_absent(struct store *store, struct read_plan *plan, const char **why_out)
+static enum err explain_absent(struct view *view, struct read_plan *plan, const char **why_out)
 {
     struct reason why;
     struct granularities *kept = &plan->kept;
-    enum err e = granularities_of_direct(store, &plan->ref, plan->arena, kept);
+    enum err e = granularities_of_direct(view, &plan->ref, plan->arena, kept);
     if (e != ERR_OK) return e;
     unsigned others = kept->count - granularities_have(kept, plan->ref.duration);
     if (others == 0) return ERR_NOT_FOUND;
@@ -173,7 +173,6 @@ void read_show_kept(const struct read_plan *plan, enum err e, const char *why, s
 
 static enum err walk_begin(struct call *call, struct read_plan *plan)
 {
-    struct store *store = call->lane->store;
     struct read_walk *walk = &plan->walk;
     size_t start = walk->begun ? walk->start : call->exchange->reply.body.size;
     struct arena_mark before = walk->begun ? walk->before : arena_mark(plan->arena);
@@ -186,16 +185,15 @@ static enum err walk_begin(struct call *call, struct read_plan *plan)
                                .next = plan->from,
                                .newer = {.arena = plan->arena},
                                .before = before};
-    return view_series(&store->view, &plan->ref, &walk->series);
+    return view_series(&call->view, &plan->ref, &walk->series);
 }
 
 /* After the last part. `*again_out`: the counter was deleted meanwhile, and the range begins
  * anew. */
 static enum err walk_end(struct call *call, struct read_plan *plan, bool *again_out)
 {
-    struct store *store = call->lane->store;
     uint64_t series;
-    enum err e = view_series(&store->view, &plan->ref, &series);
+    enum err e = view_series(&call->view, &plan->ref, &series);
     *again_out = e == ERR_OK && series != plan->walk.series;
     if (*again_out) return walk_begin(call, plan);
     arena_back(plan->arena, plan->walk.before);
@@ -230,11 +228,10 @@ static bool add_cell(void *context, int64_t bucket, const struct cell *cell)
 
 static enum err read_part(struct part *part, store_cell_fn *visit)
 {
-    struct store *store = part->call->lane->store;
     struct read_plan *plan = part->plan;
     bool again = false;
-    enum err e = view_range(&store->view, &plan->ref, plan->walk.from, plan->to, &plan->walk.newer,
-                            visit, part);
+    enum err e = view_range(&part->call->view, &plan->ref, plan->walk.from, plan->to,
+                            &plan->walk.newer, visit, part);
     part->call->cells += part->cells;
     if (e == ERR_OK && !part->full && !part->over) e = walk_end(part->call, plan, &again);
     part->call->more = e == ERR_OK && (part->full || again);
@@ -244,12 +241,11 @@ static enum err read_part(struct part *part, store_cell_fn *visit)
 /* A sum is made at once where the store has few cells to visit, or sums of them. */
 static enum err answer_sum(struct call *call, struct read_plan *plan)
 {
-    struct store *store = call->lane->store;
     struct buf *body = &call->exchange->reply.body;
     struct range_sum *sum = &plan->walk.sum;
     enum err e;
     if (!plan->walk.begun) {
-        e = view_sum(&store->view, &plan->ref, plan->from, plan->to, PACE_READ_PART_CELLS, sum);
+        e = view_sum(&call->view, &plan->ref, plan->from, plan->to, PACE_READ_PART_CELLS, sum);
         call->cells++;
         if (e == ERR_TOO_MANY_CELLS) { /* they are visited again, and count then */
             e = walk_begin(call, plan);
@@ -323,7 +319,6 @@ static enum err answer_series(struct call *call, struct read_plan *plan, const c
 
 enum err read_answer(struct call *call, struct read_plan *plan, const char **why_out)
 {
-    struct store *store = call->lane->store;
     enum err e;
     *why_out = NULL;
     call->more = false;
@@ -333,9 +328,9 @@ enum err read_answer(struct call *call, struct read_plan *plan, const char **why
         /* Memory is not asked anew: changes sent behind this read may be there by now. */
         e = plan->absent        ? ERR_NOT_FOUND
             : call->task.looked ? plan->seen
-                                : look_up(plan, &store->view, READ_ALL);
+                                : look_up(plan, &call->view, READ_ALL);
         if (e == ERR_OK) answer_get(plan, &call->exchange->reply.body);
-        return e == ERR_NOT_FOUND ? explain_absent(store, plan, why_out) : e;
+        return e == ERR_NOT_FOUND ? explain_absent(&call->view, plan, why_out) : e;
     case READ_SUM:
         return answer_sum(call, plan);
     case READ_SERIES:
@@ -395,7 +390,7 @@ enum request_verdict read_get(struct call *call)
     struct reply *reply = &call->exchange->reply;
     if (!read_plan(call, READ_GET, &verdict)) return verdict;
     struct read_plan *plan = call->plan;
-    enum err e = look_up(plan, &call->lane->store->view, READ_MEMORY);
+    enum err e = look_up(plan, &call->view, READ_MEMORY);
     plan->absent = e == ERR_NOT_FOUND;
     if (plan->absent) return call_read(call, run_plan);
     if (e == ERR_BUSY) return call_look(call, read_values(plan), look_plan, run_plan);

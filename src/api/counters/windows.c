@@ -22,6 +22,7 @@ struct window {
 
 struct windows_plan {
     struct store *store;
+    struct view *view;
     struct dims dims;
     struct bytes json;
     struct moment moment;
@@ -160,7 +161,7 @@ static void answer_windows(struct call *call)
 static void read_all(struct windows_plan *plan)
 {
     plan->how = READ_ALL;
-    view_instant(&plan->store->view, read_windows, plan);
+    view_instant(plan->view, read_windows, plan);
 }
 
 static void run_windows(struct call *call)
@@ -205,6 +206,7 @@ enum request_verdict windows_get(struct call *call)
     struct arena *arena = &call->exchange->arena;
     struct windows_plan *plan = arena_zalloc(arena, sizeof *plan);
     plan->store = call->lane->store;
+    plan->view = &call->view;
     plan->moment = clock_moment(call->lane->clock);
     plan->dims = dims_from_params(&call->params, arena);
     plan->json = dims_json(&plan->dims, arena);
@@ -213,7 +215,7 @@ enum request_verdict windows_get(struct call *call)
     if (!choose_windows(plan, call_rules(call), call->tenant, arena))
         return call_refuse(call, ERR_UNKNOWN_DIMENSIONS, NULL);
     if (plan->trailing) return call_look(call, 2 * plan->count, look_windows, run_windows);
-    view_instant(&plan->store->view, read_windows, plan);
+    view_instant(plan->view, read_windows, plan);
     if (plan->err == ERR_BUSY) return call_look(call, plan->count, look_windows, run_windows);
     if (plan->err != ERR_OK) return call_refuse(call, plan->err, NULL);
     answer_windows(call);
@@ -224,7 +226,8 @@ enum err windows_add(struct store *store, const struct rules *rules, struct byte
                      const struct dims *dims, const struct moment *moment, struct arena *arena,
                      struct buf *body)
 {
-    struct windows_plan plan = {.store = store, .dims = *dims, .moment = *moment};
+    struct windows_plan plan = {
+        .store = store, .view = &store->view, .dims = *dims, .moment = *moment};
     plan.json = dims_json(dims, arena);
     choose_windows(&plan, rules, tenant, arena);
     read_all(&plan);

@@ -110,12 +110,11 @@ static void add_next(struct buf *body, uint64_t next)
 static void run_page(struct call *call)
 {
     struct history_plan *plan = call->plan;
-    struct store *store = call->lane->store;
     struct reply *reply = &call->exchange->reply;
     uint64_t next = 0;
     reply->status = 200;
     buf_add(&reply->body, plan->query.events ? BYTES("{\"events\":[") : BYTES("{\"duplicates\":["));
-    enum err e = view_events(&store->view, &plan->query, show, plan, &next);
+    enum err e = view_events(&call->view, &plan->query, show, plan, &next);
     if (e != ERR_OK) {
         exchange_error(call->exchange, e, NULL);
         return;
@@ -138,15 +137,14 @@ static bool show_one(void *context, const struct stored_event *event)
 static void run_one(struct call *call)
 {
     struct history_plan *plan = call->plan;
-    struct store *store = call->lane->store;
     struct key_record record;
     uint64_t next;
-    enum err e = view_lookup(&store->view, event_print(call, plan->id), &record);
+    enum err e = view_lookup(&call->view, event_print(call, plan->id), &record);
     if (e == ERR_OK) {
         plan->query.after = record.sequence - 1;
         plan->query.upto = record.sequence;
         call->exchange->reply.status = 200;
-        e = view_events(&store->view, &plan->query, show_one, plan, &next);
+        e = view_events(&call->view, &plan->query, show_one, plan, &next);
     }
     if (e == ERR_OK && plan->count == 0) e = ERR_NOT_FOUND; /* no longer retained */
     if (e != ERR_OK) exchange_error(call->exchange, e, NULL);

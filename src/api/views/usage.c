@@ -25,6 +25,7 @@ struct figure {
 
 struct usage_plan {
     struct store *store;
+    struct view *view;
     struct bytes tenant;
     struct bytes key; /* the row's */
     struct buf value;
@@ -71,7 +72,7 @@ static void read_usage(void *context, struct view *moment)
 
 static void run_plan(struct usage_plan *plan)
 {
-    view_instant(&plan->store->view, read_usage, plan);
+    view_instant(plan->view, read_usage, plan);
 }
 
 static int64_t figure_value(const struct figure *figure)
@@ -208,6 +209,7 @@ static struct usage_plan *plan_of(const struct lane *lane, const struct rules *r
     struct usage_plan *plan = arena_zalloc(arena, sizeof *plan);
     struct bytes json = dims_json(&whole_tenant, arena);
     plan->store = lane->store;
+    plan->view = &lane->store->view;
     plan->tenant = tenant;
     plan->key = object_key(arena, OBJECT_USAGE, tenant);
     plan->moment = clock_moment(lane->clock);
@@ -245,6 +247,7 @@ static enum request_verdict read_plan(struct call *call, void (*read)(struct cal
 {
     struct usage_plan *plan =
         plan_of(call->lane, call_rules(call), call->tenant, &call->exchange->arena);
+    plan->view = &call->view;
     call->plan = plan;
     return call_look(call, 1 + plan->count, look_usage, read);
 }

@@ -209,8 +209,6 @@ static bool postgres_tend(struct store *store)
     struct lane_store *lane = LANE_STORE_OF(store);
     int64_t now_ns = clock_mono_ns(lane->database->config.clock);
     struct sql_values values;
-    pool_probe(lane->database->writers);
-    pool_probe(lane->database->readers);
     if (pool_is_down(lane->database->writers)) return false;
     values_init(&values);
     renew_lease(lane, &values, now_ns);
@@ -266,12 +264,16 @@ static void postgres_stats(struct store *store, struct store_stats *stats_out)
                                       .archived_sequence = sequence,
                                       .oldest_event_ms = atomic_load(&lane->oldest_ms),
                                       .syncs = atomic_load(&lane->syncs),
-                                      .storage_errors = atomic_load(&lane->errors)};
+                                      .storage_errors = atomic_load(&lane->errors),
+                                      .copied = lane->database->standbys != NULL,
+                                      .copy_sequence = atomic_load(&lane->standby_sequence),
+                                      .copy_lag_ms = atomic_load(&lane->standby_lag_ms)};
 }
 
 static void postgres_close_lane(struct store *store)
 {
     struct lane_store *lane = LANE_STORE_OF(store);
+    warden_leave(lane->database->warden, lane);
     lane_let_go(lane);
     give_lease(lane);
     values_release(&lane->values);

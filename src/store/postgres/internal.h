@@ -14,6 +14,7 @@
 #include "store/postgres/postgres.h"
 #include "store/postgres/sums.h"
 #include "store/postgres/schema.h"
+#include "store/postgres/way.h"
 
 #define LOCK_WAIT_MS 5000    /* for the lane; the database gives up after 2 s itself */
 #define LOAD_WAIT_MS 35000   /* here and below it does after 30 s */
@@ -21,14 +22,19 @@
 #define READ_WAIT_MS 35000
 #define LINK_WAIT_MS 2000 /* for a link to become free */
 
+#define SERVER_SIZE 256u
 #define PARTITIONS_KNOWN 8u
 
 struct database {
     struct postgres_config config;
     char *dsn;
+    char *read_dsn;           /* NULL: none */
+    char server[SERVER_SIZE]; /* host, port and database, for people */
     struct sql sql;
     struct pool *writers;
     struct pool *readers;
+    struct pool *standbys; /* for reads that may be somewhat old; NULL: there is no standby */
+    struct warden *warden;
     struct hash_secret secret;
     uint64_t installation;
     const struct postgres_beginning *beginning; /* NULL: an ordinary one */
@@ -61,6 +67,10 @@ struct lane_store {
     struct write_set *submitted_first;
     struct write_set *submitted_last;
 
+    _Atomic uint64_t standby_sequence; /* how far the lane's standby was when it said so last */
+    _Atomic uint64_t standby_late;     /* it had not come so far in time; 0: or has by now */
+    _Atomic int64_t standby_lag_ms;    /* what it has was the newest so long ago */
+
     atomic_bool down; /* the last turn or sync could not reach the database */
     _Atomic uint64_t durable_sequence;
     _Atomic int64_t
@@ -86,8 +96,9 @@ struct lane_store {
 
 /* One moment as a transaction, which begins with its first read. */
 struct standstill {
-    struct link *link;
-    bool failed;
+    struct way way;
+    bool begun;
+    enum err err; /* what came of it so far */
 };
 
 /* A view is the store's own, or shows a lane at a moment. */
@@ -138,9 +149,6 @@ MUST_USE enum err postgres_cells(struct view *view, const uint64_t *series, size
 MUST_USE enum err postgres_beside(struct view *moment, struct store *store, struct arena *arena,
                                   struct view_lane *lane_out);
 
-/* Where a read of that lane goes, and with it those that are gathered with it. */
-struct pool *reading_pool(const struct lane_store *lane);
-
 /* The six columns of a cell, from `column` on. */
 MUST_USE bool row_cell(const PGresult *result, int row, int column, struct cell *cell_out);
 /* A whole number that is not negative, of as many digits as 128 bits have. */
@@ -156,7 +164,7 @@ void moment_transaction(struct view *view, view_read_fn *read, void *context);
 struct inquiry {
     struct lane_store *lane;
     struct standstill *moment; /* NULL: none */
-    struct link *link;         /* NULL: there was none to be had */
+    struct way way;            /* without a moment */
     struct sql_values values;
 };
 void inquiry_begin(struct inquiry *inquiry, struct view *view);
@@ -173,6 +181,16 @@ extern const struct store_ops postgres_store_ops;
  * caller clears the result. ERR_STORAGE: nothing was done, or it is not known. */
 MUST_USE enum err care_ask(struct lane_store *lane, enum sql_name name, struct sql_values *values,
                            bool locks, PGresult **result_out);
+
+/* way.c: what the lane's standby has, as it said itself. */
+void standby_heard(struct lane_store *lane, uint64_t sequence);
+
+/* warden.c: a thread that opens links where the last opening failed, so that nobody who works waits
+ * for a server that does not answer, and that asks the standby how far it is. */
+struct warden *warden_new(struct database *database);
+void warden_free(struct warden *warden);
+void warden_join(struct warden *warden, struct lane_store *lane);
+void warden_leave(struct warden *warden, struct lane_store *lane);
 
 /* clock.c */
 void database_clock_init(struct database *database);

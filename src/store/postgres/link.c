@@ -18,7 +18,7 @@
 
 #include "base/codec.h"
 
-#define CONNECT_SECONDS 3
+#define CONNECT_MS 3000
 #define NAME_SIZE 16
 
 enum sent_kind { SENT_PREPARE, SENT_DROP, SENT_KEEP, SENT_SYNC };
@@ -153,7 +153,7 @@ enum err link_open(struct link **link_out, const struct link_config *config, str
     link->prepares = config->prepares;
     link->fresh = true;
     link->pg = start_connecting(config);
-    if (!connect_by(link->pg, mono_ms() + CONNECT_SECONDS * 1000)) {
+    if (!connect_by(link->pg, mono_ms() + (config->open_ms ? config->open_ms : CONNECT_MS))) {
         explain_connection(link->pg, link);
         *why_out = link->why;
         link_close(link);
@@ -317,6 +317,11 @@ void link_go(struct link *link, int wait_ms)
     if (PQflush(link->pg) < 0) cut(link, PQerrorMessage(link->pg));
 }
 
+void link_wait(struct link *link, int wait_ms)
+{
+    link->until_ms = mono_ms() + wait_ms;
+}
+
 PGresult *link_take(struct link *link)
 {
     while (!link->broken && link->taken < link->sent_count) {
@@ -415,6 +420,11 @@ PGresult *link_ask(struct link *link, const char *text, int count, const char *c
 }
 
 /* -- Looking ----------------------------------------------------------------------------------- */
+
+void link_server(const struct link *link, char *text_out, size_t size)
+{
+    snprintf(text_out, size, "%s:%s/%s", PQhost(link->pg), PQport(link->pg), PQdb(link->pg));
+}
 
 bool link_is_broken(const struct link *link)
 {

@@ -36,12 +36,12 @@ struct link_config {
     const char *dsn;
     const struct sql *sql;
     bool prepares; /* statements stay prepared: nobody in between deals connections out */
+    int open_ms;   /* to wait for a connection at most; 0: CONNECT_MS in link.c */
 };
 
 enum link_result { LINK_DROP, LINK_KEEP };
 
-/* Waits for the connection as long as CONNECT_SECONDS in link.c at most. ERR_STORAGE: `why_out`
- * says what was wrong, without a password. */
+/* ERR_STORAGE: `why_out` says what was wrong, without a password. */
 MUST_USE enum err link_open(struct link **link_out, const struct link_config *config,
                             struct reason *why_out);
 void link_close(struct link *link); /* NULL is none */
@@ -49,6 +49,8 @@ void link_close(struct link *link); /* NULL is none */
 void link_send(struct link *link, enum sql_name name, struct sql_values *values,
                enum link_result result);
 void link_go(struct link *link, int wait_ms);
+/* Lets the rest of the round take so long, counted from now. */
+void link_wait(struct link *link, int wait_ms);
 /* Takes the next result that was kept; the caller clears it. NULL: it failed, or one before it;
  * link_end says so too. */
 MUST_USE PGresult *link_take(struct link *link);
@@ -62,6 +64,8 @@ MUST_USE enum err link_script(struct link *link, const char *text, int wait_ms);
 MUST_USE PGresult *link_ask(struct link *link, const char *text, int count,
                             const char *const *values, int wait_ms);
 
+/* Host, port and database of the server, for people. */
+void link_server(const struct link *link, char *text_out, size_t size);
 bool link_is_broken(const struct link *link);
 bool link_is_fresh(const struct link *link);     /* it has answered nothing yet */
 bool link_has_warned(const struct link *link);   /* in its last round */

@@ -41,8 +41,12 @@ struct wish {
 
 /* What is asked at one place at once. */
 struct wishes {
-    struct lane_store *lane; /* one of them */
-    struct arena arena;      /* holds the wishes and what was found */
+    struct view view; /* the first one's who wishes for something; on the primary, of no age */
+    struct view_age newest;
+    struct way *ways; /* one for each reader that wishes for something */
+    unsigned ways_count;
+    bool standby;
+    struct arena arena; /* holds the wishes and what was found */
     struct table noted;
     struct wish *first[WISH_KINDS];
     struct wish **end[WISH_KINDS];
@@ -288,11 +292,14 @@ static void load_all(struct wishes *wishes)
     struct inquiry inquiry;
     PGresult *result;
     bool cells = only_cells(wishes);
-    inquiry_begin(&inquiry, &wishes->lane->store.view);
+    inquiry_begin(&inquiry, &wishes->view);
     values_reset(&inquiry.values);
     add_cells(wishes, &inquiry.values);
     if (!cells) add_others(wishes, &inquiry.values);
-    enum err e = inquiry_ask(&inquiry, cells ? SQL_GATHER_CELLS : SQL_GATHER, &result);
+    enum sql_name name = cells ? SQL_GATHER_CELLS : SQL_GATHER;
+    enum err e = wishes->standby ? way_ask_together(wishes->ways, wishes->ways_count, name,
+                                                    &inquiry.values, &result)
+                                 : inquiry_ask(&inquiry, name, &result);
     if (e == ERR_OK && take_rows(wishes, result) != ERR_OK)
         e = inquiry_corrupt(&inquiry, "what was gathered");
     if (e != ERR_OK) fail_all(wishes, e);
@@ -300,14 +307,23 @@ static void load_all(struct wishes *wishes)
     inquiry_end(&inquiry);
 }
 
+static bool is_one_cell(const struct wishes *wishes)
+{
+    const struct wish *cell = wishes->first[WISH_CELL];
+    bool of_one_reader = !wishes->standby || wishes->ways_count == 1; /* or each has its own age */
+    return only_cells(wishes) && !cell->next && of_one_reader;
+}
+
 /* Grants the wishes. A cell that is alone has a statement of its own, which takes the database half
  * the time. */
 static void load(struct wishes *wishes)
 {
     struct wish *cell = wishes->first[WISH_CELL];
-    if (only_cells(wishes) && !cell->next) {
+    if (is_one_cell(wishes)) {
         const struct cell_ref ref = {.print = cell->print, .duration = cell->duration};
-        cell->err = view_get(&cell->lane->store.view, &ref, cell->from, READ_ALL, &cell->cell);
+        struct view view = {.ops = &postgres_view_ops, .store = &cell->lane->store};
+        view.age = wishes->view.age;
+        cell->err = view_get(&view, &ref, cell->from, READ_ALL, &cell->cell);
     } else {
         load_all(wishes);
     }
@@ -316,11 +332,13 @@ static void load(struct wishes *wishes)
 
 /* -- Readers ----------------------------------------------------------------------------------- */
 
-static void wishes_begin(struct wishes *wishes, struct lane_store *lane)
+static void wishes_begin(struct wishes *wishes, struct view *view, bool standby, unsigned ways_max)
 {
-    *wishes = (struct wishes){.lane = lane};
+    *wishes = (struct wishes){.view = *view, .standby = standby, .newest = {.newest = true}};
+    if (!standby && view->age) wishes->view.age = &wishes->newest;
     for (unsigned kind = 0; kind < WISH_KINDS; kind++)
         wishes->end[kind] = &wishes->first[kind];
+    wishes->ways = must_calloc(ways_max, sizeof *wishes->ways);
     arena_init(&wishes->arena, 16384);
     table_init(&wishes->noted);
 }
@@ -329,6 +347,7 @@ static void wishes_end(struct wishes *wishes)
 {
     table_release(&wishes->noted);
     arena_release(&wishes->arena);
+    free(wishes->ways);
 }
 
 /* Runs it on what is known. */
@@ -340,40 +359,73 @@ static void run(struct wishes *wishes, const struct view_reading *reading,
     reading->read(reading->context, &gathered->view);
 }
 
-/* Answers those that are read where the first one is, and marks them. */
-static void gather_at(const struct view_reading *readings, unsigned count, bool *done)
+/* The reader wished for something. */
+static void add_way(struct wishes *wishes, const struct view_reading *reading)
+{
+    struct way *way = &wishes->ways[wishes->ways_count++];
+    way_begin(way, reading->view);
+    if (!wishes->standby)
+        way_note_primary(way);
+    else if (wishes->ways_count == 1)
+        wishes->view = *reading->view;
+}
+
+/* Whether the reader can be answered from what was loaded: the standby may be far enough for others
+ * and not for this one. */
+static bool is_answered(struct wishes *wishes, unsigned index, const struct view_reading *reading)
 {
     struct gathered_view gathered;
-    struct wishes wishes;
-    bool *mine = must_calloc(count, sizeof *mine);
-    bool wished = false;
+    bool together = wishes->standby && !is_one_cell(wishes);
+    if (together && wishes->ways[index].heard != ERR_OK) return false;
+    run(wishes, reading, &gathered);
+    return !gathered.missed;
+}
+
+/* Answers those that are read where the first one is, and marks them. */
+static void gather_at(const struct view_reading *readings, unsigned count, struct pool **pools)
+{
+    struct pool *pool = pools[0];
     struct lane_store *lane = LANE_STORE_OF(readings->view->store);
-    wishes_begin(&wishes, lane);
+    struct gathered_view gathered;
+    struct wishes wishes;
+    const struct view_reading **mine = must_calloc(count, sizeof *mine);
+    wishes_begin(&wishes, readings->view, pool == lane->database->standbys, count);
     for (unsigned i = 0; i < count; i++) {
-        struct lane_store *other = LANE_STORE_OF(readings[i].view->store);
-        if (done[i] || reading_pool(other) != reading_pool(lane)) continue;
+        if (pools[i] != pool) continue;
+        pools[i] = NULL;
         run(&wishes, &readings[i], &gathered);
-        mine[i] = gathered.wished;
-        wished |= gathered.wished;
-        done[i] = true;
+        if (!gathered.wished) continue;
+        mine[wishes.ways_count] = &readings[i];
+        add_way(&wishes, &readings[i]);
     }
-    if (wished) load(&wishes);
-    for (unsigned i = 0; i < count; i++) {
-        if (!mine[i]) continue;
-        run(&wishes, &readings[i], &gathered);
-        if (gathered.missed)
-            moment_transaction(readings[i].view, readings[i].read, readings[i].context);
-    }
+    if (wishes.ways_count > 0) load(&wishes);
+    for (unsigned i = 0; i < wishes.ways_count; i++)
+        if (!is_answered(&wishes, i, mine[i]))
+            moment_transaction(mine[i]->view, mine[i]->read, mine[i]->context);
     wishes_end(&wishes);
     free(mine);
 }
 
+/* Where each of them is read; all have begun before any of them waits for a standby. */
+static void choose_pools(const struct view_reading *readings, unsigned count, struct pool **pools)
+{
+    struct way *ways = must_calloc(count, sizeof *ways);
+    for (unsigned i = 0; i < count; i++)
+        way_begin(&ways[i], readings[i].view);
+    for (unsigned i = 0; i < count; i++) {
+        pools[i] = way_choose(&ways[i]);
+        way_end(&ways[i]);
+    }
+    free(ways);
+}
+
 void moment_gather(const struct view_reading *readings, unsigned count)
 {
-    bool *done = must_calloc(count, sizeof *done);
+    struct pool **pools = must_calloc(count, sizeof(struct pool *));
+    choose_pools(readings, count, pools);
     for (unsigned i = 0; i < count; i++)
-        if (!done[i]) gather_at(readings + i, count - i, done + i);
-    free(done);
+        if (pools[i]) gather_at(readings + i, count - i, pools + i);
+    free(pools);
 }
 
 void moment_instant(struct view *view, view_read_fn *read, void *context)

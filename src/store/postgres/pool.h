@@ -1,8 +1,8 @@
 /* pool.h -- links that are lent out, opened as they are wanted and no more than a number of them.
  *
  * While the database cannot be reached no thread waits for it: after an opening that failed no
- * other is tried but by pool_probe, which caretaking calls now and then. Links that are open are
- * lent on; where there is none, every thread is refused at once. */
+ * other is tried but by pool_probe, which one thread calls now and then (warden.c). Links that are
+ * open are lent on; where there is none, every thread is refused at once. */
 #ifndef TALLY_STORE_POSTGRES_POOL_H
 #define TALLY_STORE_POSTGRES_POOL_H
 

@@ -7,6 +7,8 @@
 
 #include "store/postgres/internal.h"
 
+#define STANDBY_OPEN_MS 250 /* a reader waits for it, and has the primary to go to */
+
 static struct database *postgres_new(const struct postgres_config *config)
 {
     struct database *database = must_calloc(1, sizeof *database);
@@ -14,6 +16,7 @@ static struct database *postgres_new(const struct postgres_config *config)
     database->config = *config;
     database->dsn = strdup(config->dsn);
     must(database->dsn != NULL);
+    if (config->read_dsn) database->read_dsn = strdup(config->read_dsn);
     sql_init(&database->sql, config->schema);
     pthread_mutex_init(&database->partitions_lock, NULL);
     database_clock_init(database);
@@ -21,16 +24,26 @@ static struct database *postgres_new(const struct postgres_config *config)
         .dsn = database->dsn, .sql = &database->sql, .prepares = !config->deals_out};
     database->writers = pool_new(&link, config->connections);
     database->readers = pool_new(&link, config->read_connections);
+    if (config->read_dsn) {
+        const struct link_config standby = {.dsn = database->read_dsn,
+                                            .sql = &database->sql,
+                                            .prepares = !config->deals_out,
+                                            .open_ms = STANDBY_OPEN_MS};
+        database->standbys = pool_new(&standby, config->read_connections);
+    }
     return database;
 }
 
 void postgres_close(struct database *database)
 {
+    if (database->warden) warden_free(database->warden);
     pool_free(database->writers);
     pool_free(database->readers);
+    if (database->standbys) pool_free(database->standbys);
     pthread_mutex_destroy(&database->partitions_lock);
     sql_release(&database->sql);
     free(database->dsn);
+    free(database->read_dsn);
     free(database);
 }
 
@@ -43,6 +56,7 @@ static enum err look(struct database *database, struct schema_migrated *migrated
     struct reason why;
     enum err e = link_open(&link, &config, &why);
     if (e != ERR_OK) return reason_err(why_out, e, "cannot reach the database: %s", why.text);
+    link_server(link, database->server, sizeof database->server);
     e = schema_open(database, link, migrated_out, why_out);
     link_close(link);
     return e;
@@ -64,10 +78,12 @@ enum err postgres_open(struct database **database_out, const struct postgres_con
     enum err e = look(database, NULL, why_out);
     database->node = node_number(database, config->node);
     database->config.node = NULL; /* the caller's, and used up */
-    if (e == ERR_OK)
+    if (e == ERR_OK) {
+        database->warden = warden_new(database);
         *database_out = database;
-    else
+    } else {
         postgres_close(database);
+    }
     return e;
 }
 
@@ -124,6 +140,7 @@ enum err postgres_lane(struct database *database, unsigned index, struct store *
     lane->store.secret = database->secret;
     lane->store.installation = database->installation;
     lane->store.remote = true;
+    lane->store.server = database->server;
     lane->database = database;
     lane->lane = index;
     lane->horizon_ms = lane->sure_ms = INT64_MIN;
@@ -131,6 +148,7 @@ enum err postgres_lane(struct database *database, unsigned index, struct store *
     values_init(&lane->values);
     pthread_mutex_init(&lane->turn, NULL);
     pthread_mutex_init(&lane->sums.lock, NULL);
+    warden_join(database->warden, lane);
     enum err e = read_position(lane);
     if (e == ERR_OK) {
         *store_out = &lane->store;

@@ -29,7 +29,8 @@ struct database;
 
 struct postgres_config {
     const char *dsn;
-    const char *schema; /* 1 to 48 of a-z 0-9 _, beginning with a letter */
+    const char *read_dsn; /* its standby; NULL: there is none */
+    const char *schema;   /* 1 to 48 of a-z 0-9 _, beginning with a letter */
     unsigned lanes;
     unsigned connections;      /* for commits */
     unsigned read_connections; /* for readers */

@@ -16,85 +16,70 @@ static const struct view_ops transaction_ops;
 
 /* -- A reader's way to the database ------------------------------------------------------------ */
 
-struct pool *reading_pool(const struct lane_store *lane)
-{
-    return lane->database->readers;
-}
-
 void inquiry_begin(struct inquiry *inquiry, struct view *view)
 {
     inquiry->lane = LANE_STORE_OF(view->store);
     inquiry->moment =
         view->ops == &transaction_ops ? CONTAINER_OF(view, struct moment_view, view)->moment : NULL;
-    inquiry->link = NULL;
+    way_begin(&inquiry->way, view);
     values_init(&inquiry->values);
     values_begin(&inquiry->values, inquiry->lane);
 }
 
-static void read_failed(struct inquiry *inquiry)
+static void read_failed(struct lane_store *lane, const struct way *way)
 {
-    lane_failed(inquiry->lane, "read", inquiry->link);
+    lane_failed(lane, "read", way->link);
 }
 
-/* Begins the moment's transaction with its first statement, and in its round. */
-static void begin_moment(struct inquiry *inquiry)
+static enum err ask_within(struct standstill *moment, enum sql_name name, struct sql_values *values,
+                           PGresult **result_out)
 {
-    struct standstill *moment = inquiry->moment;
-    if (moment->failed || moment->link) return;
-    if (pool_take(reading_pool(inquiry->lane), LINK_WAIT_MS, &moment->link) == ERR_OK)
-        link_send(moment->link, SQL_BEGIN_MOMENT, NULL, LINK_DROP);
-    else
-        moment->failed = true;
+    struct way *way = &moment->way;
+    bool begins = !moment->begun, standby = way_is_standby(way);
+    enum err e = ERR_OK;
+    if (begins) link_send(way->link, SQL_BEGIN_MOMENT, NULL, LINK_DROP);
+    if (begins && standby) way_send_position(way);
+    link_send(way->link, name, values, LINK_KEEP);
+    link_go(way->link, begins && standby ? STANDBY_WAIT_MS : READ_WAIT_MS);
+    if (begins && standby) e = way_hear_position(way);
+    moment->begun = true;
+    link_wait(way->link, READ_WAIT_MS);
+    *result_out = link_take(way->link);
+    enum err ended = link_end(way->link);
+    return e == ERR_OK ? ended : e;
 }
 
-static enum err ask_on(struct inquiry *inquiry, enum sql_name name, PGresult **result_out)
-{
-    link_send(inquiry->link, name, &inquiry->values, LINK_KEEP);
-    link_go(inquiry->link, READ_WAIT_MS);
-    *result_out = link_take(inquiry->link);
-    enum err e = link_end(inquiry->link);
-    if (e == ERR_OK) return ERR_OK;
-    PQclear(*result_out);
-    *result_out = NULL;
-    return e;
-}
-
+/* The transaction begins with its first statement, and in its round. After a failure the moment is
+ * of no more use; moment_transaction sees whether there is another one to be had. */
 static enum err ask_moment(struct inquiry *inquiry, enum sql_name name, PGresult **result_out)
 {
     struct standstill *moment = inquiry->moment;
-    begin_moment(inquiry);
-    inquiry->link = moment->link;
-    enum err e = moment->failed ? ERR_STORAGE : ask_on(inquiry, name, result_out);
-    if (e != ERR_OK && !moment->failed) read_failed(inquiry);
-    moment->failed |= e != ERR_OK;
-    return e;
+    if (moment->err != ERR_OK) return ERR_STORAGE;
+    if (!moment->begun) moment->err = way_take(&moment->way);
+    if (moment->err == ERR_OK) moment->err = ask_within(moment, name, &inquiry->values, result_out);
+    if (moment->err == ERR_OK) {
+        way_count(&moment->way);
+        return ERR_OK;
+    }
+    PQclear(*result_out);
+    *result_out = NULL;
+    if (!way_is_standby(&moment->way)) read_failed(moment->way.lane, &moment->way);
+    return ERR_STORAGE;
 }
 
-/* A link that idled may have been closed from the other side: that is tried again once. */
 enum err inquiry_ask(struct inquiry *inquiry, enum sql_name name, PGresult **result_out)
 {
-    struct pool *pool = reading_pool(inquiry->lane);
-    enum err e = ERR_STORAGE;
     *result_out = NULL;
     if (atomic_load(&inquiry->lane->store.outdated)) return ERR_STORAGE;
     if (inquiry->moment) return ask_moment(inquiry, name, result_out);
-    for (unsigned tries = 0; tries < 2; tries++) {
-        if (!inquiry->link && pool_take(pool, LINK_WAIT_MS, &inquiry->link) != ERR_OK) break;
-        bool fresh = link_is_fresh(inquiry->link);
-        e = ask_on(inquiry, name, result_out);
-        if (e == ERR_OK || !link_is_broken(inquiry->link)) break;
-        if (fresh) break;
-        pool_give(pool, inquiry->link);
-        inquiry->link = NULL;
-        pool_renew(pool);
-    }
-    if (e != ERR_OK) read_failed(inquiry);
+    enum err e = way_ask(&inquiry->way, name, &inquiry->values, result_out);
+    if (e != ERR_OK) read_failed(inquiry->lane, &inquiry->way);
     return e;
 }
 
 void inquiry_end(struct inquiry *inquiry)
 {
-    if (!inquiry->moment && inquiry->link) pool_give(reading_pool(inquiry->lane), inquiry->link);
+    if (!inquiry->moment) way_end(&inquiry->way);
     values_release(&inquiry->values);
 }
 
@@ -310,18 +295,33 @@ static enum err postgres_newest(struct view *view, uint64_t *sequence_out)
 
 /* -- One moment -------------------------------------------------------------------------------- */
 
+/* Nothing was written, so how it ends does not matter to the caller. */
+static void end_moment(struct standstill *moment)
+{
+    struct link *link = moment->way.link;
+    if (!link || !moment->begun) return;
+    link_send(link, moment->err == ERR_OK ? SQL_COMMIT : SQL_ROLLBACK, NULL, LINK_DROP);
+    link_go(link, READ_WAIT_MS);
+    (void)!link_end(link);
+    moment->begun = false;
+}
+
 void moment_transaction(struct view *view, view_read_fn *read, void *context)
 {
-    struct lane_store *lane = LANE_STORE_OF(view->store);
     struct standstill still = {0};
-    struct moment_view shown = {.view = {.ops = &transaction_ops, .store = view->store},
-                                .moment = &still};
-    read(context, &shown.view);
-    if (!still.link) return;
-    link_send(still.link, SQL_COMMIT, NULL, LINK_DROP);
-    link_go(still.link, READ_WAIT_MS);
-    (void)!link_end(still.link); /* nothing was written */
-    pool_give(reading_pool(lane), still.link);
+    struct moment_view shown = {
+        .view = {.ops = &transaction_ops, .store = view->store, .age = view->age},
+        .moment = &still};
+    way_begin(&still.way, view);
+    for (;;) {
+        read(context, &shown.view);
+        enum err e = still.err;
+        end_moment(&still);
+        if (e == ERR_OK) break;
+        still.err = ERR_OK;
+        if (!way_goes_on(&still.way, e)) break;
+    }
+    way_end(&still.way);
 }
 
 /* A moment within a moment is the same one. */
