@@ -103,6 +103,11 @@ class Thread {
         this.#silent = true;
     }
 
+    /** Swallows what comes from now on. */
+    fallSilent() {
+        this.#silent = true;
+    }
+
     close() {
         this.#near.destroy();
         this.#far.destroy();
@@ -133,6 +138,11 @@ export class Wire {
         const idle = this.plan !== null;
         this.plan = null;
         return idle;
+    }
+
+    /** What comes from now on is swallowed, of every connection there is. */
+    fallSilent() {
+        for (const thread of this.#threads) thread.fallSilent();
     }
 
     get port() {

@@ -247,6 +247,18 @@ static struct stamp new_stamp(void)
     return stamp;
 }
 
+/* A commit that was found may be on one machine alone, if somebody ended its wait for a standby.
+ * The lane's lock is a write, so its COMMIT waits for all that was written before it, too. */
+static bool found_is_durable(struct link *link)
+{
+    link_send(link, SQL_COMMIT, NULL, LINK_KEEP);
+    link_go(link, COMMIT_WAIT_MS);
+    PGresult *result = link_take(link);
+    bool committed = result && strcmp(PQcmdStatus(result), "COMMIT") == 0;
+    PQclear(result);
+    return link_end(link) == ERR_OK && committed && !link_has_warned(link);
+}
+
 /* Law (3): a node that gets the lane's lock after it knows that the transaction has ended. */
 static enum fate find_out(struct lane_store *lane, const struct store_position *position,
                           struct stamp stamp)
@@ -267,6 +279,7 @@ static enum fate find_out(struct lane_store *lane, const struct store_position *
         PGresult *stamped = link_take(link);
         if (link_end(link) == ERR_OK) fate = PQntuples(stamped) == 1 ? FATE_DONE : FATE_UNDONE;
         PQclear(stamped);
+        if (fate == FATE_DONE && !found_is_durable(link)) fate = FATE_UNKNOWN;
     }
     roll_back(lane, link);
     return fate;
