@@ -81,7 +81,7 @@ class Client {
 
     /** Asks until the outcome is known; null: that took longer than any fault does. */
     async insist(method, path, options) {
-        for (const end = Date.now() + LONGEST_MS; Date.now() < end; ) {
+        for (const end = Date.now() + LONGEST_MS; !this.book.closed && Date.now() < end; ) {
             const reply = await this.once(method, path, options).catch(() => null);
             if (reply && reply.status !== 503 && reply.status !== 429) return reply;
             this.turn();

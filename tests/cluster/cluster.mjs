@@ -7,10 +7,12 @@
 
 import { parseArgs } from 'node:util';
 
+import { together } from '../e2e/support/pace.mjs';
 import { brokenCommits, hangingCommits } from './commit_faults.mjs';
 import { databaseFaults } from './database_faults.mjs';
 import { checkTheChecker } from './history_cases.mjs';
 import { nodeFaults } from './node_faults.mjs';
+import { patroni, promotion } from './standby_faults.mjs';
 
 const SCENARIOS = {
     checker: ({ seed }) => checkTheChecker(seed),
@@ -19,8 +21,13 @@ const SCENARIOS = {
     database: databaseFaults,
     'broken-commits': brokenCommits,
     'hanging-commits': hangingCommits,
+    promotion,
+    'promotion-of-one': (run) => promotion({ ...run, nodes: 1 }),
+    patroni,
 };
-const SHORT = ['checker', 'two-nodes', 'database', 'broken-commits', 'hanging-commits'];
+const SHORT = ['checker', 'two-nodes', 'database', 'broken-commits', 'hanging-commits', 'promotion-of-one'];
+
+const AT_ONCE = 2; // they mostly wait
 
 const { values: flags } = parseArgs({
     options: {
@@ -57,7 +64,10 @@ async function main() {
     const names = chosen();
     console.log(`cluster test: ${names.join(', ')}; seed ${seed}`);
     let failed = 0;
-    for (const name of names) if (!await runOne(name)) failed++;
+    const waiting = [...names];
+    await together(AT_ONCE, async () => {
+        while (waiting.length) if (!await runOne(waiting.shift())) failed++;
+    });
     console.log(`${names.length - failed} passed, ${failed} failed`);
     process.exitCode = failed ? 1 : 0;
 }

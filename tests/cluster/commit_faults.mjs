@@ -26,10 +26,11 @@ async function withWire({ seed, settings }, use) {
     try {
         await world.start();
         const wrong = await use({ world, wire, database });
+        wire.closeAll(); // what still hangs would for as long as the node waits for a COMMIT
         return { wrong: [...wrong, ...await world.finish(), ...await database.verdict()], note: world.note() };
     } finally {
         await wire.stop();
-        await world.stop();
+        await world.end();
         await database.stop();
     }
 }

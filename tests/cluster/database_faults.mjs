@@ -18,12 +18,12 @@ const FAULTS = {
         await sleep(between(random, 0, 2000));
         await database.up();
     },
-    async frozen({ random }, database) {
-        await database.frozenWhile(() => sleep(between(random, 2000, 9000)));
+    async frozen({ random }, database, longest) {
+        await database.frozenWhile(() => sleep(between(random, 2000, longest)));
     },
-    async cut({ random }, database) {
+    async cut({ random }, database, longest) {
         await database.cut();
-        await sleep(between(random, 2000, 14000));
+        await sleep(between(random, 2000, longest));
         await database.heal();
     },
 };
@@ -42,12 +42,12 @@ export async function databaseFaults({ seed, short }) {
         const names = Object.keys(FAULTS);
         for (const fault of short ? names : [...names, ...names]) {
             await sleep(between(world.random, 500, 2000)); // of undisturbed load
-            await FAULTS[fault](world, database);
+            await FAULTS[fault](world, database, short ? 6000 : 14000);
             await world.served(fault);
         }
         return { wrong: [...await world.finish(), ...await database.verdict()], note: world.note() };
     } finally {
-        await world.stop();
+        await world.end();
         await database.stop();
     }
 }

@@ -96,7 +96,7 @@ export async function nodeFaults({ seed, short, nodes }) {
         }
         return { wrong: [...await world.finish(), ...await database.verdict()], note: world.note() };
     } finally {
-        await world.stop();
+        await world.end();
         await database.stop();
     }
 }

@@ -145,6 +145,11 @@ export class Wire {
         for (const thread of this.#threads) thread.fallSilent();
     }
 
+    closeAll() {
+        for (const thread of this.#threads) thread.close();
+        this.#threads.clear();
+    }
+
     get port() {
         return this.#server.address().port;
     }
@@ -155,7 +160,7 @@ export class Wire {
     }
 
     async stop() {
-        for (const thread of this.#threads) thread.close();
+        this.closeAll();
         await new Promise((resolve) => this.#server.close(resolve));
     }
 }

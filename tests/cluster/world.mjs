@@ -1,10 +1,12 @@
 // world.mjs -- nodes over databases, clients that count at them, and books that have to be right in the end.
 
+import path from 'node:path';
+
 import { between, randomFrom } from '../crash/random.mjs';
 import { TENANTS } from '../crash/spread.mjs';
 import { freePort } from '../../bench/peers.mjs';
 import { eventually, together } from '../e2e/support/pace.mjs';
-import { Server } from '../e2e/support/server.mjs';
+import { newDirectory, removeDirectory, Server } from '../e2e/support/server.mjs';
 import { tokenFor } from '../e2e/support/tokens.mjs';
 import { Adder, request, Sender, Setter } from './clients.mjs';
 import { History } from './history.mjs';
@@ -24,6 +26,7 @@ class Book {
     wrong = [];
     events = new Map();
     repeated = 0;
+    closed = false; // nobody asks for it any more
     #newest = new Map(); // tenant -> when the newest operation began that was acknowledged
 
     acknowledge(tenant, op) {
@@ -45,6 +48,7 @@ export class World {
     frozen = new Set();
     #over = false;
     #running = [];
+    #directory = newDirectory('cluster');
 
     /** `dsns`: how each node reaches the database. */
     constructor({ seed, dsns, schema = 'tally', settings = {} }) {
@@ -55,9 +59,9 @@ export class World {
     }
 
     async start() {
-        for (const dsn of this.dsns) {
+        for (const [i, dsn] of this.dsns.entries()) {
             const listen = `127.0.0.1:${await freePort()}`;
-            const node = new Server({ listen, config: rulesOf(this.rules), settings: { ...this.settings, 'store.postgres.dsn': dsn } });
+            const node = new Server({ data: path.join(this.#directory, `node${i}`), listen, config: rulesOf(this.rules), settings: { ...this.settings, 'store.postgres.dsn': dsn } });
             await node.start();
             this.nodes.push(node);
         }
@@ -151,7 +155,7 @@ export class World {
         this.#over = true;
         await Promise.all(this.#running);
         await this.#finalReads();
-        const wrong = [...this.book.wrong, ...this.book.history.check(), ...await this.#checkAdoptions()];
+        const wrong = [...this.book.wrong, ...this.book.history.check(), ...await this.#checkAdoptions(), ...await this.#stopNodes()];
         if (this.book.history.count < 30) wrong.push(`only ${this.book.history.count} operations: this was no load`);
         return wrong;
     }
@@ -160,11 +164,16 @@ export class World {
         return [`${this.book.history.count} operations, ${this.book.repeated} sent again`, ...this.notes].join('; ');
     }
 
-    async stop() {
-        this.#over = true;
-        await together(this.nodes.length, async (i) => {
-            if (this.frozen.delete(this.nodes[i])) this.nodes[i].signal('SIGCONT');
-            await this.nodes[i].stop();
-        });
+    /** The polite end, after which each node must have ended well. */
+    async #stopNodes() {
+        const ends = await together(this.nodes.length, (i) => this.nodes[i].stop().then(() => [], (error) => [`node ${i}: ${error.message}`]));
+        return ends.flat();
+    }
+
+    /** Whatever still runs ends, after a failure. */
+    async end() {
+        this.#over = this.book.closed = true;
+        for (const node of this.nodes) await node.kill().catch(() => {}); // it may be dead already
+        removeDirectory(this.#directory);
     }
 }

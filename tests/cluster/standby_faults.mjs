@@ -1,0 +1,83 @@
+// standby_faults.mjs -- a database that is lost for good, and its synchronous standby that takes its place.
+//
+// Every count that was acknowledged is there after it, also those that were acknowledged while the standby did not
+// answer and somebody ended the wait for it: what is on one machine alone is not called durable (SPEC 12).
+
+import { between } from '../crash/random.mjs';
+import { eventually, sleep } from '../e2e/support/pace.mjs';
+import { WatchedDatabase } from './database.mjs';
+import { Wire } from './wire.mjs';
+import { World } from './world.mjs';
+import { PatroniCluster } from './patroni.mjs';
+
+const WAITING = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+
+/** How nodes find whichever of them takes writes. */
+function dsnOf(databases) {
+    const hosts = databases.map(({ port }) => `127.0.0.1:${port}`).join(',');
+    return `postgresql://postgres:${WatchedDatabase.PASSWORD}@${hosts}/postgres?target_session_attrs=read-write`;
+}
+
+/** The standby hears nothing any more; whatever waits for it is told, one way or the other, to wait no more. */
+async function interruptWaits({ random }, database) {
+    for (let i = 0; i < 4; i++) {
+        await sleep(between(random, 200, 900));
+        await database.sql(`SELECT ${random() < 0.5 ? 'pg_terminate_backend' : 'pg_cancel_backend'}(pid) ${WAITING}`);
+    }
+}
+
+export async function promotion({ seed, short, nodes = 2 }) {
+    const primary = await WatchedDatabase.watched();
+    const wire = await new Wire(primary.port).start();
+    let standby;
+    let world;
+    try {
+        standby = await primary.standby({ sync: true, settings: { primary_conninfo: `host=127.0.0.1 port=${wire.port} user=postgres application_name=standby1 sslmode=disable gssencmode=disable` } });
+        const dsn = dsnOf([primary, standby]);
+        world = new World({ seed, dsns: Array(nodes).fill(dsn) });
+        await world.start();
+        world.load();
+        await world.served('the start');
+        await sleep(short ? 1000 : 5000);
+        wire.fallSilent();
+        await interruptWaits(world, primary);
+        const wrong = await primary.verdict();
+        await primary.crash();
+        await standby.promote();
+        await world.served('promoted');
+        await sleep(1000);
+        return { wrong: [...wrong, ...await world.finish()], note: world.note() };
+    } finally {
+        await world?.end();
+        await primary.stop();
+        await standby?.stop();
+        await wire.stop();
+    }
+}
+
+/** The primary's machine is lost; Patroni promotes the synchronous standby by itself. */
+export async function patroni({ seed }) {
+    const cluster = new PatroniCluster();
+    let world;
+    try {
+        await cluster.start();
+        world = new World({ seed, dsns: [cluster.dsn, cluster.dsn] });
+        await world.start();
+        world.load();
+        await world.served('the start');
+        await sleep(3000);
+        await cluster.lose(await cluster.primary());
+        const began = performance.now();
+        await eventually('Patroni to promote the standby', () => cluster.primary(), { ms: 60000, every: 100 });
+        world.notes.push(`promoted by Patroni after ${Math.round(performance.now() - began)} ms`);
+        await world.served('Patroni');
+        await sleep(1000);
+        return { wrong: await world.finish(), note: world.note() };
+    } catch (error) {
+        error.stack += `\n${cluster.said}`;
+        throw error;
+    } finally {
+        await world?.end();
+        await cluster.stop();
+    }
+}
