@@ -161,6 +161,37 @@ describe('a store in PostgreSQL', () => {
             }
         }));
 
+    test('SPEC 12: reads that wait together each see what was acknowledged before they began, whosever they are', () =>
+        withNodes(2, async (nodes) => {
+            const acknowledged = { ash: 0, birch: 0, cedar: 0, date: 0 };
+            const tenants = Object.keys(acknowledged);
+            let writing = true;
+            const write = async (tenant, turn) => {
+                const reply = await post(nodes[turn % 2], tenant, `counters/${tenant}/views/increment`, TOTAL);
+                assert.equal(reply.status, 200, reply.text);
+                acknowledged[tenant] = turn;
+            };
+            const reads = [
+                async (of) => Number((await of.get('views')).body.net),
+                async (of) => Number((await of.query([{ get: { name: 'views', ...TOTAL } }, { get: { name: 'absent', ...TOTAL } }])).body.results[0].net),
+            ];
+            let seen = 0;
+            const read = async (tenant, i) => {
+                while (writing) {
+                    const least = acknowledged[tenant];
+                    const found = await reads[i % reads.length](nodes[(i >> 3) % 2].tenant(tenant));
+                    assert.ok(found >= least, `${tenant}: ${found} where ${least} was acknowledged`);
+                    seen++;
+                }
+            };
+            await Promise.all(tenants.map((tenant) => write(tenant, 1)));
+            const readers = Array.from({ length: 32 }, (_, i) => read(tenants[(i >> 1) % tenants.length], i));
+            for (let turn = 2; turn <= times(30); turn++) await Promise.all(tenants.map((tenant) => write(tenant, turn)));
+            writing = false;
+            await Promise.all(readers);
+            assert.ok(seen > 32, `${seen} reads`);
+        }));
+
     test('SPEC 12, 13: a position that one node gave out is reached on the other; one that nobody did is lost', () =>
         withNodes(2, async ([a, b]) => {
             const read = (server, minSequence) => server.tenant('acme').get('views', { ...TOTAL, minSequence });
