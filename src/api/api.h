@@ -83,6 +83,10 @@ struct api_config {
         void *context;
     } reconcile;
     struct api_errands errands;
+    /* Adds the processes that share the store, as the items of a JSON array, and may wait for it.
+     * NULL: it is not shared. */
+    enum err (*nodes)(void *context, struct arena *arena, struct buf *json_out);
+    void *nodes_context;
 };
 
 struct api *api_new(const struct api_config *config);

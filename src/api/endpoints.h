@@ -47,6 +47,7 @@ enum request_verdict admin_tenants(struct call *call);
 
 /* lanes.c */
 enum request_verdict admin_lanes(struct call *call);
+enum request_verdict admin_nodes(struct call *call);
 
 /* admin.c */
 enum request_verdict admin_reload(struct call *call);

@@ -56,6 +56,7 @@ static const struct route routes[] = {
      0},
     {"tenants", HTTP_GET, "/api/admin/tenants", SCOPE_ADMIN, ROUTE_READ, admin_tenants, 0},
     {"lanes", HTTP_GET, "/api/admin/lanes", SCOPE_ADMIN, ROUTE_READ, admin_lanes, 0},
+    {"nodes", HTTP_GET, "/api/admin/nodes", SCOPE_ADMIN, ROUTE_READ, admin_nodes, 0},
     {"reload", HTTP_POST, "/api/admin/reload", SCOPE_ADMIN, 0, admin_reload, 0},
     {"clock", HTTP_GET, "/api/admin/clock", SCOPE_ADMIN, 0, clock_get, 0},
     {"clockSet", HTTP_POST, "/api/admin/clock", SCOPE_ADMIN, 0, clock_post, 0},

@@ -91,6 +91,7 @@ static void announce(struct server *server)
     char url[LISTEN_URL_SIZE];
     listen_url(&server->listen, wire_port(server->wire, WIRE_HTTP), url);
     announce_resp(server);
+    if (server->database) postgres_serves(server->database, url);
     printf("tally ready on %s\n", url);
     fflush(stdout);
     if (server->options->ready)

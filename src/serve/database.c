@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/json_write.h"
 #include "base/log.h"
+#include "core/timefmt.h"
 #include "jobs/prepare.h"
 #include "serve/server.h"
 
@@ -82,6 +84,28 @@ int daemon_prepare(const struct config *config, const char *name)
     else
         fprintf(stderr, "tally import: %s\n", why.text);
     return e == ERR_OK ? 0 : 1;
+}
+
+static void add_node(void *context, const struct postgres_node *node)
+{
+    struct buf *json = context;
+    json_open(json, JSON_ITEM, '{');
+    json_add_text(json, JSON_KEY("id"), node->id);
+    json_add_text(json, JSON_KEY("address"), node->address);
+    json_key(json, JSON_KEY("seenAt"));
+    time_format_json(json, node->seen_ms);
+    json_add_bool(json, JSON_KEY("self"), node->self);
+    json_open(json, JSON_KEY("lanes"), '[');
+    for (unsigned i = 0; i < node->lanes_count; i++)
+        json_add_number(json, JSON_ITEM, node->lanes[i]);
+    json_close(json, ']');
+    json_close(json, '}');
+}
+
+enum err server_nodes(void *context, struct arena *arena, struct buf *json_out)
+{
+    const struct server *server = context;
+    return postgres_nodes(server->lanes.items[0].store, arena, add_node, json_out);
 }
 
 int daemon_migrate(const struct config *config)

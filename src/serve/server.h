@@ -52,6 +52,8 @@ void server_close_lanes(struct server *server);
 
 /* database.c */
 MUST_USE enum err server_open_database(struct server *server, struct reason *why_out);
+/* Adds the processes that share the database, as the items of a JSON array. */
+MUST_USE enum err server_nodes(void *context, struct arena *arena, struct buf *json_out);
 
 /* wiring.c: makes what works on the lanes, in this order. */
 void server_make_tend(struct server *server);

@@ -167,6 +167,8 @@ enum err server_open_wire(struct server *server, char *error, size_t error_size)
                                    .forget = forget_counter,
                                    .job = describe_job,
                                    .jobs_context = server,
+                                   .nodes = server->database ? server_nodes : NULL,
+                                   .nodes_context = server,
                                    .reconcile = {.run = reconcile_run,
                                                  .drift = list_drift,
                                                  .status = describe_reconcile,

@@ -183,12 +183,14 @@ describe('make run STORE=postgres', () => {
 
     test('two nodes over one PostgreSQL: counted at one, read at the other, with one token, over a restart too', async () => {
         for (const round of [1, 2]) {
-            const { links: [first, second], ports, stop } = await startNodes();
+            const { links: [first, second, operator], ports, stop } = await startNodes();
             try {
                 assert.deepEqual([first.url, second.url], ports.map((port) => `http://127.0.0.1:${port}`));
                 assert.equal(await statusOf(`${first.url}/api/counters/demo/x/increment`, first.token, 'POST', TOTAL), 200);
                 const reply = await fetch(`${second.url}/api/counters/demo/x/get?durationSeconds=0&timestamp=0`, { headers: { Authorization: `Bearer ${first.token}` } });
                 assert.equal((await reply.json()).net, String(round));
+                const nodes = async () => (await (await fetch(`${operator.url}/api/admin/nodes`, { headers: { Authorization: `Bearer ${operator.token}` } })).json()).nodes;
+                await eventually('both nodes to be listed', async () => (await nodes()).map(({ address }) => address).join() === [first.url, second.url].sort().join(), { ms: 20000 });
             } finally {
                 await stop();
             }

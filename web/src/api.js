@@ -89,6 +89,10 @@ export class Api {
     tenants(query, options) {
         return this.get('/api/admin/tenants', query, options);
     }
+
+    nodes(options) {
+        return this.get('/api/admin/nodes', {}, options);
+    }
 }
 
 /** {"dim.key": value} of a plain object. */

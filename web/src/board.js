@@ -10,6 +10,7 @@ import { Duplicates } from './panels/duplicates.js';
 import { Explorer } from './panels/explorer.js';
 import { Health } from './panels/health.js';
 import { Live } from './panels/live.js';
+import { Nodes } from './panels/nodes.js';
 import { Top } from './panels/top.js';
 import { Usage } from './panels/usage.js';
 import { Windows } from './panels/windows.js';
@@ -44,6 +45,7 @@ export class Board {
             new Top(this.api, (name, dimensions) => explorer.open(name, dimensions)),
             new Duplicates(this.api),
             new Health(this.api),
+            new Nodes(this.api),
         ];
         root.replaceChildren(...this.panels.map(({ element }) => element));
         root.classList.add('stale');

@@ -212,6 +212,7 @@ static bool postgres_tend(struct store *store)
     if (pool_is_down(lane->database->writers)) return false;
     values_init(&values);
     renew_lease(lane, &values, now_ns);
+    nodes_tend(lane, &values, now_ns);
     bool more = clean(lane, &values, now_ns);
     more |= lane_make_sums(lane, &values, now_ns);
     values_release(&values);
@@ -276,6 +277,7 @@ static void postgres_close_lane(struct store *store)
     warden_leave(lane->database->warden, lane);
     lane_let_go(lane);
     give_lease(lane);
+    nodes_leave(lane);
     values_release(&lane->values);
     pthread_mutex_destroy(&lane->sums.lock);
     pthread_mutex_destroy(&lane->turn);

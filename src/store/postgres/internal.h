@@ -41,6 +41,8 @@ struct database {
     struct clock clock;                         /* the database's */
     _Atomic int64_t ahead_ms; /* how far the database's clock is before this machine's boot_ms */
     struct fingerprint node;  /* who this process is */
+    _Atomic(char *) address;  /* where it serves; NULL: not yet, or no more */
+    _Atomic int64_t node_ns;  /* when it says again that it is there */
     pthread_mutex_t partitions_lock;
     int64_t partitions[PARTITIONS_KNOWN]; /* some that are there, the last one met first */
     unsigned partitions_count;
@@ -191,6 +193,11 @@ struct warden *warden_new(struct database *database);
 void warden_free(struct warden *warden);
 void warden_join(struct warden *warden, struct lane_store *lane);
 void warden_leave(struct warden *warden, struct lane_store *lane);
+
+/* nodes.c: caretaking of any lane says now and then that this process is there; the first lane that
+ * is closed, that it goes. */
+void nodes_tend(struct lane_store *lane, struct sql_values *values, int64_t now_ns);
+void nodes_leave(struct lane_store *lane);
 
 /* clock.c */
 void database_clock_init(struct database *database);

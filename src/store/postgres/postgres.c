@@ -42,6 +42,7 @@ void postgres_close(struct database *database)
     if (database->standbys) pool_free(database->standbys);
     pthread_mutex_destroy(&database->partitions_lock);
     sql_release(&database->sql);
+    free(atomic_load(&database->address));
     free(database->dsn);
     free(database->read_dsn);
     free(database);

@@ -71,6 +71,25 @@ void postgres_close(struct database *database);
  * nobody. No kernel vouches for it. Lives as long as the database is open. */
 const struct clock *postgres_clock(struct database *database);
 
+/* Clients reach this process there from now on: other nodes, and people, may know. Once. */
+void postgres_serves(struct database *database, const char *address);
+
+/* A process that serves this database, or did minutes ago. */
+struct postgres_node {
+    struct bytes id;
+    struct bytes address;
+    int64_t seen_ms; /* by the database's clock */
+    bool self;
+    unsigned *lanes; /* that it leads what is done beside the requests of */
+    unsigned lanes_count;
+};
+typedef void postgres_node_fn(void *context, const struct postgres_node *node);
+
+/* Visits them by address. `store` is one of the database's; what a node points to lives during the
+ * visit. It waits for the database. ERR_STORAGE, ERR_CORRUPT. */
+MUST_USE enum err postgres_nodes(struct store *store, struct arena *arena, postgres_node_fn *visit,
+                                 void *context);
+
 MUST_USE enum err postgres_lane(struct database *database, unsigned lane, struct store **store_out,
                                 struct reason *why_out);
 
