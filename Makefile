@@ -34,7 +34,7 @@ LDFLAGS  += $(OPT_$(VARIANT)) -pthread -rdynamic
 ifneq ($(VARIANT),fuzz)
 LDFLAGS  += $(if $(shell command -v ld.gold),-fuse-ld=gold)
 endif
-LDLIBS   += -lrocksdb -lsimdjson -lyaml -lxxhash -lzstd -lcrypto -ljwt -lpq -lcurl -ljansson -lz -lstdc++ -lm
+LDLIBS   += -lrocksdb -lsimdjson -lyaml -lxxhash -lzstd -lssl -lcrypto -ljwt -lpq -lcurl -ljansson -lz -lstdc++ -lm
 
 # Tests see the whole library except main.o, and whatever helps them in tests/support.
 TESTFLAGS := -Itests -Wno-unused-parameter

@@ -32,6 +32,7 @@ const struct cli_command cli_commands[] = {
     {"restore", cli_restore, "make a data directory of a backup"},
     {"export", cli_export, "everything a running server holds, as lines of JSON"},
     {"import", cli_import, "take an export into a running server"},
+    {"import-redis", cli_import_redis, "take the counters of a Redis into a running server"},
     {"verify", cli_verify, "read everything again and say whether it is whole"},
     {"migrate", cli_migrate, "make or upgrade the tables of a store in PostgreSQL"},
     {"clock", cli_clock, "what time a server goes by; say that its clock is right"},

@@ -57,6 +57,7 @@ int cli_reconcile(int argc, char **argv);
 int cli_backup(int argc, char **argv);
 int cli_export(int argc, char **argv);
 int cli_import(int argc, char **argv);
+int cli_import_redis(int argc, char **argv);
 int cli_restore(int argc, char **argv);
 int cli_verify(int argc, char **argv);
 

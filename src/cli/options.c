@@ -37,6 +37,8 @@ static char *secret_in(const char *before, char *text)
     static const char secret[] = "auth.jwtSecret=";
     if (strcmp(before, "--token") == 0) return text;
     if (strncmp(text, "--token=", 8) == 0) return text + 8;
+    bool redis = strncmp(text, "redis://", 8) == 0 || strncmp(text, "rediss://", 9) == 0;
+    if (redis && strchr(text, '@')) return strstr(text, "://") + 3;
     bool joined = strncmp(text, "--set=", 6) == 0;
     if (!joined && strcmp(before, "--set") != 0) return NULL;
     if (joined) text += 6;

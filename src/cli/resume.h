@@ -1,6 +1,6 @@
 /* resume.h -- how far an ingest got, noted in the user's state directory.
  *
- * A note only saves time: what is sent again counts once anyway, by its key or id. It stands in
+ * A note only saves time: what is sent again counts once anyway. Also import-redis keeps one. It is in
  * $XDG_STATE_HOME/tally (default ~/.local/state/tally) and goes when the ingest is complete. */
 #ifndef TALLY_CLI_RESUME_H
 #define TALLY_CLI_RESUME_H
