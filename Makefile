@@ -128,8 +128,8 @@ sim-long: build-sim ## the same on all cores until Ctrl-C, or SIM_SEEDS of them;
 	@TALLY_VARIANT=$(VARIANT) tests/sim-long
 e2e: ## the real server, spoken to over HTTP
 	@tests/run e2e:$(VARIANT)
-e2e-postgres: ## the part of it that is about counting, with PostgreSQL as the store
-	@tests/run postgres:$(VARIANT)
+e2e-postgres: ## the same with PostgreSQL as the store; tests/e2e/support/exceptions.mjs has what is left out
+	@TEST_ALL=1 tests/run postgres:$(VARIANT)
 e2e-lanes: ## the end-to-end tests, all of them, against servers of four lanes
 	@TEST_ALL=1 tests/run lanes:$(VARIANT)
 browser: ## the dashboard in Chromium
@@ -139,6 +139,8 @@ crash: ## kill -9 under load, restart, compare
 	@tests/run crash:$(VARIANT)
 crash-postgres: ## the same on PostgreSQL
 	@tests/run crash_postgres:$(VARIANT)
+moving: build-e2e ## a million of everything into PostgreSQL and back, compared (SIZE=, KILLS= in each export and import, SEED=)
+	@TALLY_BIN=$(OUT)/tally node tests/long/moving.mjs --size $(or $(SIZE),1000000) --kills $(or $(KILLS),0) --seed $(or $(SEED),1)
 cluster: ## nodes over PostgreSQL: killed, frozen, cut off, broken off in a commit (CLUSTER_SEED=1, ONLY=name)
 	@scripts/deps build test cluster
 	@$(MAKE) --no-print-directory -j$$(nproc) build-cluster
@@ -299,6 +301,6 @@ can-build:
 
 .PHONY: all tags browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e e2e-postgres crash crash-postgres cluster build-cluster powercut asan tsan small fuzz coverage bench bench-reconcile check format \
     clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
-.PHONY: test-all e2e-lanes build-lanes bench-lanes
+.PHONY: moving test-all e2e-lanes build-lanes bench-lanes
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)

@@ -265,6 +265,7 @@ export class Postgres extends Peer {
   name = 'postgres';
   bin = postgresBin();
   settings = {}; // of the server, beside where it listens
+  env = {}; // of its process, beside what this one has
 
   /** PostgreSQL refuses to run as root; then it runs as the user its package made. */
   asOwner(program, args) {
@@ -293,7 +294,7 @@ export class Postgres extends Peer {
   /** On the data that is there. */
   async startServer() {
     const data = path.join(this.directory, 'data');
-    const options = { cwd: this.directory, env: { ...process.env, LC_ALL: 'C' } };
+    const options = { cwd: this.directory, env: { ...process.env, LC_ALL: 'C', ...this.env } };
     await this.spawn(...this.asOwner(path.join(this.bin, 'postgres'),
       ['-D', data, '-k', this.directory, ...this.#settings()]), { ready: /ready to accept (read-only )?connections/, ...options });
     await until('PostgreSQL answering', 10000, () => this.sql('SELECT 1'));

@@ -8,7 +8,8 @@
 // data lives through all rounds, but for those about letting go of old events, which have a world of
 // their own. With --point every round ends at that crash point.
 //
-// With TALLY_TEST_STORE=postgres the store is in a PostgreSQL of the test's own, which lives on.
+// With TALLY_TEST_STORE=postgres the store is in a PostgreSQL of the test's own, which lives on, and exports are made
+// one after the other.
 //
 // All of that is done with one lane and then with four: each lane has tenants with the same workers
 // then, and a round ends at a crash point in a lane of its choice, while the others are at work. The
@@ -18,12 +19,13 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
 import { patience, sleep, within } from '../e2e/support/pace.mjs';
-import { endSharedDatabase, newDirectory, removeDirectory, Server, Tenant } from '../e2e/support/server.mjs';
+import { endSharedDatabase, IN_POSTGRES, newDirectory, removeDirectory, Server, Tenant } from '../e2e/support/server.mjs';
 import { tokenFor } from '../e2e/support/tokens.mjs';
 import { EventInspector } from './event_inspector.mjs';
 import { EventBook } from './event_book.mjs';
 import { RULES } from './event_model.mjs';
 import { EventWatcher, EventWorker, HistoryReader, OwnerWorker, RebuildWorker, RoomWorker } from './event_workers.mjs';
+import { ExportWorker } from './export_worker.mjs';
 import { between, randomFrom } from './random.mjs';
 import { lanesOfFlag, ROOMS, shares, TENANTS } from './spread.mjs';
 import { BulkWorker, KeyedWorker, PlainWorker, TransferWorker } from './workers.mjs';
@@ -37,10 +39,10 @@ const POINTS_ON_DISK = [
 ]; // journal.restart.before_header needs a failing disk: tests/e2e/disk-full.test.mjs passes it
 const POINTS_IN_POSTGRES = [
     'commit.decided', 'commit.before_answer', 'postgres.before_commit', 'postgres.after_commit', 'retain.before_drop',
-    'rebuild.before_chunk', 'rebuild.after_chunk', 'rebuild.swap', 'rebuild.after_swap', 'reconcile.scanned',
-];
-const CRASH_POINTS = process.env.TALLY_TEST_STORE === 'postgres' ? POINTS_IN_POSTGRES : POINTS_ON_DISK;
-const OF_NO_LANE = ['reconcile.scanned']; // one scanner goes over all lanes
+    'rebuild.before_chunk', 'rebuild.after_chunk', 'rebuild.swap', 'rebuild.after_swap', 'reconcile.scanned', 'export.lane',
+]; // import.*: tests/e2e/moving.test.mjs, because an import puts counters back
+const CRASH_POINTS = IN_POSTGRES ? POINTS_IN_POSTGRES : POINTS_ON_DISK;
+const OF_NO_LANE = ['reconcile.scanned', 'export.lane']; // one thread goes over all lanes
 
 const TRIES = 3; // at a crash point that was not passed
 const CYCLE = CRASH_POINTS.length + Math.floor((CRASH_POINTS.length - 1) / 3); // rounds that pass them all
@@ -101,13 +103,14 @@ function planPoint(how, lanes, turn) {
 class World {
     data = newDirectory('crash');
     rulesFile = `${this.data}.yaml`;
+    ops = `${this.data}.ops`;
     workers = [];
     lanes;
     #settings;
 
     constructor(lanes, settings) {
         this.lanes = lanes;
-        this.#settings = { 'store.lanes': lanes, ...settings };
+        this.#settings = { 'store.lanes': lanes, 'ops.dir': this.ops, ...settings };
         writeFileSync(this.rulesFile, RULES);
     }
 
@@ -162,6 +165,7 @@ class World {
 
     remove() {
         removeDirectory(this.data);
+        removeDirectory(this.ops);
         rmSync(this.rulesFile, { force: true });
     }
 }
@@ -175,6 +179,7 @@ async function makeWorld(lanes) {
     const rebuilder = world.add(TENANTS[0], RebuildWorker, 'rebuilder', ADMIN);
     world.addEventWorkers({ senders: 4, rebuilder });
     world.addRooms();
+    if (IN_POSTGRES) world.add(TENANTS[0], ExportWorker, 'exporter', ADMIN, world.ops);
     const server = await world.server().start();
     for (const id of world.tenants) await TransferWorker.open(server.tenant(id));
     await server.stop();

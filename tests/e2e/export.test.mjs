@@ -7,6 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 
 import { finished, Places, Writers } from './support/errands.mjs';
+import { onDisk } from './support/exceptions.mjs';
 import { expectError, expectExactly, expectTriple } from './support/expect.mjs';
 import { laneOf } from './support/lanes.mjs';
 import { eventually, times, within } from './support/pace.mjs';
@@ -210,7 +211,7 @@ describe('an export', () => {
         await target.stop();
     });
 
-    test('tally backup makes, lists and removes one', { skip: IN_POSTGRES && 'backups are the database\'s own' }, async () => {
+    test('tally backup makes, lists and removes one', { skip: onDisk('backups') }, async () => {
         const run = (...args) => runTally(['backup', ...args], { env: { TALLY_URL: source.url, TALLY_TOKEN: adminOf(source).token } });
         assert.equal(JSON.parse((await run('from-cli', '--json')).stdout).state, 'done');
         assert.match((await run('--list')).stdout, /from-cli/);

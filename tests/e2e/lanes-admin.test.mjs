@@ -7,16 +7,18 @@ import { after, describe, test } from 'node:test';
 
 import { cliFor } from './support/cli.mjs';
 import { Places } from './support/errands.mjs';
+import { onDisk } from './support/exceptions.mjs';
 import { expectError } from './support/expect.mjs';
 import { expectLived, laneServer, lanePath, live, TENANTS } from './support/lanes.mjs';
 import { eventually, within } from './support/pace.mjs';
-import { Server } from './support/server.mjs';
+import { Server, TOTAL } from './support/server.mjs';
 import { WallClock } from './support/shift.mjs';
 import { tokenFor } from './support/tokens.mjs';
 
 const places = new Places();
 after(() => places.remove());
 
+const ON_DISK = !onDisk('directories');
 const adminOf = (s) => s.tenant('operator', { scope: 'admin' });
 
 describe('GET /api/admin/lanes and tally lanes', () => {
@@ -37,14 +39,15 @@ describe('GET /api/admin/lanes and tally lanes', () => {
         assert.deepEqual(all.map((one) => one.lane), [0, 1, 2, 3]);
         all.forEach((one, index) => {
             assert.ok(BigInt(one.sequence) > BigInt(before[index].sequence), `lane ${index} has tenants`);
-            assert.ok(BigInt(one.ids) > 0n && BigInt(one.journalBytes) > 0n, JSON.stringify(one));
-            assert.equal(one.directory, lanePath(s.data, index));
+            assert.equal(BigInt(one.ids) > 0n && BigInt(one.journalBytes) > 0n, ON_DISK, JSON.stringify(one));
+            assert.equal(one.directory, ON_DISK ? lanePath(s.data, index) : null);
             assert.deepEqual([one.writable, one.queueOps, one.queueUrgentOps, one.waitingMs, one.clockSuspect], [true, 0, 0, 0, false]);
             assert.deepEqual([one.rules.digest, one.rules.generation], [all[0].rules.digest, '1']);
             assert.ok(Math.abs(Date.parse(one.time) - Date.now()) < 60000);
-            assert.ok(Date.parse(one.rules.since) <= Date.parse(one.time));
+            if (ON_DISK) assert.ok(Date.parse(one.rules.since) <= Date.parse(one.time));
+            else assert.equal(one.rules.since, null, 'a node that took them over does not know');
         });
-        assert.equal(all.reduce((sum, one) => sum + BigInt(one.ids), 0n), 6n * BigInt(TENANTS.length), 'five events and a key each');
+        if (ON_DISK) assert.equal(all.reduce((sum, one) => sum + BigInt(one.ids), 0n), 6n * BigInt(TENANTS.length), 'five events and a key each');
         assert.ok(first.every((sequence) => all.some((one) => BigInt(one.sequence) >= BigInt(sequence))));
     });
 
@@ -70,14 +73,14 @@ describe('GET /api/admin/lanes and tally lanes', () => {
         const [head, ...lines] = table.stdout.trimEnd().split('\n');
         assert.match(head, /^LANE +STATE +SEQUENCE +APPLIED +QUEUED +WAIT MS +IDS +RULES +DISK MIB +WHERE$/);
         assert.equal(lines.length, 4);
-        lines.forEach((line, index) => assert.match(line, new RegExp(`^ +${index}  ok.* [0-9a-f]{8} .*lane-00${index}$`)));
+        lines.forEach((line, index) => assert.match(line, new RegExp(`^ +${index}  ok.* [0-9a-f]{8} .*${ON_DISK ? `lane-00${index}` : '  -'}$`)));
         const json = JSON.parse((await cli('lanes', '--json')).stdout);
         assert.deepEqual(json.lanes.map(({ lane, directory }) => [lane, directory]), (await lanes()).lanes.map(({ lane, directory }) => [lane, directory]));
         assert.equal((await cliFor(s, s.tenant('t1').token)('lanes')).code, 1);
     });
 
     test('one lane, or none on a disk, is shown the same way', async () => {
-        for (const [settings, directory] of [[{ 'store.lanes': 1 }, (one) => one.data], [{ 'store.kind': 'memory', 'store.lanes': 2 }, () => null]]) {
+        for (const [settings, directory] of [[{ 'store.lanes': 1 }, (one) => (ON_DISK ? one.data : null)], [{ 'store.kind': 'memory', 'store.lanes': 2 }, () => null]]) {
             const other = laneServer(places, 1, { settings });
             await other.start();
             await live(other, 1);
@@ -129,7 +132,7 @@ describe('figures of lanes', () => {
         await s.stop();
     });
 
-    test('tally top shows the whole server', async () => {
+    test('tally top shows the whole server', { skip: onDisk('figures') }, async () => {
         const s = laneServer(places, 4);
         await s.start();
         await live(s, 1);
@@ -154,15 +157,19 @@ test('SPEC 10, 11: the operator\'s word about the clock is for every lane', asyn
     const clock = async (action) => (await s.call(action ? 'POST' : 'GET', '/api/admin/clock', { token, body: action && { action } })).body;
     const leads = async () => (await s.call('GET', '/api/admin/lanes', { token })).body.lanes.map((one) => Math.round((Date.parse(one.time) - Date.now()) / DAY) + 0);
     const suspects = async () => (await s.call('GET', '/api/admin/lanes', { token })).body.lanes.map((one) => one.clockSuspect);
+    /* A database is asked for the time with a commit, of each lane. */
+    const heard = async () => ON_DISK || Promise.all(TENANTS.map((id) => s.tenant(id).increment('heard', TOTAL)));
     await s.start();
     await live(s, 1);
     wall.by(20 * DAY);
+    await heard();
     await eventually('every lane to notice', async () => (await suspects()).every(Boolean));
     assert.deepEqual([(await clock()).suspect, await leads()], [true, [0, 0, 0, 0]]);
     assert.equal((await clock('accept')).suspect, false);
     assert.deepEqual([await suspects(), await leads()], [[false, false, false, false], [20, 20, 20, 20]]);
     await live(s, 2);
     wall.by(0);
+    await heard();
     await clock('accept');
     assert.deepEqual(await leads(), [20, 20, 20, 20], 'time stands still');
     assert.equal((await clock('reset')).suspect, false);

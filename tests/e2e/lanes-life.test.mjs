@@ -9,6 +9,7 @@ import { after, describe, test } from 'node:test';
 
 import { Places } from './support/errands.mjs';
 import { allDuplicates, allEvents, dropped, event } from './support/events.mjs';
+import { onDisk } from './support/exceptions.mjs';
 import { expectError, expectExactly, expectTriple, NOT_FOUND } from './support/expect.mjs';
 import { lanePath, laneServer, TENANTS } from './support/lanes.mjs';
 import { eventually } from './support/pace.mjs';
@@ -184,11 +185,12 @@ reconcile:
 /* Needs a file system of its own for one lane, which only root may mount (disk-full.test.mjs). */
 const disk = places.fresh('disk');
 mkdirSync(lanePath(disk, 2), { recursive: true });
-const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', lanePath(disk, 2)]);
+const elsewhere = onDisk('disk');
+const mounted = elsewhere ? { status: 0 } : spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', lanePath(disk, 2)]);
 const reason = mounted.status === 0 ? false : `cannot mount a tmpfs here: ${(mounted.stderr ?? mounted.error ?? '').toString().trim()}`;
 if (reason) console.log(`the test of a lane without room is left out: ${reason}`);
 
-describe('a lane without room', { skip: reason }, () => {
+describe('a lane without room', { skip: elsewhere || reason }, () => {
     const filler = path.join(lanePath(disk, 2), 'filler');
     const s = laneServer(places, 4, { data: disk, config: config(counter('ups')) });
     after(async () => {

@@ -25,9 +25,10 @@ export class Database extends Postgres {
     #standbys = 0;
 
     /** Not yet started: start() does it. */
-    static async create({ durable = false, settings = {} } = {}) {
+    static async create({ durable = false, settings = {}, env = {} } = {}) {
         const database = new this(newDirectory('pg'));
         database.port = await freePort();
+        database.env = env;
         database.settings = {
             listen_addresses: '127.0.0.1',
             port: database.port,

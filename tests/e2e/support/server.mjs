@@ -92,14 +92,20 @@ export async function runTally(args, options) {
 }
 
 /** A server's data directory stands for what it keeps: here, for a schema. */
-const shared = { database: null, schemas: new Map() };
+const shared = { database: null, schemas: new Map(), shifted: new Map() };
+
+/** Time is the database's: where a test moves the clock (shift.mjs), the data is in a database of its own. */
+function databaseOf(data, env) {
+    const make = (options) => import('./postgres.mjs').then(({ Database }) => Database.make(options));
+    if (!env.TALLY_SHIFT) return (shared.database ??= make());
+    if (!shared.shifted.has(data)) shared.shifted.set(data, make({ env }));
+    return shared.shifted.get(data);
+}
 
 /** What makes a server, or a command, go by the store that `data` stands for. */
-export async function storeSettings(settings, data) {
+export async function storeSettings(settings, data, env = {}) {
     if ((settings['store.kind'] ?? process.env.TALLY_TEST_STORE) !== 'postgres' || settings['store.postgres.dsn']) return {};
-    const { Database } = await import('./postgres.mjs');
-    shared.database ??= Database.create().then((database) => database.start().then(() => database));
-    const database = await shared.database;
+    const database = await databaseOf(data, env);
     if (!shared.schemas.has(data)) shared.schemas.set(data, `t${shared.schemas.size}`);
     return {
         'store.kind': 'postgres',
@@ -114,7 +120,8 @@ export const sharedDatabase = () => shared.database;
 
 /** Test files call it if they ask for PostgreSQL themselves; other programs do, when their servers have ended. */
 export async function endSharedDatabase() {
-    await (await shared.database)?.stop();
+    const all = await Promise.all([shared.database, ...shared.shifted.values()]);
+    await Promise.all(all.map((database) => database?.stop()));
 }
 
 if (IN_POSTGRES && process.env.NODE_TEST_CONTEXT) after(endSharedDatabase);
@@ -159,13 +166,13 @@ export class Server {
     }
 
     async #arguments() {
-        const { settings, config, args, secret, listen } = this.#options;
+        const { settings, config, args, env, secret, listen } = this.#options;
         const list = ['serve', '--data', this.data, '--listen', listen, ...args];
         if (config !== undefined) {
             this.writeConfig(config);
             list.push('--config', this.configFile);
         }
-        const own = { ...BUILD_SETTINGS, 'store.lanes': lanesFor(settings, config), ...await storeSettings(settings, this.data) };
+        const own = { ...BUILD_SETTINGS, 'store.lanes': lanesFor(settings, config), ...await storeSettings(settings, this.data, env) };
         const all = { ...own, ...(secret && { 'auth.jwtSecret': secret }), ...settings };
         for (const [key, value] of Object.entries(all)) list.push('--set', `${key}=${value}`);
         return list;

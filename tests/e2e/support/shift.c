@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,4 +35,14 @@ int clock_gettime(clockid_t clock, struct timespec *time)
     time->tv_sec += *shift / 1000000000 + (shifted_ns >= 1000000000) - (shifted_ns < 0);
     time->tv_nsec = (shifted_ns + 1000000000) % 1000000000;
     return 0;
+}
+
+/* PostgreSQL asks this one. */
+int gettimeofday(struct timeval *restrict time, void *restrict zone)
+{
+    struct timespec precise;
+    (void)zone;
+    int result = clock_gettime(CLOCK_REALTIME, &precise);
+    *time = (struct timeval){.tv_sec = precise.tv_sec, .tv_usec = precise.tv_nsec / 1000};
+    return result;
 }

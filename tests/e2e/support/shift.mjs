@@ -1,7 +1,7 @@
 // shift.mjs -- a wall clock that a test can move, for one server (see shift.c).
 
 import { execFileSync } from 'node:child_process';
-import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
+import { chmodSync, closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -12,6 +12,7 @@ const SOURCE = fileURLToPath(new URL('shift.c', import.meta.url));
 export class WallClock {
     constructor() {
         this.directory = newDirectory('shift');
+        chmodSync(this.directory, 0o755); // a database runs as another user
         this.file = path.join(this.directory, 'nanoseconds');
         const library = path.join(this.directory, 'shift.so');
         execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', library, SOURCE]);
