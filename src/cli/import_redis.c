@@ -59,12 +59,12 @@ struct import_flags {
 };
 
 /* What becomes of a key. */
-enum fate { FATE_COUNTER, FATE_GONE, FATE_OTHER };
+enum key_fate { FATE_COUNTER, FATE_GONE, FATE_OTHER };
 
 struct key {
     size_t at; /* in `names` */
     size_t size;
-    enum fate fate;
+    enum key_fate fate;
     int64_t left_ms; /* below 0: for ever */
     char value[32];
 };

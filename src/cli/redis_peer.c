@@ -78,7 +78,7 @@ static bool read_address(struct bytes address, struct peer_place *place)
     bool bracket = address.size > 0 && address.data[0] == '[';
     const char *end = bracket ? memchr(address.data, ']', address.size) : NULL;
     if (bracket && !end) return false;
-    struct bytes host = address;
+    struct bytes host;
     struct bytes port = BYTES("");
     if (bracket) {
         host = bytes_of(address.data + 1, (size_t)(end - address.data) - 1);
@@ -233,8 +233,8 @@ static bool read_line(struct peer *peer, struct bytes *line)
 {
     for (;;) {
         size_t size = peer->in.size - peer->at;
-        const char *start = peer->in.data ? peer->in.data + peer->at : NULL;
-        const char *end = size ? memchr(start, '\n', size) : NULL;
+        const char *start = size ? peer->in.data + peer->at : "";
+        const char *end = memchr(start, '\n', size);
         if (end && end > start && end[-1] == '\r') {
             *line = bytes_of(start, (size_t)(end - start) - 1);
             peer->at += line->size + 2;
@@ -283,14 +283,15 @@ static void forget_read(struct peer *peer)
 
 bool peer_read(struct peer *peer, struct peer_reply *reply)
 {
-    struct bytes line;
+    struct bytes line = BYTES("");
     forget_read(peer);
     if (!read_line(peer, &line)) return false;
     char kind = line.size ? line.data[0] : '\0';
     *reply = (struct peer_reply){.text = bytes_of(line.data + 1, line.size ? line.size - 1 : 0)};
     reply->kind = kind == '-' ? PEER_ERROR : PEER_TEXT;
     if (kind == '-' || kind == '+') return true;
-    if (!memchr(":$*", kind, 3) || !read_signed(reply->text, &reply->number))
+    bool known = kind == ':' || kind == '$' || kind == '*';
+    if (!known || !read_signed(reply->text, &reply->number))
         return failed(peer, "it does not speak Redis's protocol");
     reply->kind = kind == ':' ? PEER_NUMBER : PEER_LIST;
     return kind == '$' ? read_bulk(peer, reply) : true;

@@ -1,7 +1,7 @@
-/* resume.h -- how far an ingest got, noted in the user's state directory.
+/* resume.h -- how far an ingest, or an import from Redis, got: a note in the user's state directory.
  *
- * A note only saves time: what is sent again counts once anyway. Also import-redis keeps one. It is in
- * $XDG_STATE_HOME/tally (default ~/.local/state/tally) and goes when the ingest is complete. */
+ * A note only saves time: what is sent again counts once anyway. It stands in
+ * $XDG_STATE_HOME/tally (default ~/.local/state/tally) and goes when the work is complete. */
 #ifndef TALLY_CLI_RESUME_H
 #define TALLY_CLI_RESUME_H
 
