@@ -1,4 +1,4 @@
-/* resume.h -- how far an ingest, or an import from Redis, got: a note in the user's state directory.
+/* resume.h -- how far an ingest or an import from Redis got: a note in the user's state directory.
  *
  * A note only saves time: what is sent again counts once anyway. It stands in
  * $XDG_STATE_HOME/tally (default ~/.local/state/tally) and goes when the work is complete. */

@@ -3,12 +3,17 @@
 
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { describe, test } from 'node:test';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 import Redis from 'ioredis';
 import { createClient } from 'redis';
 
+import { startRedis } from './support/redis.mjs';
 import { many, respPort, respServerFor } from './support/resp.mjs';
 import { LARGE_COMMITS } from './support/server.mjs';
 
@@ -78,4 +83,47 @@ describe('Redis clients', () => {
         for await (const chunk of child.stdout) said += chunk;
         assert.deepEqual(said.trim().split('\n'), ['1', 'OK', 'QUEUED', 'QUEUED', '2', '2', '0', 'page:home']);
     });
+});
+
+/** The same program, unchanged, against Redis and against tally: tests/e2e/counting. */
+describe('programs that count in Redis', () => {
+    const server = respServerFor({ settings: LARGE_COMMITS });
+    const folder = fileURLToPath(new URL('./counting/', import.meta.url));
+    const built = mkdtempSync(join(tmpdir(), 'tally-counting-'));
+    let redis;
+    before(async () => (redis = await startRedis()));
+    after(async () => {
+        await redis.stop();
+        rmSync(built, { recursive: true, force: true });
+    });
+
+    const programs = {
+        'redis-cli': async () => ['sh', [join(folder, 'redis-cli.sh')]],
+        'node-redis': async () => [process.execPath, [join(folder, 'node-redis.mjs')]],
+        ioredis: async () => [process.execPath, [join(folder, 'ioredis.mjs')]],
+        'python3-redis': async () => ['/usr/bin/python3', [join(folder, 'python3-redis.py')]],
+        hiredis: async () => {
+            const program = join(built, 'hiredis');
+            await run('cc', ['-std=gnu17', '-O1', '-Wall', '-Wextra', '-Werror', '-o', program, join(folder, 'hiredis.c'), '-lhiredis']);
+            return [program, []];
+        },
+    };
+    const SAID = ['auth OK', 'page 3', 'allowed 3 of 5, for a minute', 'ids 1 to 100', 'piped 50', 'multi 1 5 1', 'auth OK', 'again 3'];
+
+    for (const [name, make] of Object.entries(programs)) {
+        test(`SPEC 14: ${name} counts pages, limits a rate and gives out ids, here as there`, async () => {
+            const t = server.tenant();
+            const theirs = await redis.connect();
+            await theirs.call('FLUSHALL');
+            assert.equal(await theirs.call('ACL', 'SETUSER', t.id, 'on', `>${t.token}`, '~*', '+@all'), 'OK');
+            theirs.destroy();
+            const [program, args] = await make();
+            for (const port of [redis.port, await respPort(server)]) {
+                const env = { ...process.env, REDIS_HOST: '127.0.0.1', REDIS_PORT: String(port), REDIS_USER: t.id, REDIS_PASS: t.token };
+                const { stdout } = await run(program, args, { env, timeout: 60000 });
+                assert.deepEqual(stdout.trim().split('\n'), SAID);
+            }
+            assert.equal((await t.get('piped')).body.net, '50');
+        });
+    }
 });
