@@ -262,8 +262,8 @@ enum err params_cursor(const struct params *params, struct arena *arena, struct 
 enum err params_bucket(int64_t time_ms, int32_t duration, const char *field, int64_t *start_out,
                        struct reason *why)
 {
-    *start_out = bucket_start(time_ms, duration);
-    if (bucket_has_name(*start_out)) return ERR_OK;
+    if (!bucket_around(time_ms, duration, start_out)) return ERR_OLD_TZDATA;
+    if (bucket_has_name(*start_out, duration)) return ERR_OK;
     return reason_err(
         why, ERR_INVALID,
         "%s lies in a bucket that begins before the year 0001, with that durationSeconds.", field);

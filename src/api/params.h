@@ -118,8 +118,8 @@ struct bytes params_get(const struct params *params, struct bytes name);
 MUST_USE enum err params_cursor(const struct params *params, struct arena *arena,
                                 struct bytes *raw_out, struct reason *why);
 
-/* The start of the bucket around a time that came in `field`. ERR_INVALID: the start is before the
- * year 0001, so no request could name it. */
+/* The bucket around a time that came in `field` (core/bucket.h). ERR_INVALID: it begins before the
+ * year 0001, so no request could name it. ERR_OLD_TZDATA: its zone is not known here. */
 MUST_USE enum err params_bucket(int64_t time_ms, int32_t duration, const char *field,
                                 int64_t *start_out, struct reason *why);
 

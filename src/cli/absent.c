@@ -36,6 +36,22 @@ static void add_duration(struct buf *out, int64_t seconds)
     buf_addf(out, "%" PRId64 "%c", seconds / units[i].seconds, units[i].unit);
 }
 
+static void add_option(struct buf *out, const struct json_value *granularity)
+{
+    static const struct bytes names[] = {BYTES("bucket"), BYTES("zone")};
+    struct json_value values[ARRAY_COUNT(names)];
+    if (granularity->type == JSON_INT) {
+        buf_add(out, BYTES("--duration "));
+        add_duration(out, granularity->integer);
+    } else if (granularity->type == JSON_OBJECT) {
+        (void)json_pick(granularity, names, ARRAY_COUNT(names), values);
+        buf_add(out, BYTES("--bucket "));
+        buf_add(out, values[0].string);
+        buf_add(out, BYTES(" --zone "));
+        buf_add(out, values[1].string);
+    }
+}
+
 /* Writes "--duration 1m, --duration 1h". A window, which has no duration, is read
  * without the option. */
 static void add_options(struct buf *out, const struct json_value *granularities)
@@ -43,9 +59,8 @@ static void add_options(struct buf *out, const struct json_value *granularities)
     struct json_iter iter;
     unsigned count = 0;
     for (json_each(granularities, &iter); json_next(&iter) && count < HINTS_MAX; count++) {
-        if (iter.value.type != JSON_INT) continue;
-        buf_add(out, count ? BYTES(", --duration ") : BYTES("--duration "));
-        add_duration(out, iter.value.integer);
+        if (count) buf_add(out, BYTES(", "));
+        add_option(out, &iter.value);
     }
     if (count == 0) buf_add(out, BYTES("no --duration"));
 }

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/duration.h"
+#include "config/tzdata.h"
 #include "core/bucket.h"
 #include "core/name.h"
 #include "core/number.h"
@@ -67,14 +68,39 @@ int argument_time(const char *command, const char *option, const char *text,
     return code;
 }
 
-int argument_bucket(const char *command, const char *option, const char *text, int64_t seconds,
+int argument_granularity(const char *command, const struct granularity_flags *flags,
+                         int32_t *granularity_out)
+{
+    enum calendar_kind kind;
+    int64_t seconds = 0;
+    const char *zone = flags->zone ? flags->zone : "UTC";
+    if (flags->bucket && flags->duration)
+        return cli_usage_error(command, "--duration and --bucket exclude each other");
+    if (!flags->bucket && flags->zone) return cli_usage_error(command, "--zone goes with --bucket");
+    if (!flags->bucket) {
+        int code = flags->duration
+                       ? argument_seconds(command, "--duration", flags->duration, &seconds)
+                       : EXIT_GOOD;
+        *granularity_out = (int32_t)seconds;
+        return code;
+    }
+    if (!calendar_kind_parse(bytes_str(flags->bucket), &kind))
+        return cli_usage_error(command, "--bucket must be day, week, month or year");
+    tzdata_refresh();
+    if (zones_granularity(zones_in_force(), kind, bytes_str(zone), granularity_out))
+        return EXIT_GOOD;
+    return cli_usage_error(command, "there is no time zone %s", zone);
+}
+
+int argument_bucket(const char *command, const char *option, const char *text, int32_t granularity,
                     char time_out[ARGUMENT_TIME_SIZE])
 {
-    int64_t ms;
+    int64_t ms, bucket, start;
     int code = parse_time(command, option, text, &ms);
     if (code) return code;
-    int64_t start_ms = bucket_start(ms, (int32_t)seconds) * 1000;
-    format_time(start_ms < TIME_MS_MIN ? ms : start_ms, time_out);
+    bool known = bucket_around(ms, granularity, &bucket) &&
+                 bucket_begins(bucket, granularity, &start) && start >= TIME_MS_MIN / 1000;
+    format_time(known ? start * 1000 : ms, time_out);
     return EXIT_GOOD;
 }
 

@@ -3,17 +3,18 @@
 
 #include "cli/arguments.h"
 #include "cli/client.h"
+#include "core/zones.h"
 
-#define OPTIONS_HELP                                                                          \
-    "  --duration D         the bucket's length: 0 (default, one for ever), 60, 1m, 1h, 1d\n" \
-    "  --timestamp TIME     which bucket (default now); -1h is an hour ago\n"                 \
-    "  --expires-at TIME    when the bucket may be removed\n"                                 \
-    "  --key KEY            idempotency key; a repeat with the same one counts once\n"        \
+#define OPTIONS_HELP                                                                   \
+    GRANULARITY_HELP                                                                   \
+    "  --timestamp TIME     which bucket (default now); -1h is an hour ago\n"          \
+    "  --expires-at TIME    when the bucket may be removed\n"                          \
+    "  --key KEY            idempotency key; a repeat with the same one counts once\n" \
     "                       (default: random, so that automatic retries are safe)\n"
 
 static const char help_inc[] =
-    "usage: tally inc NAME [AMOUNT] [--duration D] [--timestamp TIME] [--max N]\n"
-    "                 [--expires-at TIME] [--key KEY] [--sync] [--json]\n"
+    "usage: tally inc NAME [AMOUNT] [--duration D | --bucket KIND --zone ZONE]\n"
+    "                 [--timestamp TIME] [--max N] [--expires-at TIME] [--key KEY] [--sync] [--json]\n"
     "\n"
     "Adds AMOUNT (1) to a counter and prints what it holds then.\n"
     "\n" OPTIONS_HELP "  --max N              refuse, and exit 1, if the counter would pass N\n"
@@ -50,7 +51,7 @@ static const struct change_words {
 struct change_flags {
     struct client_flags client;
     const char *arguments[2]; /* name, amount */
-    const char *duration;
+    struct granularity_flags granularity;
     const char *timestamp;
     const char *expires_at;
     const char *max;
@@ -58,19 +59,30 @@ struct change_flags {
     bool sync;
 };
 
+static void write_granularity(struct buf *body, int32_t granularity)
+{
+    struct calendar calendar;
+    if (zones_calendar(zones_in_force(), granularity, &calendar))
+        buf_addf(body, ",\"bucket\":\"%s\",\"zone\":\"%s\"", calendar_kind_name(calendar.kind),
+                 calendar.name);
+    else
+        buf_addf(body, ",\"durationSeconds\":%d", granularity);
+}
+
 static int write_body(enum change_kind kind, const struct change_flags *flags, struct buf *body)
 {
     const char *command = words[kind].command;
     char time[ARGUMENT_TIME_SIZE];
-    int64_t seconds, amount = 1;
-    int code = argument_seconds(command, "--duration", flags->duration, &seconds);
-    if (!code) code = argument_bucket(command, "--timestamp", flags->timestamp, seconds, time);
+    int64_t amount = 1;
+    int32_t granularity;
+    int code = argument_granularity(command, &flags->granularity, &granularity);
+    if (!code) code = argument_bucket(command, "--timestamp", flags->timestamp, granularity, time);
     if (!code && flags->arguments[1])
         code = argument_integer(command, kind == CHANGE_SET ? "VALUE" : "AMOUNT",
                                 flags->arguments[1], kind == CHANGE_SET ? 0 : 1, &amount);
     if (code) return code;
-    buf_addf(body, "{\"durationSeconds\":%" PRId64 ",\"timestamp\":\"%s\",\"%s\":%" PRId64, seconds,
-             time, words[kind].field, amount);
+    buf_addf(body, "{\"timestamp\":\"%s\",\"%s\":%" PRId64, time, words[kind].field, amount);
+    write_granularity(body, granularity);
     if (flags->expires_at) code = argument_time(command, "--expires-at", flags->expires_at, time);
     if (!code && flags->expires_at) buf_addf(body, ",\"expiresAt\":\"%s\"", time);
     if (!code && flags->max) code = argument_integer(command, "--max", flags->max, 0, &amount);
@@ -124,11 +136,11 @@ static int run(enum change_kind kind, const struct change_flags *flags)
 
 static int parse_and_run(enum change_kind kind, int argc, char **argv)
 {
-    struct change_flags flags = {.duration = "0", .timestamp = "now"};
+    struct change_flags flags = {.timestamp = "now"};
     client_flags_init(&flags.client);
     const struct cli_option options[] = {
         CLIENT_OPTIONS(&flags.client),
-        {"--duration", &flags.duration, NULL},
+        GRANULARITY_OPTIONS(&flags.granularity),
         {"--timestamp", &flags.timestamp, NULL},
         {"--at", &flags.timestamp, NULL},
         {"--key", &flags.key, NULL},

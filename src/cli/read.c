@@ -8,8 +8,6 @@
 #include "cli/client.h"
 
 #define DIM_HELP "  --dim KEY=VALUE      a dimension, for counters kept by rules; may be repeated\n"
-#define DURATION_HELP \
-    "  --duration D         the buckets' length: 0 (default, one for ever), 60, 1m, 1h, 1d\n"
 #define RANGE_HELP                                                     \
     "  --start-time TIME    the beginning (default -24h: a day ago)\n" \
     "  --end-time TIME      the end, whose bucket belongs to it (default now)\n"
@@ -18,7 +16,7 @@ static const char help_get[] =
     "usage: tally get NAME [--duration D] [--timestamp TIME] [--dim KEY=VALUE]... [--json]\n"
     "\n"
     "Prints what a counter holds. One that has never been counted in is an error, not zero.\n"
-    "\n" DURATION_HELP
+    "\n" GRANULARITY_HELP
     "  --timestamp TIME     which bucket (default now); -1h is an hour ago\n" DIM_HELP CLIENT_HELP;
 
 static const char help_sum[] =
@@ -26,14 +24,15 @@ static const char help_sum[] =
     "                 [--dim KEY=VALUE]... [--json]\n"
     "\n"
     "Prints the sum of all buckets from one time to another, both ends included.\n"
-    "\n" DURATION_HELP RANGE_HELP DIM_HELP CLIENT_HELP;
+    "\n" GRANULARITY_HELP RANGE_HELP DIM_HELP CLIENT_HELP;
 
 static const char help_series[] =
     "usage: tally series NAME [--duration D] [--start-time TIME] [--end-time TIME] [--fill]\n"
     "                    [--limit N] [--dim KEY=VALUE]... [--json]\n"
     "\n"
     "Prints the buckets from one time to another, one a line.\n"
-    "\n" DURATION_HELP RANGE_HELP "  --fill               buckets without a count too, as zeros\n"
+    "\n" GRANULARITY_HELP RANGE_HELP
+    "  --fill               buckets without a count too, as zeros\n"
     "  --limit N            refuse to print more than that many (default 10000)\n" DIM_HELP
         CLIENT_HELP;
 
@@ -53,7 +52,7 @@ struct read_flags {
     struct client_flags client;
     struct cli_list dims;
     const char *name;
-    const char *duration;
+    struct granularity_flags granularity;
     const char *timestamp;
     const char *start_time;
     const char *end_time;
@@ -96,13 +95,15 @@ static int add_range(struct client *client, const struct read_flags *flags)
 
 static int begin_path(struct client *client, const char *call, const struct read_flags *flags)
 {
-    int64_t seconds;
+    int32_t granularity;
     char digits[24];
-    int code = argument_seconds(client->command, "--duration", flags->duration, &seconds);
+    int code = argument_granularity(client->command, &flags->granularity, &granularity);
     if (code) return code;
-    snprintf(digits, sizeof digits, "%" PRId64, seconds);
+    snprintf(digits, sizeof digits, "%d", (int)granularity);
     client_path(client, "api", "counters", client->tenant, flags->name, call);
-    client_query(client, "durationSeconds", digits);
+    client_query(client, "durationSeconds", granularity < 0 ? NULL : digits);
+    client_query(client, "bucket", flags->granularity.bucket);
+    client_query(client, "zone", flags->granularity.zone);
     return add_dimensions(client, &flags->dims);
 }
 
@@ -225,18 +226,17 @@ static int run(enum read_command kind, const struct read_flags *flags)
 
 static int parse_and_run(enum read_command kind, int argc, char **argv)
 {
-    struct read_flags flags = {
-        .duration = "0", .timestamp = "now", .start_time = "-24h", .end_time = "now"};
+    struct read_flags flags = {.timestamp = "now", .start_time = "-24h", .end_time = "now"};
     client_flags_init(&flags.client);
     const struct cli_option of_get[] = {
         CLIENT_OPTIONS(&flags.client),
-        {"--duration", &flags.duration, NULL},
+        GRANULARITY_OPTIONS(&flags.granularity),
         {"--timestamp", &flags.timestamp, NULL},
         {"--at", &flags.timestamp, NULL},
     };
     const struct cli_option of_ranges[] = {
         CLIENT_OPTIONS(&flags.client),
-        {"--duration", &flags.duration, NULL},
+        GRANULARITY_OPTIONS(&flags.granularity),
         {"--start-time", &flags.start_time, NULL},
         {"--from", &flags.start_time, NULL},
         {"--end-time", &flags.end_time, NULL},

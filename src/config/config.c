@@ -20,6 +20,7 @@
 #include "config/origins.h"
 #include "config/parts.h"
 #include "config/reconcile.h"
+#include "config/tzdata.h"
 
 #define FILE_BYTES_MAX (1u << 20)
 #define REPORT_BYTES_MAX (256u << 10)
@@ -357,6 +358,7 @@ enum err config_load(struct config *config_out, const struct config_source *sour
 {
     struct config_load load = {
         .config = config_out, .report = report, .environment = source->environment};
+    tzdata_refresh();
     set_defaults(config_out);
     load_file(&load, source);
     load_environment(&load, source->environment);

@@ -3,6 +3,7 @@
 
 #include "base/duration.h"
 #include "config/reconcile.h"
+#include "core/zones.h"
 
 static const char manual_head[] =
     "# tally.yaml -- every setting there is, with its default.\n"
@@ -41,6 +42,7 @@ static const char manual_tail[] =
     "#   - counterName: page_views\n"
     "#     mode: series                     # buckets in time, by occurredAt\n"
     "#     granularities: [0, 60, 86400]    # their lengths in seconds; 0 is one for all time\n"
+    "#                                      # or { bucket: day|week|month|year, zone: Europe/Berlin }\n"
     "#     keep: 90d                        # how long after its end a bucket stays; else for ever\n"
     "#     dimensions: [page]\n"
     "#     rules: [{ on: page.viewed, op: increment }]\n"
@@ -133,6 +135,15 @@ static void write_duration(struct buf *buf, const char *name, int64_t ms)
     buf_addf(buf, "    %s: %s\n", name, text);
 }
 
+static void write_granularity(struct buf *buf, int32_t granularity)
+{
+    struct calendar calendar;
+    if (zones_calendar(zones_in_force(), granularity, &calendar))
+        buf_addf(buf, "{ bucket: %s, zone: %s }", calendar_kind_name(calendar.kind), calendar.name);
+    else
+        buf_addf(buf, "%d", granularity);
+}
+
 /* Writes what only counters of its mode have. */
 static void write_mode(struct buf *buf, const struct definition *definition)
 {
@@ -143,8 +154,10 @@ static void write_mode(struct buf *buf, const struct definition *definition)
     }
     if (definition->mode != MODE_SERIES) return;
     buf_add(buf, BYTES("    granularities: ["));
-    for (unsigned i = 0; i < definition->granularities_count; i++)
-        buf_addf(buf, "%s%d", i ? ", " : "", definition->granularities[i]);
+    for (unsigned i = 0; i < definition->granularities_count; i++) {
+        if (i) buf_add(buf, BYTES(", "));
+        write_granularity(buf, definition->granularities[i]);
+    }
     buf_add(buf, BYTES("]\n"));
     if (definition->keep_ms) write_duration(buf, "keep", definition->keep_ms);
 }

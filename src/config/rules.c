@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "core/name.h"
+#include "core/zones.h"
 
 #define SECOND_MS INT64_C(1000)
 #define NAME_RULE "1 to 255 of A-Z a-z 0-9 _ . ~ -"
@@ -250,18 +251,61 @@ static void read_window(struct making_counter *making, const yaml_node_t *entry)
         definition->trailing_seconds = trailing_seconds(definition->window_ms);
 }
 
+/* { bucket: month, zone: Europe/Berlin }; without a zone in UTC. */
+static bool read_calendar(const struct walk *walk, const yaml_node_t *node,
+                          int32_t *granularity_out)
+{
+    enum { BUCKET, ZONE, CALENDAR_FIELDS };
+    static const char *const names[CALENDAR_FIELDS] = {"bucket", "zone"};
+    struct walk_field fields[CALENDAR_FIELDS];
+    struct bytes kind_name, zone = BYTES("UTC");
+    enum calendar_kind kind;
+    walk_fields(walk, node, "a calendar's bucket", names, CALENDAR_FIELDS, fields);
+    if (!fields[BUCKET].value) {
+        walk_error(walk, node,
+                   "a granularity is a number of seconds, or has a bucket: day, week, "
+                   "month or year");
+        return false;
+    }
+    if (!walk_text(walk, fields[BUCKET].value, "bucket", 16, &kind_name)) return false;
+    if (fields[ZONE].value && !walk_text(walk, fields[ZONE].value, "zone", 255, &zone))
+        return false;
+    if (!calendar_kind_parse(kind_name, &kind)) {
+        walk_error(walk, fields[BUCKET].value,
+                   "bucket must be day, week, month or year, not \"%.*s\"", WALK_SHOWN(kind_name));
+        return false;
+    }
+    if (zones_granularity(zones_in_force(), kind, zone, granularity_out)) return true;
+    walk_error(walk, fields[ZONE].value ? fields[ZONE].value : node,
+               "there is no time zone \"%.*s\" (is the package tzdata installed?)",
+               WALK_SHOWN(zone));
+    return false;
+}
+
+static bool read_granularity(const struct walk *walk, const yaml_node_t *node,
+                             int32_t *granularity_out)
+{
+    int64_t seconds = -1;
+    if (node->type == YAML_MAPPING_NODE) return read_calendar(walk, node, granularity_out);
+    walk_integer(walk, node, "a granularity", INT32_MAX, &seconds);
+    *granularity_out = (int32_t)seconds;
+    return seconds >= 0;
+}
+
 static void add_granularity(struct making_counter *making, const yaml_node_t *node)
 {
     struct definition *definition = making->definition;
-    int64_t seconds = -1;
-    walk_integer(making->walk, node, "a granularity", INT32_MAX, &seconds);
-    if (seconds < 0) return;
+    int32_t granularity;
+    if (!read_granularity(making->walk, node, &granularity)) return;
     for (unsigned i = 0; i < definition->granularities_count; i++) {
-        if (definition->granularities[i] != seconds) continue;
-        walk_error(making->walk, node, "granularity %d is listed twice", (int)seconds);
+        if (definition->granularities[i] != granularity) continue;
+        if (granularity >= 0)
+            walk_error(making->walk, node, "granularity %d is listed twice", (int)granularity);
+        else
+            walk_error(making->walk, node, "a calendar's bucket is listed twice");
         return;
     }
-    definition->granularities[definition->granularities_count++] = (int32_t)seconds;
+    definition->granularities[definition->granularities_count++] = granularity;
 }
 
 static void read_granularities(struct making_counter *making, const yaml_node_t *entry)

@@ -91,12 +91,26 @@ static void read_version(const char *directory, char version_out[static ZONES_VE
              at ? at : "");
 }
 
+static const char *system_directory(void)
+{
+    const char *own = getenv("TZDIR");
+    return own && own[0] ? own : SYSTEM_DIRECTORY;
+}
+
+void tzdata_refresh(void)
+{
+    char version[ZONES_VERSION_MAX + 1];
+    const struct zones *zones = zones_in_force();
+    read_version(system_directory(), version);
+    if (zones_count(zones) > 1 && strcmp(version, zones_version(zones)) == 0) return;
+    zones_put_in_force(tzdata_read(NULL));
+}
+
 struct zones *tzdata_read(const char *directory)
 {
     struct tzdata *data = must_calloc(1, sizeof *data);
     char version[ZONES_VERSION_MAX + 1];
-    const char *own = getenv("TZDIR");
-    data->directory = directory ? directory : own && own[0] ? own : SYSTEM_DIRECTORY;
+    data->directory = directory ? directory : system_directory();
     read_version(data->directory, version);
     data->zones = zones_new(version);
     read_folder(data, "", 0);

@@ -7,6 +7,10 @@
 
 #include "core/zones.h"
 
+/* Puts the system's data in force (core/zones.h) unless data of that version are already. One
+ * thread at a time. */
+void tzdata_refresh(void);
+
 /* A new table, to be freed by the caller. What is no zone, or cannot be read, is left out; UTC is
  * always there. NULL for `directory`: the system's. */
 struct zones *tzdata_read(const char *directory);

@@ -44,7 +44,8 @@ int32_t event_cell(const struct definition *definition, unsigned index, const st
         *bucket_out = bucket_start(now_ms, definition->trailing_seconds);
         return definition->trailing_seconds;
     case MODE_SERIES:
-        *bucket_out = bucket_start(event->occurred_ms, definition->granularities[index]);
+        if (!bucket_around(event->occurred_ms, definition->granularities[index], bucket_out))
+            *bucket_out = INT64_MIN; /* has no name: the event will be refused */
         return definition->granularities[index];
     }
     unreachable_state(definition->mode);
@@ -189,9 +190,12 @@ static struct cell window_open(const struct cell_step *step, const struct cell *
     return window;
 }
 
-static int64_t bucket_end_ms(int64_t bucket, int32_t duration)
+static int64_t bucket_end_ms(int64_t bucket, int32_t granularity)
 {
-    return (bucket + duration) * 1000;
+    int64_t seconds;
+    bool known = bucket_begins(bucket + bucket_step(granularity), granularity, &seconds);
+    must(known); /* a bucket without a name was refused before */
+    return seconds * 1000;
 }
 
 /* When a cell of this place is no longer of use; TIME_NONE: never. */
@@ -199,7 +203,7 @@ static int64_t cell_expiry(const struct definition *definition, const struct rea
 {
     if (definition->mode == MODE_WINDOWED && cell->duration != WINDOW_DURATION)
         return bucket_end_ms(cell->bucket, cell->duration) + definition->window_ms;
-    if (definition->mode == MODE_SERIES && definition->keep_ms && cell->duration > 0)
+    if (definition->mode == MODE_SERIES && definition->keep_ms && cell->duration != 0)
         return bucket_end_ms(cell->bucket, cell->duration) + definition->keep_ms;
     return TIME_NONE;
 }
@@ -228,7 +232,8 @@ static enum err step_cell(struct cell_step *step, uint32_t index)
 {
     struct apply *apply = step->apply;
     const struct read_cell *place = &apply->reads.cells[index];
-    if (!bucket_has_name(place->bucket)) return ERR_BUCKET;
+    if (!bucket_has_name(place->bucket, place->duration))
+        return place->bucket == INT64_MIN ? ERR_OLD_TZDATA : ERR_BUCKET;
     struct cell before = cell_now(apply, index);
     struct cell base = before;
     if (place->duration == WINDOW_DURATION && step->change->definition->mode == MODE_WINDOWED)

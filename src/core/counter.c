@@ -73,7 +73,7 @@ void counter_encode(struct buf *buf, const struct counter *counter)
         buf_add_varint(buf, counter->series[i].id);
         uint64_t until = counter->series[i].until_ms ? HAS_UNTIL : 0;
         buf_add_varint(buf, (uint64_t)counter->series[i].cells | until);
-        buf_add_varint(buf, (uint64_t)counter->series[i].duration);
+        buf_add_varint(buf, (uint32_t)counter->series[i].duration);
         if (until) buf_add_signed(buf, counter->series[i].until_ms);
     }
 }
@@ -87,7 +87,7 @@ struct counter *counter_decode(struct reader *reader, struct arena *arena)
     }
     struct counter *counter = arena_alloc(arena, counter_size((uint32_t)count));
     counter->count = (uint32_t)count;
-    int64_t last = -1;
+    int64_t last = INT64_MIN;
     for (uint32_t i = 0; i < counter->count; i++) {
         uint64_t id = read_varint(reader);
         uint64_t cells = read_varint(reader);
@@ -98,9 +98,10 @@ struct counter *counter_decode(struct reader *reader, struct arena *arena)
             until_ms = read_signed(reader);
             if (until_ms == 0) reader->failed = true;
         }
-        if (duration > INT32_MAX || (int64_t)duration <= last || id == 0) reader->failed = true;
-        last = (int64_t)duration;
-        counter->series[i] = (struct series){id, (int64_t)cells, (int32_t)duration, until_ms};
+        int32_t granularity = (int32_t)(uint32_t)duration;
+        if (duration > UINT32_MAX || granularity <= last || id == 0) reader->failed = true;
+        last = granularity;
+        counter->series[i] = (struct series){id, (int64_t)cells, granularity, until_ms};
     }
     return reader->failed ? NULL : counter;
 }

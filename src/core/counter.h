@@ -33,8 +33,9 @@ static inline bool series_shows(const struct series *series, int64_t now_ms)
     return series->until_ms == 0 || series->until_ms > now_ms;
 }
 
-/* As stored: varint count, then id, cells, duration and perhaps `until_ms` of each. Decoding
- * checks everything and returns NULL with `reader->failed` set for bytes that no encoder wrote. */
+/* As stored: varint count, then id, cells, duration (as 32 bits without a sign) and perhaps
+ * `until_ms` of each. Decoding checks everything and returns NULL with `reader->failed` set for
+ * bytes that no encoder wrote. */
 void counter_encode(struct buf *buf, const struct counter *counter);
 MUST_USE struct counter *counter_decode(struct reader *reader, struct arena *arena);
 

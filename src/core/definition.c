@@ -146,7 +146,7 @@ static void decode_granularities(struct reader *reader, struct arena *arena,
     unsigned count = (unsigned)read_at_most(reader, RULES_GRANULARITIES_MAX);
     int32_t *seconds = arena_zalloc(arena, count * sizeof *seconds);
     for (unsigned i = 0; i < count && !reader->failed; i++) {
-        int64_t above = i ? seconds[i - 1] + INT64_C(1) : 0;
+        int64_t above = i ? seconds[i - 1] + INT64_C(1) : INT32_MIN;
         seconds[i] = (int32_t)read_between(reader, above, INT32_MAX);
     }
     definition->granularities = seconds;

@@ -5,6 +5,7 @@
  * shared one would be refused rather than taken for the other. */
 #include "core/zones.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct known_zone {
 };
 
 struct zones {
+    struct zones *before; /* was in force before this one */
     struct table by_number;
     char version[ZONES_VERSION_MAX + 1];
 };
@@ -117,6 +119,31 @@ bool zones_calendar(const struct zones *zones, int32_t granularity, struct calen
     *calendar_out = (struct calendar){
         .kind = code & (CALENDAR_KINDS - 1), .name = known->name, .zone = known->zone};
     return true;
+}
+
+static struct zones *_Atomic in_force;
+
+/* Two threads may come here at once before anything is in force: the one that is late sees it. */
+static struct zones *first_zones(void)
+{
+    struct zones *none = NULL;
+    struct zones *zones = zones_new("");
+    (void)zones_add(zones, "UTC", zone_new_fixed(0));
+    if (atomic_compare_exchange_strong(&in_force, &none, zones)) return zones;
+    zones_free(zones);
+    return none;
+}
+
+const struct zones *zones_in_force(void)
+{
+    struct zones *zones = atomic_load_explicit(&in_force, memory_order_acquire);
+    return zones ? zones : first_zones();
+}
+
+void zones_put_in_force(struct zones *zones)
+{
+    zones->before = atomic_load(&in_force);
+    atomic_store_explicit(&in_force, zones, memory_order_release);
 }
 
 const char *calendar_kind_name(enum calendar_kind kind)

@@ -16,7 +16,8 @@
  *         return true;
  *     }
  *
- * A table is filled by one thread and then only read. */
+ * A table is filled by one thread and then only read. The one in force is the process's: what it
+ * says is as fixed as arithmetic, until an operator brings newer data. */
 #ifndef TALLY_CORE_ZONES_H
 #define TALLY_CORE_ZONES_H
 
@@ -51,6 +52,11 @@ MUST_USE bool zones_granularity(const struct zones *zones, enum calendar_kind ki
 /* False: it is none of a calendar, or of a zone that this table lacks. */
 MUST_USE bool zones_calendar(const struct zones *zones, int32_t granularity,
                              struct calendar *calendar_out);
+
+/* The table in force; before the first it has UTC alone. Those before it stay, for threads may be
+ * reading them. */
+const struct zones *zones_in_force(void);
+void zones_put_in_force(struct zones *zones);
 
 /* "day", "week", "month", "year". */
 const char *calendar_kind_name(enum calendar_kind kind);

@@ -47,7 +47,8 @@ static enum err next_record(struct importer *importer, struct arena *arena,
 static bool bucket_fits(const struct port_record *cell)
 {
     if (cell->dimensions.data) return true;
-    if (!bucket_has_name(cell->bucket)) return false;
+    if (!bucket_has_name(cell->bucket, cell->duration)) return false;
+    if (cell->duration < 0) return true;
     return cell->duration ? cell->bucket % cell->duration == 0 : cell->bucket == 0;
 }
 

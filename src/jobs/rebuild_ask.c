@@ -33,7 +33,9 @@ struct op rebuild_count_on(struct rebuilder *rebuilder, struct arena *arena, str
 static bool keeps_totals(const struct definition *definition)
 {
     if (definition->mode == MODE_PERSISTENT) return true;
-    return definition->granularities_count > 0 && definition->granularities[0] == 0;
+    for (unsigned i = 0; i < definition->granularities_count; i++)
+        if (definition->granularities[i] == 0) return true;
+    return false;
 }
 
 /* An older counter had counted what retention let go of. It is asked again as long as the job

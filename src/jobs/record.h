@@ -27,6 +27,9 @@
  * know an event by; it is left out where it is the sequence, as it is but for events that the store
  * had imported itself. The id of an event that has a line has none of its own.
  *
+ * A `durationSeconds` below 0 is a calendar's bucket in a zone (core/zones.h), and `bucket` then
+ * counts local dates.
+ *
  * Numbers that may be large are decimal strings; times are milliseconds since 1970. A cell with
  * `dimensions` is a rule counter's; they are the set's canonical JSON, as a text. An id is kept as
  * its fingerprint under `idKey`, for stores do not keep their texts for ever. */

@@ -170,7 +170,7 @@ static void read_cell(struct reading *reading, struct port_record *record)
     if (reading->values[EXACT].type != JSON_ABSENT) cell->exact = take_bool(reading, EXACT);
     if (cell->exact && (cell->expires_ms == TIME_NONE || cell->start_ms != TIME_NONE))
         wrong(reading, "has an exact expiry that it cannot have");
-    if (duration < 0 || duration > INT32_MAX) wrong(reading, "has a duration that is none");
+    if (duration < INT32_MIN || duration > INT32_MAX) wrong(reading, "has a duration that is none");
     if (cell->added < 0 || cell->subbed < 0) wrong(reading, "has a negative part");
     if (!record->dimensions.data && cell->subbed > cell->added) wrong(reading, "is below zero");
     record->duration = (int32_t)duration;

@@ -6,6 +6,7 @@
 
 #include "core/bucket.h"
 #include "core/timefmt.h"
+#include "core/zones.h"
 
 static int64_t at(const char *iso)
 {
@@ -83,10 +84,10 @@ static void the_ends_of_time_have_buckets_too(void **state)
 
 static void a_bucket_has_a_name_from_the_year_0001_on(void **state)
 {
-    assert_true(bucket_has_name(bucket_start(TIME_MS_MIN, 60)));
-    assert_true(bucket_has_name(bucket_start(TIME_MS_MIN, 0)));
-    assert_false(bucket_has_name(bucket_start(TIME_MS_MIN, INT32_MAX)));
-    assert_true(bucket_has_name(bucket_start(TIME_MS_MAX, INT32_MAX)));
+    assert_true(bucket_has_name(bucket_start(TIME_MS_MIN, 60), 60));
+    assert_true(bucket_has_name(bucket_start(TIME_MS_MIN, 0), 60));
+    assert_false(bucket_has_name(bucket_start(TIME_MS_MIN, INT32_MAX), 60));
+    assert_true(bucket_has_name(bucket_start(TIME_MS_MAX, INT32_MAX), 60));
 }
 
 static void a_count_includes_both_ends(void **state)
@@ -100,6 +101,27 @@ static void a_count_includes_both_ends(void **state)
     assert_int_equal(bucket_count(first, last, 86400), 8);
 }
 
+/* Before the system's data are in force a process knows UTC alone. */
+static void SPEC_15_a_calendars_bucket_is_a_granularity_like_others(void **state)
+{
+    int32_t month, unknown = -7;
+    int64_t bucket, begins;
+    assert_true(zones_granularity(zones_in_force(), CALENDAR_MONTH, BYTES("UTC"), &month));
+    assert_true(month < 0);
+    assert_true(bucket_around(at("2026-02-28T23:59:59Z"), month, &bucket));
+    assert_int_equal(bucket, 56 * 12 + 1);
+    assert_true(bucket_begins(bucket, month, &begins));
+    assert_int_equal(begins * 1000, at("2026-02-01T00:00:00Z"));
+    assert_int_equal(bucket_count(bucket, bucket + 11, month), 12);
+    assert_int_equal(bucket_step(month), 1);
+    assert_true(bucket_around(at("0001-01-01T00:00:00Z"), month, &bucket));
+    assert_true(bucket_has_name(bucket, month));
+    assert_false(bucket_has_name(bucket - 1, month));
+    assert_false(bucket_around(0, unknown, &bucket));
+    assert_false(bucket_begins(0, unknown, &begins));
+    assert_false(bucket_has_name(0, unknown));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +130,7 @@ int main(void)
         cmocka_unit_test(the_ends_of_time_have_buckets_too),
         cmocka_unit_test(a_bucket_has_a_name_from_the_year_0001_on),
         cmocka_unit_test(a_count_includes_both_ends),
+        cmocka_unit_test(SPEC_15_a_calendars_bucket_is_a_granularity_like_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,8 @@
  * them, and that it can be printed. What is refused: test_config_refusals.c. */
 #include "config_world.h"
 
+#include "core/zones.h"
+
 /* "a b": the keys of a set in their order. */
 static void set_is(const struct source *sources, unsigned count, const char *expected)
 {
@@ -234,6 +236,22 @@ static void the_order_of_keys_means_nothing(void **state)
     set_is(counter(0)->sets[0].sources, 3, "a b payload.x");
 }
 
+static void SPEC_15_a_granularity_may_be_a_calendars(void **state)
+{
+    (void)state;
+    int32_t month, day;
+    loads("counters:\n- {counterName: c, mode: series, rules: [{on: e, op: increment}],\n"
+          "   granularities: [60, {bucket: month, zone: Europe/Berlin}, {bucket: day}]}\n");
+    assert_true(
+        zones_granularity(zones_in_force(), CALENDAR_MONTH, BYTES("Europe/Berlin"), &month));
+    assert_true(zones_granularity(zones_in_force(), CALENDAR_DAY, BYTES("UTC"), &day));
+    assert_int_equal(counter(0)->granularities_count, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        int32_t granularity = counter(0)->granularities[i];
+        assert_true(granularity == month || granularity == day || granularity == 60);
+    }
+}
+
 static void trailing_counts_are_a_sixtieth_fine_or_a_minute(void **state)
 {
     (void)state;
@@ -415,6 +433,7 @@ int main(void)
         cmocka_unit_test(a_later_list_of_types_replaces_the_file_s),
         cmocka_unit_test(a_definition_gets_its_defaults),
         cmocka_unit_test(the_order_of_keys_means_nothing),
+        cmocka_unit_test(SPEC_15_a_granularity_may_be_a_calendars),
         cmocka_unit_test(trailing_counts_are_a_sixtieth_fine_or_a_minute),
         cmocka_unit_test(keys_may_be_any_text),
         cmocka_unit_test(there_may_be_a_thousand_counters),

@@ -33,15 +33,15 @@ static struct counter *counter_of(const int32_t *durations, uint32_t count)
     return counter;
 }
 
-static const int32_t durations[] = {3600, 0, INT32_MAX, 60};
+static const int32_t durations[] = {3600, 0, INT32_MAX, 60, -28924397, INT32_MIN};
 
 static void series_are_sorted_by_duration_whatever_the_order_they_came_in(void **state)
 {
-    const struct counter *counter = counter_of(durations, 4);
-    static const int32_t sorted[] = {0, 60, 3600, INT32_MAX};
-    static const uint64_t ids[] = {101, 103, 100, 102};
-    assert_int_equal(counter->count, 4);
-    for (uint32_t i = 0; i < 4; i++) {
+    const struct counter *counter = counter_of(durations, 6);
+    static const int32_t sorted[] = {INT32_MIN, -28924397, 0, 60, 3600, INT32_MAX};
+    static const uint64_t ids[] = {105, 104, 101, 103, 100, 102};
+    assert_int_equal(counter->count, 6);
+    for (uint32_t i = 0; i < 6; i++) {
         assert_int_equal(counter->series[i].duration, sorted[i]);
         assert_int_equal(counter->series[i].id, ids[i]);
     }
@@ -102,18 +102,18 @@ static const struct counter *decode(struct bytes from, bool *whole_out)
 
 static void what_is_encoded_is_decoded(void **state)
 {
-    struct counter *counter = counter_of(durations, 4);
-    counter->series[1] = (struct series){UINT64_MAX, INT64_MAX, 60, 0};
+    struct counter *counter = counter_of(durations, 6);
+    counter->series[3] = (struct series){UINT64_MAX, INT64_MAX, 60, 0};
     counter->series[2].cells = 0;
-    counter->series[3].until_ms = INT64_MAX;
+    counter->series[4].until_ms = INT64_MAX;
     counter->series[0].until_ms = -1;
     counter_encode(&bytes, counter);
     bool whole;
     const struct counter *back = decode(buf_bytes(&bytes), &whole);
     assert_non_null(back);
     assert_true(whole);
-    assert_int_equal(back->count, 4);
-    for (uint32_t i = 0; i < 4; i++) {
+    assert_int_equal(back->count, 6);
+    for (uint32_t i = 0; i < 6; i++) {
         assert_int_equal(back->series[i].id, counter->series[i].id);
         assert_int_equal(back->series[i].cells, counter->series[i].cells);
         assert_int_equal(back->series[i].duration, counter->series[i].duration);
@@ -164,7 +164,7 @@ static void what_no_encoder_writes_is_refused(void **state)
     expect_refused(2, 6, (uint64_t)INT64_MAX + 1, 0, 60); /* a negative count */
     expect_refused(2, 6, 1, 60, 0);                       /* not sorted */
     expect_refused(2, 6, 1, 60, 60);                      /* twice */
-    expect_refused(2, 6, 1, 0, (uint64_t)INT32_MAX + 1);  /* no duration */
+    expect_refused(2, 6, 1, 0, (uint64_t)INT32_MAX + 1);  /* a calendar's, and so before it */
     expect_refused(2, 6, 1, 0, (1ull << 32) + 60);        /* the same, cut to 32 bits it is */
 }
 

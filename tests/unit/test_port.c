@@ -132,7 +132,7 @@ static void what_is_no_line_of_an_export_is_refused_with_a_reason(void **state)
         "{\"kind\":\"definition\",\"counter\":\"a\",\"mode\":\"odd\",\"value\":\"\"}",
         "{\"kind\":\"cell\",\"tenant\":\"a\",\"counter\":\"b\",\"durationSeconds\":60,\"bucket\":\"0\","
         "\"added\":\"1\",\"subbed\":\"2\",\"updatedAt\":\"0\"}",
-        "{\"kind\":\"cell\",\"tenant\":\"a\",\"counter\":\"b\",\"durationSeconds\":-1,\"bucket\":\"0\","
+        "{\"kind\":\"cell\",\"tenant\":\"a\",\"counter\":\"b\",\"durationSeconds\":-2147483649,\"bucket\":\"0\","
         "\"added\":\"1\",\"subbed\":\"0\",\"updatedAt\":\"0\"}",
     };
     struct arena arena;

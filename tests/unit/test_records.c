@@ -238,9 +238,13 @@ static void series_come_back(void **state)
     assert_true(bytes_equal(key_back, BYTES("acme\0dviews\0")));
     expect_only_whole(decode_series);
     buf_add_char(&buf, 1);
-    buf_add_varint(&buf, (uint64_t)INT32_MAX + 1);
+    buf_add_varint(&buf, (uint64_t)UINT32_MAX + 1);
     buf_add_sized(&buf, BYTES("x"));
     assert_int_equal(decode_series(buf_bytes(&buf)), ERR_CORRUPT);
+    buf_reset(&buf);
+    series_record(&buf, -28924397, BYTES("acme\0dviews\0")); /* a day in UTC */
+    assert_int_equal(decode_series(buf_bytes(&buf)), ERR_OK);
+    assert_int_equal(duration_back, -28924397);
 }
 
 static struct range_sum node_back;

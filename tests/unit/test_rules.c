@@ -359,7 +359,7 @@ static void definitions_that_no_encoder_was_given_are_corrupt(void **state)
     refused(d);
     d = series(), d.granularities_count = 0, refused(d);
     d = series(), d.granularities = (int32_t[]){60, 60, 61}, refused(d);
-    d = series(), d.granularities = (int32_t[]){-1, 60, 61}, refused(d);
+    d = series(), d.granularities = (int32_t[]){60, -1, 61}, refused(d);
     d = series(), d.keep_ms = -1, refused(d);
 }
 

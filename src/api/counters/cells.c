@@ -11,6 +11,7 @@
 #include "api/counters/dims.h"
 #include "api/endpoints.h"
 #include "api/counters/granularities.h"
+#include "api/counters/granularity.h"
 #include "api/counters/present.h"
 #include "api/counters/top.h"
 #include "core/bucket.h"
@@ -24,12 +25,14 @@
 #define CURSOR_KEY 'k'
 #define CURSOR_NET 'n'
 
-enum { LIMIT, SORT, ORDER, DURATION, TIMESTAMP, FIELDS };
+enum { LIMIT, SORT, ORDER, DURATION, BUCKET, ZONE, TIMESTAMP, FIELDS };
 static const struct field cells_fields[FIELDS] = {
     [LIMIT] = {FIELD_PAGE_LIMIT},
     [SORT] = {BYTES("sort"), FIELD_CHOICE, .choices = (const char *const[]){"key", "net", NULL}},
     [ORDER] = {BYTES("order"), FIELD_CHOICE, .choices = (const char *const[]){"desc", "asc", NULL}},
-    [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .max = INT32_MAX},
+    [DURATION] = {FIELD_DURATION},
+    [BUCKET] = {FIELD_BUCKET},
+    [ZONE] = {FIELD_ZONE},
     [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = false},
 };
 
@@ -312,9 +315,14 @@ static enum err read_bucket(struct cells_plan *plan, const struct field_value *v
                             struct reason *why)
 {
     const struct definition *definition = plan->definition;
-    int32_t duration = (int32_t)values[DURATION].integer;
+    int32_t duration;
+    const struct granularity_values given = {&values[DURATION], &values[BUCKET], &values[ZONE],
+                                             .required = false};
+    enum err e = granularity_read(&given, &duration, why);
+    if (e != ERR_OK) return e;
     plan->duration = present_duration(definition);
-    if (!values[DURATION].present && !present_kept(definition, plan->duration))
+    if (!values[DURATION].present && !values[BUCKET].present &&
+        !present_kept(definition, plan->duration))
         return reason_err(why, ERR_INVALID,
                           "durationSeconds is required: the counter has no granularity 0.");
     if (!granularities_allow(definition, duration, why)) return ERR_GRANULARITY;

@@ -1,6 +1,7 @@
 /* change.c -- increment, decrement, set and delete: one operation, one reply. */
 #include "api/call.h"
 #include "api/counters/change.h"
+#include "api/counters/granularity.h"
 #include "api/endpoints.h"
 #include "api/counters/frozen.h"
 #include "base/json_flat.h"
@@ -9,7 +10,9 @@
 /* A single request's body and each op of a batch have the same fields. The operation decides which
  * of the last three apply, and whether an expiry means anything. */
 static const struct field change_fields[CHANGE_FIELD_COUNT] = {
-    [CHANGE_DURATION] = {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
+    [CHANGE_DURATION] = {FIELD_DURATION},
+    [CHANGE_BUCKET] = {FIELD_BUCKET},
+    [CHANGE_ZONE] = {FIELD_ZONE},
     [CHANGE_TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = true},
     [CHANGE_EXPIRES] = {BYTES("expiresAt"), FIELD_TIME, .fallback = TIME_NONE},
     [CHANGE_AMOUNT] = {BYTES("amount"), FIELD_I64, .min = 1, .max = INT64_MAX, .fallback = 1},
@@ -38,14 +41,23 @@ bool change_strays(enum op_kind kind, const struct json_value *values, uint32_t 
     return (there & elsewhere[kind]) != 0;
 }
 
+static enum err read_granularity(const struct json_value *values, int32_t *granularity_out,
+                                 struct reason *why)
+{
+    struct field_value read[CHANGE_ZONE + 1];
+    enum err e = fields_from_picked(values, change_fields, ARRAY_COUNT(read), read, why);
+    if (e != ERR_OK) return e;
+    const struct granularity_values given = {&read[CHANGE_DURATION], &read[CHANGE_BUCKET],
+                                             &read[CHANGE_ZONE], .required = true};
+    return granularity_read(&given, granularity_out, why);
+}
+
 static enum err read_fields(enum op_kind kind, const struct json_value *values, struct op *op,
                             int64_t *time_out, struct reason *why)
 {
     struct field_value value;
-    enum err e =
-        field_from_json(&values[CHANGE_DURATION], &change_fields[CHANGE_DURATION], &value, why);
+    enum err e = read_granularity(values, &op->duration, why);
     if (e != ERR_OK) return e;
-    op->duration = (int32_t)value.integer;
     e = field_from_json(&values[CHANGE_TIMESTAMP], &change_fields[CHANGE_TIMESTAMP], &value, why);
     if (e != ERR_OK) return e;
     *time_out = value.integer;

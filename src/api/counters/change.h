@@ -8,11 +8,13 @@
 struct call;
 
 /* The JSON fields of an operation, in the order in which change_fill takes their values. */
-#define CHANGE_FIELD_NAMES                                                             \
-    BYTES("durationSeconds"), BYTES("timestamp"), BYTES("expiresAt"), BYTES("amount"), \
-        BYTES("targetValue"), BYTES("max")
+#define CHANGE_FIELD_NAMES                                                        \
+    BYTES("durationSeconds"), BYTES("bucket"), BYTES("zone"), BYTES("timestamp"), \
+        BYTES("expiresAt"), BYTES("amount"), BYTES("targetValue"), BYTES("max")
 enum change_field {
     CHANGE_DURATION,
+    CHANGE_BUCKET,
+    CHANGE_ZONE,
     CHANGE_TIMESTAMP,
     CHANGE_EXPIRES,
     CHANGE_AMOUNT,

@@ -1,6 +1,7 @@
 /* granularities.c -- in which granularities a counter is kept. */
 #include "api/counters/granularities.h"
 
+#include "api/counters/granularity.h"
 #include "core/counter.h"
 
 #define SAID_MAX 8u /* in a sentence; the reply's list has all */
@@ -43,11 +44,21 @@ bool granularities_have(const struct granularities *kept, int32_t duration)
     return false;
 }
 
-/* "0, 60, 3600." at the end of the sentence. */
-static void say_list(const struct granularities *kept, struct reason *why)
+/* "durationSeconds 0, 60 or bucket month in Europe/Berlin." at the end of a sentence; `that` is the
+ * first word where it was said before. */
+static void say_list(const struct granularities *kept, const char *that, struct reason *why)
 {
-    for (unsigned i = 0; i < kept->count && i < SAID_MAX; i++)
-        reason_add(why, "%s%d", i ? ", " : "", (int)kept->items[i]);
+    unsigned said = 0;
+    for (unsigned i = 0; i < kept->count; i++) {
+        if (kept->items[i] < 0 || said == SAID_MAX) continue;
+        reason_add(why, "%s%d", said ? ", " : that, (int)kept->items[i]);
+        said++;
+    }
+    for (unsigned i = 0; i < kept->count && kept->items[i] < 0 && said < SAID_MAX; i++) {
+        reason_add(why, "%s", said ? " or " : "");
+        granularity_say(kept->items[i], why);
+        said++;
+    }
     reason_add(why, kept->count > SAID_MAX ? ", ..." : ".");
 }
 
@@ -60,15 +71,15 @@ bool granularities_allow(const struct definition *definition, int32_t duration, 
         reason_say(why, "The counter is a window: it is read without durationSeconds.");
     } else {
         reason_say(why, "The counter is not kept with that durationSeconds, only with ");
-        say_list(&kept, why);
+        say_list(&kept, "", why);
     }
     return false;
 }
 
 void granularities_say(const struct granularities *kept, struct reason *why)
 {
-    reason_say(why, "not found: the counter is kept with durationSeconds ");
-    say_list(kept, why);
+    reason_say(why, "not found: the counter is kept with ");
+    say_list(kept, "durationSeconds ", why);
 }
 
 void granularities_add(struct buf *body, const struct granularities *kept)
@@ -79,7 +90,7 @@ void granularities_add(struct buf *body, const struct granularities *kept)
     buf_add(body, BYTES(",\"granularities\":["));
     for (unsigned i = 0; i < kept->count; i++) {
         if (i) buf_add_char(body, ',');
-        buf_add_i64(body, kept->items[i]);
+        granularity_write(body, kept->items[i]);
     }
     buf_add(body, BYTES("]}"));
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "api/call.h"
+#include "api/counters/granularity.h"
 #include "api/endpoints.h"
 #include "core/counter.h"
 #include "core/name.h"
@@ -52,7 +53,7 @@ static bool begin_counter(struct list_plan *plan, struct bytes name)
 static void add_granularity(struct list_plan *plan, unsigned index, int32_t duration)
 {
     if (index) buf_add_char(plan->body, ',');
-    buf_add_i64(plan->body, duration);
+    granularity_write(plan->body, duration);
 }
 
 static bool list_kept(struct list_plan *plan, const struct definition *definition)

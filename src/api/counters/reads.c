@@ -6,6 +6,7 @@
 
 #include "api/call.h"
 #include "api/endpoints.h"
+#include "api/counters/granularity.h"
 #include "api/counters/present.h"
 #include "commit/pace.h"
 #include "core/bucket.h"
@@ -15,21 +16,27 @@
 #define SERIES_LIMIT_DEFAULT 10000
 #define SERIES_LIMIT_MAX 100000
 
-enum { DURATION, TIMESTAMP, GET_FIELDS };
+enum { DURATION, BUCKET, ZONE, TIMESTAMP, GET_FIELDS };
 static const struct field get_fields[GET_FIELDS] = {
-    [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
+    [DURATION] = {FIELD_DURATION},
+    [BUCKET] = {FIELD_BUCKET},
+    [ZONE] = {FIELD_ZONE},
     [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = true},
 };
 
 /* For rule counters that have no buckets: the same names in the same places. */
 static const struct field now_fields[GET_FIELDS] = {
-    [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .max = INT32_MAX},
+    [DURATION] = {FIELD_DURATION},
+    [BUCKET] = {FIELD_BUCKET},
+    [ZONE] = {FIELD_ZONE},
     [TIMESTAMP] = {BYTES("timestamp"), FIELD_TIME, .required = false},
 };
 
-enum { START = 1, END, SUM_FIELDS, FILL = SUM_FIELDS, LIMIT, SERIES_FIELDS };
+enum { START = ZONE + 1, END, SUM_FIELDS, FILL = SUM_FIELDS, LIMIT, SERIES_FIELDS };
 static const struct field range_fields[SERIES_FIELDS] = {
-    [DURATION] = {BYTES("durationSeconds"), FIELD_I64, .required = true, .max = INT32_MAX},
+    [DURATION] = {FIELD_DURATION},
+    [BUCKET] = {FIELD_BUCKET},
+    [ZONE] = {FIELD_ZONE},
     [START] = {BYTES("startTime"), FIELD_TIME, .required = true},
     [END] = {BYTES("endTime"), FIELD_TIME, .required = true},
     [FILL] = {BYTES("fill"), FIELD_CHOICE, .choices = (const char *const[]){"none", "zero", NULL}},
@@ -97,22 +104,27 @@ static enum err fill_range(struct read_plan *plan, int64_t start_ms, int64_t end
 {
     if (start_ms > end_ms)
         return reason_err(why, ERR_INVALID, "startTime must not be after endTime.");
-    plan->from = bucket_start(start_ms, plan->ref.duration);
-    if (!bucket_has_name(plan->from)) plan->from += plan->ref.duration;
+    if (!bucket_around(start_ms, plan->ref.duration, &plan->from)) return ERR_OLD_TZDATA;
+    if (!bucket_has_name(plan->from, plan->ref.duration))
+        plan->from += bucket_step(plan->ref.duration);
     return params_bucket(end_ms, plan->ref.duration, "endTime", &plan->to, why);
 }
 
 enum err read_plan_fill(struct read_plan *plan, const struct field_value *values,
                         struct reason *why)
 {
-    int32_t duration = (int32_t)values[DURATION].integer;
+    int32_t duration;
+    const struct granularity_values given = {&values[DURATION], &values[BUCKET], &values[ZONE],
+                                             .required = has_buckets(plan)};
+    enum err e = granularity_read(&given, &duration, why);
+    if (e != ERR_OK) return e;
     if (plan->definition && !granularities_allow(plan->definition, duration, why)) {
         plan->kept = granularities_of_rules(plan->definition);
         return ERR_GRANULARITY;
     }
     plan->ref.duration = duration;
     if (plan->kind == READ_GET) return fill_get(plan, values[TIMESTAMP].integer, why);
-    enum err e = fill_range(plan, values[START].integer, values[END].integer, why);
+    e = fill_range(plan, values[START].integer, values[END].integer, why);
     if (e != ERR_OK || plan->kind != READ_SERIES) return e;
     plan->fill = values[FILL].integer == 1;
     plan->limit = values[LIMIT].integer;
@@ -265,9 +277,8 @@ static void write_bucket(struct part *part, int64_t bucket, const struct cell *c
 {
     struct buf *body = &part->call->exchange->reply.body;
     if (part->plan->walk.count++) buf_add_char(body, ',');
-    buf_add(body, BYTES("{\"timeStart\":\""));
-    time_format(body, bucket * 1000);
-    buf_add(body, BYTES("\","));
+    buf_add_char(body, '{');
+    granularity_write_bucket(body, bucket, part->plan->ref.duration);
     reply_triple(body, (__int128)cell->added - cell->subbed, cell->added, cell->subbed);
     buf_add_char(body, '}');
 }
@@ -277,7 +288,7 @@ static const struct cell zero_cell;
 static void fill_before(struct part *part, int64_t bucket)
 {
     struct read_walk *walk = &part->plan->walk;
-    int64_t step = part->plan->ref.duration;
+    int64_t step = bucket_step(part->plan->ref.duration);
     if (!part->plan->fill) return;
     for (; walk->next < bucket; walk->next += step) {
         write_bucket(part, walk->next, &zero_cell);
@@ -310,7 +321,7 @@ static enum err answer_series(struct call *call, struct read_plan *plan, const c
     if (e == ERR_OK && part.over) return ERR_INVALID;
     *why_out = NULL;
     if (e != ERR_OK || call->more) return e;
-    if (plan->ref.duration) fill_before(&part, plan->to + plan->ref.duration);
+    if (plan->ref.duration) fill_before(&part, plan->to + bucket_step(plan->ref.duration));
     if (plan->fill && plan->walk.count == 0) /* duration 0: its one bucket */
         write_bucket(&part, plan->from, &zero_cell);
     buf_add(body, BYTES("]"));

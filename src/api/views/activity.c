@@ -158,8 +158,10 @@ bool activity_busiest(struct activity *activity, struct bytes tenant, int64_t no
 static int32_t shortest(const struct definition *definition)
 {
     int32_t least = present_duration(definition);
-    for (unsigned i = 0; i < definition->granularities_count; i++)
-        if (i == 0 || definition->granularities[i] < least) least = definition->granularities[i];
+    for (unsigned i = 0; i < definition->granularities_count; i++) {
+        least = definition->granularities[i];
+        if (least >= 0) return least; /* they are sorted, calendars first */
+    }
     return least;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/counters/granularity.h"
 #include "base/hash.h"
 
 #define SETS 512u
@@ -130,7 +131,9 @@ void busy_write(struct busy *busy, int64_t now_ns, size_t limit, struct buf *jso
     for (size_t i = 0; i < count && i < limit; i++) {
         buf_add(json, i ? BYTES(",{\"name\":") : BYTES("{\"name\":"));
         buf_add_json(json, bytes_of(names[i]->name, names[i]->size));
-        buf_addf(json, ",\"durationSeconds\":%ld,\"changes\":\"", (long)names[i]->duration);
+        buf_add_char(json, ',');
+        granularity_write_fields(json, names[i]->duration);
+        buf_add(json, BYTES(",\"changes\":\""));
         buf_add_u64(json, changes_of(names[i]));
         buf_add(json, BYTES("\"}"));
     }

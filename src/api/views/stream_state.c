@@ -2,6 +2,7 @@
 #include "api/views/stream_state.h"
 
 #include "api/call.h"
+#include "api/counters/granularity.h"
 #include "api/counters/windows.h"
 #include "core/reconcile.h"
 #include "core/timefmt.h"
@@ -125,7 +126,7 @@ static void add_granularities(struct buf *body, const struct definition *definit
     if (definition->mode == MODE_PERSISTENT) buf_add_char(body, '0');
     for (unsigned i = 0; i < definition->granularities_count; i++) {
         if (i) buf_add_char(body, ',');
-        buf_add_i64(body, definition->granularities[i]);
+        granularity_write(body, definition->granularities[i]);
     }
     buf_add_char(body, ']');
 }

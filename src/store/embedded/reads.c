@@ -261,7 +261,7 @@ static bool walk_cell(void *context, int64_t bucket, const struct cell *cell)
 
 static bool has_nodes_inside(const struct series *series, int64_t from, int64_t to)
 {
-    if (series->duration == 0 || from > to) return false;
+    if (series->duration <= 0 || from > to) return false; /* calendars have few buckets */
     return ((uint64_t)to - (uint64_t)from) / (uint64_t)series->duration >= 2 * SUMS_FAN;
 }
 

@@ -87,7 +87,7 @@ struct bytes series_key(char out[SERIES_KEY_SIZE], uint64_t series)
 void series_record(struct buf *buf, int32_t duration, struct bytes counter_key)
 {
     buf_add_char(buf, RECORD_FORMAT);
-    buf_add_varint(buf, (uint64_t)duration);
+    buf_add_varint(buf, (uint32_t)duration);
     buf_add_sized(buf, counter_key);
 }
 
@@ -96,8 +96,8 @@ enum err series_record_decode(struct bytes value, int32_t *duration_out,
 {
     struct reader reader = record_reader(value);
     uint64_t duration = read_varint(&reader);
-    if (duration > INT32_MAX) reader.failed = true;
-    *duration_out = (int32_t)duration;
+    if (duration > UINT32_MAX) reader.failed = true;
+    *duration_out = (int32_t)(uint32_t)duration;
     *counter_key_out = read_sized(&reader);
     return record_end(&reader);
 }
