@@ -44,7 +44,8 @@ struct row_chunk {
     enum err err;                  /* if they could be read */
     unsigned count;
     unsigned scanned;
-    struct bytes last; /* scanned */
+    unsigned scanned_max; /* the chunk is full */
+    struct bytes last;    /* scanned */
 };
 
 /* A page being written. */
@@ -94,9 +95,10 @@ static bool note_row(void *context, struct bytes key, const struct counter *coun
     struct bytes json = key_json(plan, key);
     bool wanted = is_kept(plan, json) && dims_match(json, &plan->filter);
     chunk->scanned++;
-    if (wanted || chunk->scanned == CHUNK_ROWS) chunk->last = arena_copy(&chunk->arena, key);
+    if (wanted || chunk->scanned == chunk->scanned_max)
+        chunk->last = arena_copy(&chunk->arena, key);
     if (wanted) chunk->keys[chunk->count++] = chunk->last;
-    return chunk->scanned < CHUNK_ROWS;
+    return chunk->scanned < chunk->scanned_max;
 }
 
 /* May be run again from its start. A page needs no more cells than it shows, and one to say that it
@@ -116,6 +118,13 @@ static void read_cells(void *context, struct view *view)
     }
 }
 
+/* Most pages are whole with as many rows as they show, and one more. */
+static unsigned chunk_rows(const struct cells_plan *plan)
+{
+    bool first = !plan->sorted && plan->scanned == 0;
+    return first && plan->limit < CHUNK_ROWS ? (unsigned)plan->limit + 1 : CHUNK_ROWS;
+}
+
 /* The next rows after `after`, which may be a key of the chunk itself, with their cells. */
 static enum err read_chunk(struct view *view, struct cells_plan *plan, struct bytes after)
 {
@@ -125,6 +134,7 @@ static enum err read_chunk(struct view *view, struct cells_plan *plan, struct by
     arena_reset(&chunk->arena);
     chunk->count = 0;
     chunk->scanned = 0;
+    chunk->scanned_max = chunk_rows(plan);
     enum err e = view_list(view, plan->prefix, bytes_of(copy, after.size), note_row, plan);
     plan->scanned += chunk->scanned;
     free(copy);
@@ -215,7 +225,7 @@ static enum err answer_page(struct call *call, struct cells_plan *plan)
     struct page *page = &plan->page;
     enum err e = read_chunk(&call->view, plan, page_after(call, plan));
     if (e == ERR_OK) page_chunk(call, plan);
-    call->more = e == ERR_OK && !page->more && plan->chunk->scanned == CHUNK_ROWS;
+    call->more = e == ERR_OK && !page->more && plan->chunk->scanned == plan->chunk->scanned_max;
     if (call->more && plan->scanned >= PAGE_ROWS_MAX) {
         call->more = false;
         page->more = true;
@@ -255,7 +265,7 @@ static enum err answer_top(struct call *call, struct cells_plan *plan)
     enum err e = read_chunk(&call->view, plan, after);
     if (e != ERR_OK) return e;
     offer_chunk(plan);
-    call->more = plan->chunk->scanned == CHUNK_ROWS;
+    call->more = plan->chunk->scanned == plan->chunk->scanned_max;
     if (call->more && plan->scanned > SORT_ROWS_MAX) {
         call->more = false;
         return ERR_INVALID;

@@ -3,9 +3,8 @@
 
 #include "base/clock.h"
 
-#define ASKED_CELLS \
-    (NODE_BUCKETS == 1024 ? 4096 : NODE_BUCKETS - 1) /* a sum of more asks for nodes */
-#define STEP_NODES 16 /* some milliseconds, in which the lane is locked */
+#define ASKED_CELLS (4 * NODE_BUCKETS) /* a sum of more asks for nodes */
+#define STEP_NODES 16                  /* some milliseconds, in which the lane is locked */
 #define AGAIN_NS INT64_C(10000000000)
 #define FAR (INT64_C(1) << 62) /* no bucket is so far from 1970 */
 
