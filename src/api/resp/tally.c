@@ -234,7 +234,8 @@ static enum err plan_sum(struct train *train, struct sum_asked *asked, struct by
     asked->call = (struct call){.api = train->api,
                                 .exchange = train->exchange,
                                 .tenant = train->tenant,
-                                .lane = train->lane};
+                                .lane = train->lane,
+                                .view = train->lane->store->view};
     asked->plan.kind = READ_SUM;
     enum err e = fields_from_picked(picked, fields, count, values, why);
     if (e == ERR_OK) e = read_plan_address(&asked->plan, &asked->call, name, &none);
