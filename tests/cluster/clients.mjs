@@ -36,7 +36,7 @@ export function request(port, method, path, { token, headers = {}, body, agent, 
                 } catch {
                     // what is no JSON has no body
                 }
-                resolve({ status: reply.statusCode, text: said, body: parsed });
+                resolve({ status: reply.statusCode, headers: reply.headers, text: said, body: parsed });
             });
         });
         const over = (error) => {
@@ -70,8 +70,10 @@ class Client {
         return `${this.id}-${++this.#count}`;
     }
 
-    once(method, path, options = {}) {
-        return request(this.nodes[this.at].port, method, path, { token: this.token, agent: this.#agent, ...options });
+    async once(method, path, options = {}) {
+        const reply = await request(this.nodes[this.at].port, method, path, { token: this.token, agent: this.#agent, ...options });
+        this.book.reached(this.tenant, reply.headers['tally-sequence']);
+        return reply;
     }
 
     /** Another node from now on. */
@@ -94,7 +96,7 @@ class Client {
     /** Reads once; a read that fails has told nothing. */
     async look(kind) {
         const op = this.book.history.begin(this.counter, { kind, client: this.id });
-        const reply = await this.once('GET', this.path(`get${QUERY}`)).catch(() => null);
+        const reply = await this.once('GET', this.path(`get${QUERY}${this.book.from(this.tenant)}`)).catch(() => null);
         if (reply?.status === 200 || reply?.status === 404) this.book.history.end(op, reply.body.net ?? 0);
         else this.book.history.forget(this.counter, op);
         if (!reply || reply.status === 503) this.turn();

@@ -12,7 +12,7 @@ import { brokenCommits, hangingCommits } from './commit_faults.mjs';
 import { databaseFaults } from './database_faults.mjs';
 import { checkTheChecker } from './history_cases.mjs';
 import { nodeFaults } from './node_faults.mjs';
-import { patroni, promotion } from './standby_faults.mjs';
+import { patroni, promotion, standbyReads } from './standby_faults.mjs';
 
 const SCENARIOS = {
     checker: ({ seed }) => checkTheChecker(seed),
@@ -23,6 +23,7 @@ const SCENARIOS = {
     'hanging-commits': hangingCommits,
     promotion,
     'promotion-of-one': (run) => promotion({ ...run, nodes: 1 }),
+    'standby-reads': standbyReads,
     patroni,
 };
 const SHORT = ['checker', 'two-nodes', 'database', 'broken-commits', 'hanging-commits', 'promotion-of-one'];

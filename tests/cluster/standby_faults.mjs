@@ -5,6 +5,7 @@
 
 import { between } from '../crash/random.mjs';
 import { eventually, sleep } from '../e2e/support/pace.mjs';
+import { tokenFor } from '../e2e/support/tokens.mjs';
 import { WatchedDatabase } from './database.mjs';
 import { Wire } from './wire.mjs';
 import { World } from './world.mjs';
@@ -79,5 +80,54 @@ export async function patroni({ seed }) {
     } finally {
         await world?.end();
         await cluster.stop();
+    }
+}
+
+const BEHIND = {
+    async paused({ random }, standby) {
+        await standby.pauseReplay();
+        await sleep(between(random, 1000, 4000));
+        await standby.resumeReplay();
+    },
+    async frozen({ random }, standby) {
+        await standby.frozenWhile(() => sleep(between(random, 1000, 6000)));
+    },
+    async crashed({ random }, standby) {
+        await standby.crash();
+        await sleep(between(random, 0, 2000));
+        await standby.up();
+    },
+};
+
+async function readsOf(node, from) {
+    const text = await (await fetch(`${node.url}/metrics`, { headers: { Authorization: `Bearer ${tokenFor('operator', { scope: 'metrics admin' })}` } })).text();
+    return Number(new RegExp(`^tally_database_reads_total{[^}]*from="${from}"[^}]*} (\\d+)`, 'm').exec(text)?.[1] ?? 0);
+}
+
+/** Reads go to a standby that falls behind, freezes and dies; none of them forgets what somebody was told before. */
+export async function standbyReads({ seed, short }) {
+    const primary = await WatchedDatabase.watched();
+    let standby;
+    let world;
+    try {
+        standby = await primary.standby();
+        world = new World({ seed, dsns: [primary.dsn, primary.dsn], session: true, settings: { 'store.postgres.readDsn': standby.dsn } });
+        await world.start();
+        world.load();
+        await world.served('the start');
+        for (const fault of short ? Object.keys(BEHIND) : [...Object.keys(BEHIND), ...Object.keys(BEHIND)]) {
+            await sleep(between(world.random, 500, 2000));
+            await BEHIND[fault](world, standby);
+            await world.served(fault);
+        }
+        await sleep(2000);
+        const [far, near] = [await readsOf(world.nodes[0], 'standby'), await readsOf(world.nodes[0], 'primary')];
+        world.notes.push(`one node read ${far} times from the standby, ${near} times from the primary`);
+        const wrong = far === 0 || near === 0 ? ['reads went to one of them alone'] : [];
+        return { wrong: [...wrong, ...await world.finish(), ...await primary.verdict()], note: world.note() };
+    } finally {
+        await world?.end();
+        await primary.stop();
+        await standby?.stop();
     }
 }

@@ -27,7 +27,22 @@ class Book {
     events = new Map();
     repeated = 0;
     closed = false; // nobody asks for it any more
+    #positions = new Map(); // tenant -> the highest sequence that anybody was told
     #newest = new Map(); // tenant -> when the newest operation began that was acknowledged
+
+    constructor({ session }) {
+        this.session = session;
+    }
+
+    reached(tenant, position) {
+        const sequence = Number(position?.slice(2) ?? 0);
+        if (sequence > (this.#positions.get(tenant) ?? 0)) this.#positions.set(tenant, sequence);
+    }
+
+    /** Where reads are to be at least, as a session of all clients: standbys may answer them. Else nothing. */
+    from(tenant) {
+        return this.session ? `&minSequence=0-${this.#positions.get(tenant) ?? 0}` : '';
+    }
 
     acknowledge(tenant, op) {
         this.#newest.set(tenant, Math.max(op.begin, this.#newest.get(tenant) ?? 0));
@@ -41,7 +56,6 @@ class Book {
 
 export class World {
     nodes = [];
-    book = new Book();
     rules = [SEEN];
     tenants = TENANTS.slice(0, LANES);
     notes = [];
@@ -50,12 +64,13 @@ export class World {
     #running = [];
     #directory = newDirectory('cluster');
 
-    /** `dsns`: how each node reaches the database. */
-    constructor({ seed, dsns, schema = 'tally', settings = {} }) {
+    /** `dsns`: how each node reaches the database. `session`: reads say what of the lane has been seen already. */
+    constructor({ seed, dsns, settings = {}, session = false }) {
+        this.book = new Book({ session });
         this.random = randomFrom(seed);
         this.seed = seed;
         this.dsns = dsns;
-        this.settings = { 'store.kind': 'postgres', 'store.postgres.schema': schema, 'store.lanes': LANES, ...settings };
+        this.settings = { 'store.kind': 'postgres', 'store.lanes': LANES, ...settings };
     }
 
     async start() {
@@ -135,7 +150,7 @@ export class World {
     async #final(tenant, name) {
         const path = `/api/counters/${tenant}/${name}/get?durationSeconds=0&timestamp=0`;
         const reply = await eventually(`the last ${name} of ${tenant}`, async () => {
-            const each = await request(this.pick().port, 'GET', path, { token: tokenFor(tenant) }).catch(() => null);
+            const each = await request(this.pick().port, 'GET', path + this.book.from(tenant), { token: tokenFor(tenant) }).catch(() => null);
             return each && (each.status === 200 || each.status === 404) && each;
         }, { ms: 30000 });
         return reply.body.net ?? '0';
