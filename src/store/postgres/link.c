@@ -18,7 +18,9 @@
 
 #include "base/codec.h"
 
-#define CONNECT_MS 3000
+/* A host that is silent is given up for the next one of the DSN after that. Only libpq's own wait
+ * does so: whoever polls a connection instead waits for the first silent host until the end. */
+#define HOST_SECONDS "2"
 #define NAME_SIZE 16
 
 enum sent_kind { SENT_PREPARE, SENT_DROP, SENT_KEEP, SENT_SYNC };
@@ -97,8 +99,9 @@ static const char session_options[] =
     " -c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off"
     " -c enable_mergejoin=off -c jit=off";
 
-/* The dsn's own options come later in the string and win. What would hold for a session is left out
- * where sessions are dealt out; a commit sets all that it needs itself. */
+/* The dsn's own options come later in the string and win, but for how long a host may be silent.
+ * What would hold for a session is left out where sessions are dealt out; a commit sets all that it
+ * needs itself. */
 static PGconn *start_connecting(const struct link_config *config)
 {
     const char *options = config->prepares ? session_options : "";
@@ -110,15 +113,17 @@ static PGconn *start_connecting(const struct link_config *config)
                                 "tcp_user_timeout",
                                 "options",
                                 "dbname",
+                                "connect_timeout",
                                 NULL};
-    const char *const values[] = {"tally", "UTF8",  "5",         "5", "3",
-                                  "10000", options, config->dsn, NULL};
-    PGconn *pg = PQconnectStartParams(keys, values, 1);
+    const char *const values[] = {"tally", "UTF8",  "5",         "5",          "3",
+                                  "10000", options, config->dsn, HOST_SECONDS, NULL};
+    PGconn *pg = config->open_ms ? PQconnectStartParams(keys, values, 1)
+                                 : PQconnectdbParams(keys, values, 1);
     must(pg != NULL);
     return pg;
 }
 
-/* False: refused, or not done in time. */
+/* Lets a connection that was only begun come about. False: refused, or not done in time. */
 static bool connect_by(PGconn *pg, int64_t until_ms)
 {
     PostgresPollingStatusType next = PGRES_POLLING_WRITING;
@@ -153,7 +158,8 @@ enum err link_open(struct link **link_out, const struct link_config *config, str
     link->prepares = config->prepares;
     link->fresh = true;
     link->pg = start_connecting(config);
-    if (!connect_by(link->pg, mono_ms() + (config->open_ms ? config->open_ms : CONNECT_MS))) {
+    if (config->open_ms) (void)!connect_by(link->pg, mono_ms() + config->open_ms);
+    if (PQstatus(link->pg) != CONNECTION_OK) {
         explain_connection(link->pg, link);
         *why_out = link->why;
         link_close(link);

@@ -36,7 +36,7 @@ struct link_config {
     const char *dsn;
     const struct sql *sql;
     bool prepares; /* statements stay prepared: nobody in between deals connections out */
-    int open_ms;   /* to wait for a connection at most; 0: CONNECT_MS in link.c */
+    int open_ms;   /* to wait for a connection at most; 0: HOST_SECONDS in link.c for each host */
 };
 
 enum link_result { LINK_DROP, LINK_KEEP };
