@@ -23,6 +23,7 @@ const SCENARIOS = {
     'hanging-commits': hangingCommits,
     promotion,
     'promotion-of-one': (run) => promotion({ ...run, nodes: 1 }),
+    'promotion-beside': (run) => promotion({ ...run, cut: true }),
     'standby-reads': standbyReads,
     patroni,
 };

@@ -16,7 +16,7 @@ import { Wire } from './wire.mjs';
 import { World } from './world.mjs';
 
 const DECIDED_MS = 5000;
-const FREED_MS = 9000; // 5 s until a transaction is ended, 2 s of waiting for the lock, and a busy machine
+const FREED_MS = 12000; // 5 s until a transaction is ended, 2 s of waiting for the lock, and a busy machine
 const through = (dsn, port) => dsn.replace(/:\d+\/postgres/, `:${port}/postgres`);
 
 async function withWire({ seed, settings }, use) {

@@ -41,10 +41,8 @@ export class WatchedDatabase extends Database {
         this.host = this.#network.address;
     }
 
-    host = '127.0.0.1';
-
     get dsn() {
-        return `postgresql://postgres:${Database.PASSWORD}@${this.host}:${this.port}/postgres?sslmode=disable`;
+        return `${super.dsn}?sslmode=disable`;
     }
 
     /** Why it has no network of its own; null: it has. */
@@ -68,7 +66,7 @@ export class WatchedDatabase extends Database {
     }
 
     async startServer() {
-        if (this.#network?.name) appendFileSync(path.join(this.directory, 'data/pg_hba.conf'), `host all all ${this.#network.range} trust\n`);
+        if (this.#network?.name) appendFileSync(path.join(this.directory, 'data/pg_hba.conf'), ['all', 'replication'].map((what) => `host ${what} all ${this.#network.range} trust\n`).join(''));
         await super.startServer();
         this.child.stderr.on('data', (text) => (this.deadlocks += String(text).split('deadlock detected').length - 1));
         this.#watch?.kill();

@@ -21,27 +21,17 @@ async function ledAgain(world, database, what) {
     world.notes.push(`led again ${Math.round(performance.now() - began)} ms`);
 }
 
-/** By which number each node holds leases: each is alone for a moment, and gives them back when it ends. */
-async function learnNumbers(world, database) {
-    const numbers = new Map(); // number -> node
-    const holders = 'SELECT DISTINCT holder FROM tally.leases WHERE until > clock_timestamp()';
-    await Promise.all(world.nodes.map((node) => node.stop()));
-    for (const node of world.nodes) {
-        await node.start();
-        const number = await eventually('a node to lead', async () => (await database.sql(holders)).trim(), { every: 200 });
-        numbers.set(number, node);
-        await node.stop();
-    }
-    await Promise.all(world.nodes.map((node) => node.start()));
-    world.leader = async () => {
-        const led = await eventually('somebody to lead', async () => (await database.sql(holders)).trim());
-        return numbers.get(led.split('\n')[between(world.random, 0, led.split('\n').length - 1)]);
-    };
+/** A node that leads lanes now. */
+async function leader(world, database) {
+    const leading = `SELECT DISTINCT n.address FROM tally.leases l JOIN tally.nodes n ON n.id = l.holder WHERE l.until > clock_timestamp() ORDER BY 1`;
+    const addresses = await eventually('somebody to lead', async () => (await database.sql(leading)).trim().split('\n').filter(Boolean));
+    const address = addresses[between(world.random, 0, addresses.length - 1)];
+    return world.nodes.find(({ port }) => address.endsWith(`:${port}`));
 }
 
 const FAULTS = {
     async kill(world, database) {
-        const node = await world.leader();
+        const node = await leader(world, database);
         await node.kill();
         const led = ledAgain(world, database, 'kill -9');
         await world.served('kill -9');
@@ -49,7 +39,7 @@ const FAULTS = {
         await node.start();
     },
     async freeze(world, database) {
-        const node = await world.leader();
+        const node = await leader(world, database);
         world.freeze(node);
         const until = performance.now() + between(world.random, 9000, 11000);
         const led = ledAgain(world, database, 'SIGSTOP');
@@ -86,7 +76,6 @@ export async function nodeFaults({ seed, short, nodes }) {
     const world = new World({ seed, dsns: Array(nodes).fill(database.dsn) });
     try {
         await world.start();
-        await learnNumbers(world, database);
         world.load();
         await world.served('the start');
         const faults = short ? ORDER.slice(0, 2) : [...ORDER, ...ORDER].map((fault) => [world.random(), fault]).sort().map(([, fault]) => fault);

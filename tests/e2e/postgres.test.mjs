@@ -247,7 +247,7 @@ describe('a store in PostgreSQL', () => {
     /* The transaction ends 5 s after the node fell silent; the other one waits for the lane 2 s a time. */
     test('SPEC 12: a node that hangs in a commit holds its lane for seconds, and its answer is no lie', () =>
         withNodes(1, async ([healthy], schema) => {
-            const hanging = node(schema, ONE_LANE, { env: { TALLY_PAUSE_POINT: 'postgres.before_commit:800' } });
+            const hanging = node(schema, ONE_LANE, { env: { TALLY_PAUSE_POINT: 'postgres.before_commit:3000' } });
             await post(healthy, 'acme', 'counters/acme/views/increment', TOTAL);
             try {
                 await hanging.start();

@@ -23,6 +23,7 @@ const LAX = { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off' }
 
 export class Database extends Postgres {
     #standbys = 0;
+    host = '127.0.0.1'; // where others reach it
 
     /** Not yet started: start() does it. */
     static async create({ durable = false, settings = {}, env = {} } = {}) {
@@ -54,7 +55,7 @@ export class Database extends Postgres {
         standby.settings = { ...this.settings, port: standby.port, cluster_name: name, ...settings };
         standby.ownDirectory();
         await standby.asked('pg_basebackup', ['-D', path.join(standby.directory, 'data'), '-d',
-            `host=127.0.0.1 port=${this.port} user=postgres application_name=${name}`, '-c', 'fast', '-X', 'stream', '-R', '--no-sync'], { seconds: 120 });
+            `host=${this.host} port=${this.port} user=postgres application_name=${name}`, '-c', 'fast', '-X', 'stream', '-R', '--no-sync'], { seconds: 120 });
         await standby.startServer();
         await eventually('the standby to stream', async () =>
             (await this.sql(`SELECT state FROM pg_stat_replication WHERE application_name = '${name}'`)).trim() === 'streaming', { ms: 20000 });
@@ -94,7 +95,7 @@ export class Database extends Postgres {
 
     /** How a program on this machine reaches it; the password is not asked for. */
     get dsn() {
-        return `postgresql://postgres:${Database.PASSWORD}@127.0.0.1:${this.port}/postgres`;
+        return `postgresql://postgres:${Database.PASSWORD}@${this.host}:${this.port}/postgres`;
     }
 
     get socketDsn() {
