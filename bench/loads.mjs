@@ -25,6 +25,24 @@ export async function load(peer, { what, connections, depth = 1, seconds }) {
     peer.token ?? '-', connections, depth, KEYS, seconds], { seconds: seconds + 30 }));
 }
 
+/**
+ * redis-benchmark itself, against Redis or against tally's own Redis port. It counts requests and not time, so a short
+ * run says first how many fit into `seconds`.
+ */
+export async function redisBenchmark(peer, { what, depth = 1, seconds }) {
+  const auth = peer.name === 'redis' ? [] : ['-a', peer.token];
+  const run = async (requests) => {
+    const out = await command('redis-benchmark', ['-h', '127.0.0.1', '-p', peer.respPort ?? peer.port, ...auth, '-t', what, '-c', 64, '-P', depth,
+      '-r', KEYS, '-n', requests, '--csv'], { seconds: 4 * seconds + 60 });
+    const found = new RegExp(`^"${what.toUpperCase()}",(.*)$`, 'm').exec(out);
+    if (!found) throw new Error(`redis-benchmark said no rate: ${out.slice(-300)}`);
+    const [rate, , , p50Ms, , p99Ms] = found[1].split(',').map((field) => Number(field.replaceAll('"', '')));
+    return { ops: requests, seconds: requests / rate, failed: 0, p50Ms, p99Ms };
+  };
+  const { ops, seconds: took } = await run(64 * depth * 50);
+  return run(Math.ceil((ops / took) * seconds));
+}
+
 /** The same on each of several nodes at once; their rates add up. */
 export async function loadAll(peers, options) {
   const all = await Promise.all(peers.map((peer) => load(peer, options)));

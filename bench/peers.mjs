@@ -178,12 +178,14 @@ export class Tally extends Peer {
     const secret = randomBytes(32).toString('hex');
     this.token = token(secret, { sub: 'bench', scope: this.scope, exp: Math.floor(Date.now() / 1000) + 7200 });
     const program = path.resolve(ROOT, process.env.TALLY_BIN ?? 'build/tally');
-    const args = ['serve', '--config', this.config, '--data', path.join(this.directory, 'data'), '--listen', '127.0.0.1:0'];
+    const args = ['serve', '--config', this.config, '--data', path.join(this.directory, 'data'), '--listen', '127.0.0.1:0',
+      '--set', 'resp.listen=127.0.0.1:0'];
     const match = await this.spawn(program, args, {
       ready: /tally ready on (http:\/\/\S+)/,
       env: { ...process.env, ...this.env, TALLY_AUTH_JWTSECRET: secret },
     });
     this.url = match[1];
+    this.respPort = Number(/speaking Redis's protocol","address":"[^"]*","port":(\d+)/.exec(this.said)?.[1]);
   }
 
   async get(path) {

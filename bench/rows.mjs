@@ -1,6 +1,6 @@
 // rows.mjs -- what is measured: each row says who does the work, how, and what tally must reach.
 
-import { BATCH, bulk, eventBatch, events, load, LANE_TENANTS, loadAll, MINUTES, pgbench, SUM, UPSERT, upsertBatches, YEAR } from './loads.mjs';
+import { BATCH, bulk, eventBatch, events, load, LANE_TENANTS, loadAll, MINUTES, pgbench, redisBenchmark, SUM, UPSERT, upsertBatches, YEAR } from './loads.mjs';
 
 export const NAMES = {
   tally: 'tally', 'tally-64': 'tally, 64 connections', limit: 'bare limit', redis: 'Redis, AOF always', 'redis-everysec': 'Redis, AOF everysec',
@@ -64,6 +64,20 @@ function rowsOnPostgres(seconds, ids) {
   ];
 }
 
+/** Redis's own benchmark against Redis's own protocol. */
+function rowsOfRedis(seconds) {
+  const row = (id, title, must, options) => {
+    const run = (peer) => redisBenchmark(peer, { ...options, seconds });
+    return { id, title: `over Redis's protocol, redis-benchmark -c 64: ${title}`, must: { redis: must }, run: { tally: run, redis: run } };
+  };
+  return [
+    row('resp', 'INCR', 1.1, { what: 'incr' }),
+    row('resp-pipelined', 'INCR, -P 16', 1.2, { what: 'incr', depth: 16 }),
+    row('resp-get', 'GET', 0.9, { what: 'get' }),
+    row('resp-get-pipelined', 'GET, -P 16', 0.9, { what: 'get', depth: 16 }),
+  ];
+}
+
 export function rows(seconds, ids) {
   const batches = upsertBatches(8);
   const everybody = ['tally', 'limit', 'redis', 'redis-everysec', 'redis-off'];
@@ -79,6 +93,7 @@ export function rows(seconds, ids) {
       id: 'pipelined', title: 'the same, 16-deep pipelining', must: { redis: 1.0 },
       run: same(everybody, { ...increments, connections: 64, depth: 16 }),
     },
+    ...rowsOfRedis(seconds),
     {
       id: 'crowd', title: 'single durable increments, 1024 connections', must: { 'tally-64': 1.0 },
       run: { tally: (p) => load(p, { ...increments, connections: 1024 }), 'tally-64': (p) => load(p, { ...increments, connections: 64 }),
