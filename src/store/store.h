@@ -146,8 +146,8 @@ MUST_USE static inline bool store_leads(struct store *store)
 
 /* Makes the new directory `dir`, on the store's own file system, a store of the same kind that
  * holds everything up to one durable batch, `*position_out`, and nothing after it; commits go on.
- * It need not survive a crash, and the caller removes it. One call at a time. ERR_STORAGE:
- * `why_out` says what failed, with which file. */
+ * It need not survive a crash, and the caller removes it. Any thread; one waits for the other.
+ * ERR_STORAGE: `why_out` says what failed, with which file. */
 MUST_USE static inline enum err store_snapshot(struct store *store, const char *dir,
                                                struct store_position *position_out,
                                                struct reason *why_out)

@@ -17,6 +17,8 @@ struct store_position {
     uint64_t last_sequence;
     uint64_t next_series;
     int64_t time_ms;
+    uint64_t hash;  /* the running hash over all of the history (store/embedded/journal/block.h); 0
+                    * where nobody follows a store of that kind */
     uint64_t rules; /* the newest durable batch that changed rules, by its last sequence; 0: there
                      * is none, or nobody but this process could have done that */
 };

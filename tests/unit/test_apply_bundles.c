@@ -472,7 +472,7 @@ static void the_same_batches_give_the_same_bytes(void **state)
             const struct op *done =
                 decider_bundle(&decider, (struct bundle){.atomic = i % 3 == 0}, ops, 8);
             decider_decide(&decider);
-            block_encode(&bodies[round], &decider.apply.writes);
+            block_encode(&bodies[round], &decider.apply.writes, 0);
             for (unsigned k = 0; k < 8; k++)
                 buf_addf(&bodies[round], "%d %lld %llu ", done[k].err, (long long)done[k].after.net,
                          (unsigned long long)done[k].sequence);

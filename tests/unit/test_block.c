@@ -128,7 +128,7 @@ static void encode(const struct op *ops, uint32_t count)
     decider_bundle(&decider, (struct bundle){0}, ops, count);
     decider_decide(&decider);
     buf_reset(&body);
-    block_encode(&body, &decider.apply.writes);
+    block_encode(&body, &decider.apply.writes, 0);
     assert_false(body.failed);
     decider_keep(&decider);
 }

@@ -284,7 +284,7 @@ static void a_block_of_an_unknown_format_is_refused(void **state)
 {
     do_ok(increment("n", 0, 0, 1));
     heart_close(heart);
-    append_body(BYTES("\x03\0\0\0\0"));
+    append_body(BYTES("\x05\0\0\0\0"));
     expect_refused(ERR_CORRUPT, "");
     assert_true(strlen(heart->why.text) > 10);
 }

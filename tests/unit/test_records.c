@@ -326,7 +326,10 @@ static void positions_come_back(void **state)
     static const struct store_position positions[] = {
         {.last_sequence = 0, .next_series = 1, .time_ms = INT64_MIN},
         {.last_sequence = UINT64_MAX, .next_series = UINT64_MAX, .time_ms = INT64_MAX},
-        {.last_sequence = 300, .next_series = 7, .time_ms = 1700000000000}};
+        {.last_sequence = 300,
+         .next_series = 7,
+         .time_ms = 1700000000000,
+         .hash = 0xfedcba9876543210}};
     for (size_t i = 0; i < ARRAY_COUNT(positions); i++) {
         position_record(&buf, &positions[i]);
         assert_true(buf.size <= 48);
@@ -334,6 +337,17 @@ static void positions_come_back(void **state)
         assert_memory_equal(&position_back, &positions[i], sizeof position_back);
         expect_only_whole(decode_position);
     }
+}
+
+/* What was written before there was a running hash. */
+static void a_position_of_before_has_no_hash(void **state)
+{
+    assert_int_equal(decode_position(BYTES("\x01\x05\x03\x0c")), ERR_OK);
+    assert_int_equal(position_back.last_sequence, 5);
+    assert_int_equal(position_back.next_series, 3);
+    assert_int_equal(position_back.time_ms, 6);
+    assert_int_equal(position_back.hash, 0);
+    assert_int_equal(decode_position(BYTES("\x03\x05\x03\x0c")), ERR_CORRUPT);
 }
 
 #define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -356,6 +370,7 @@ int main(void)
         ROW(marks_come_back),
         ROW(tenants_come_back),
         ROW(positions_come_back),
+        ROW(a_position_of_before_has_no_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

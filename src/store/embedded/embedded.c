@@ -6,6 +6,7 @@
  *   DIR/ids/                  event ids and saved filters (registry.h)
  *   DIR/archive/              retained events (archive.h)
  *   DIR/snapshot/             scratch of backups and exports (snapshot.c)
+ *   DIR/lent/                 the same of a follower that copies the store
  *
  * Opening: identity and lock, then the state and its `applied`, then the registry, then the journal
  * replays everything after `applied` into memory. Nothing is served before that is done. */
@@ -57,10 +58,12 @@ static enum err make_dir(const char *dir, const char *name, char *path, size_t s
 }
 
 /* A snapshot is removed because its links hold on to room. */
-static enum err remove_snapshot(const char *dir, struct reason *why_out)
+static enum err remove_snapshots(const char *dir, struct reason *why_out)
 {
     char path[TREE_PATH_MAX];
     enum err e = tree_path(path, dir, EMBEDDED_SNAPSHOT);
+    if (e == ERR_OK) e = tree_remove(path);
+    if (e == ERR_OK) e = tree_path(path, dir, EMBEDDED_LENT);
     if (e == ERR_OK) e = tree_remove(path);
     if (e != ERR_OK) reason_say(why_out, "cannot remove %s: %s.", path, strerror(errno));
     return e;
@@ -124,31 +127,31 @@ static enum err open_registry(struct embedded *embedded, struct reason *why_out)
     return e;
 }
 
-static void replay_counter(void *context, struct bytes key, const struct counter *counter)
+void embedded_replay_counter(void *context, struct bytes key, const struct counter *counter)
 {
     struct embedded *embedded = context;
     counters_replay(embedded->counters, fingerprint_of(&embedded->store.secret, key), key, counter);
 }
 
-static void replay_cell(void *context, uint64_t series, int64_t bucket, const struct cell *cell)
+void embedded_replay_cell(void *context, uint64_t series, int64_t bucket, const struct cell *cell)
 {
     struct embedded *embedded = context;
     cells_replay(embedded->cells, series, bucket, cell);
 }
 
-static void replay_tenant(void *context, struct bytes tenant, int64_t cells)
+void embedded_replay_tenant(void *context, struct bytes tenant, int64_t cells)
 {
     struct embedded *embedded = context;
     tenants_replay(embedded->tenants, tenant, cells);
 }
 
-static void replay_key(void *context, struct fingerprint print, const struct key_record *record)
+void embedded_replay_key(void *context, struct fingerprint print, const struct key_record *record)
 {
     struct embedded *embedded = context;
     registry_replay(embedded->registry, print, record);
 }
 
-static void replay_object(void *context, struct bytes key, struct bytes value)
+void embedded_replay_object(void *context, struct bytes key, struct bytes value)
 {
     struct embedded *embedded = context;
     objects_replay(embedded->objects, fingerprint_of(&embedded->store.secret, key), key, value);
@@ -159,24 +162,36 @@ static void replay_dead(void *context, uint64_t series)
     embedded_bury(context, &series, 1);
 }
 
+/* A block of before has no hash inside, and a store that began with one knows none of what came
+ * before it. */
+static bool continues(uint64_t hash, const struct journal_block *block)
+{
+    uint64_t before;
+    return hash == 0 || !block_before(block, &before) || before == hash;
+}
+
 static enum err replay_block(void *context, const struct journal_block *block)
 {
     struct embedded *embedded = context;
     struct arena arena;
-    const struct block_visitor visitor = {.counter = replay_counter,
-                                          .cell = replay_cell,
-                                          .tenant = replay_tenant,
-                                          .key = replay_key,
-                                          .object = replay_object,
+    const struct block_visitor visitor = {.counter = embedded_replay_counter,
+                                          .cell = embedded_replay_cell,
+                                          .tenant = embedded_replay_tenant,
+                                          .key = embedded_replay_key,
+                                          .object = embedded_replay_object,
                                           .dead = replay_dead,
                                           .context = embedded};
     arena_init(&arena, 64u << 10);
     enum err e = block_visit(block->body, block->time_ms, &arena, &visitor);
     arena_release(&arena);
+    uint64_t hash = embedded->durable.hash;
+    if (e == ERR_OK && !continues(hash, block)) e = ERR_CORRUPT;
+    if (hash == 0) (void)!block_before(block, &hash);
     embedded->durable =
         (struct store_position){.last_sequence = block->first_sequence + block->count - 1,
                                 .next_series = block->next_series,
-                                .time_ms = block->time_ms};
+                                .time_ms = block->time_ms,
+                                .hash = block_hash(hash, block)};
     return e;
 }
 
@@ -241,6 +256,8 @@ static struct embedded *embedded_new(const struct embedded_config *config)
     rwlock_init(&embedded->retained);
     rwlock_init(&embedded->living);
     atomic_store(&embedded->pinned, UINT64_MAX);
+    atomic_store(&embedded->followed, UINT64_MAX);
+    pthread_mutex_init(&embedded->snapshotting, NULL);
     pthread_mutex_init(&embedded->tending, NULL);
     pthread_mutex_init(&embedded->turn, NULL);
     pthread_mutex_init(&embedded->pipeline, NULL);
@@ -272,6 +289,7 @@ static void embedded_free(struct embedded *embedded)
     pthread_mutex_destroy(&embedded->pipeline);
     pthread_mutex_destroy(&embedded->turn);
     pthread_mutex_destroy(&embedded->tending);
+    pthread_mutex_destroy(&embedded->snapshotting);
     free(embedded);
 }
 
@@ -297,7 +315,7 @@ enum err embedded_open(struct store **store_out, const struct embedded_config *c
     embedded->store.secret = embedded->identity.secret;
     embedded->store.installation = embedded->identity.installation;
     embedded->store.directory = embedded->config.dir;
-    e = remove_snapshot(config->dir, why_out);
+    e = remove_snapshots(config->dir, why_out);
     if (e != ERR_OK) goto failed;
     reserve_init(&embedded->reserve, config->dir, embedded->config.lanes);
     e = open_state(embedded, why_out);
@@ -424,6 +442,7 @@ static const struct store_ops embedded_ops = {
     .snapshot = embedded_snapshot,
     .due = embedded_due,
     .tend = embedded_tend,
+    .leads = embedded_leads,
     .stats = embedded_stats,
     .close = embedded_close,
 };

@@ -6,9 +6,10 @@
 #include "store/embedded/io.h"
 #include "store/store.h"
 
-/* A store's snapshots belong into this directory of its own: what a crash leaves there is
- * removed. */
+/* A store's snapshots belong into these directories of its own, those of errands and those for
+ * followers: what a crash leaves there is removed. */
 #define EMBEDDED_SNAPSHOT "snapshot"
+#define EMBEDDED_LENT "lent"
 
 struct embedded_config {
     const char *dir;

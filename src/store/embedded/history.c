@@ -213,12 +213,24 @@ bool history_archive(struct embedded *embedded)
     return run.full;
 }
 
+/* What followers still need; as much as there may be of it. */
+static uint64_t followed(struct embedded *embedded)
+{
+    struct journal_stats journal;
+    journal_stats(embedded->journal, &journal);
+    return journal.bytes <= atomic_load(&embedded->followed_bytes)
+               ? atomic_load(&embedded->followed)
+               : UINT64_MAX;
+}
+
 void history_trim(struct embedded *embedded)
 {
+    uint64_t needed = followed(embedded);
     uint64_t archived = atomic_load(&embedded->archived);
     uint64_t applied = embedded->applied.last_sequence;
     uint64_t pinned = atomic_load(&embedded->pinned);
     uint64_t upto = applied < archived ? applied : archived;
+    if (needed < upto) upto = needed;
     pthread_rwlock_wrlock(&embedded->retained);
     journal_trim(embedded->journal, pinned < upto ? pinned : upto);
     pthread_rwlock_unlock(&embedded->retained);

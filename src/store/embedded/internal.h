@@ -7,12 +7,14 @@
  *   checkpoint.c  tend thread: write back, flush, move `applied`, trim; recovery from errors
  *   history.c     readers: retained events; tend thread: journal to archive
  *   snapshot.c    backups and exports: the store as of one moment, in another directory
+ *   replicate.c   blocks for followers; a follower's thread: blocks of the primary
  *   embedded.c    open, recover, close
  *
- * Locks, outermost first: tending (a step of caretaking, or links being made), turn (one turn, or
- * the winding back after a failure), visible (a batch is shown whole), pipeline (what is submitted,
- * and the flags), then a cache shard or the registry. `retained` (the journal's and archive's files
- * stay) is taken by readers of history alone.
+ * Locks, outermost first: snapshotting (a whole snapshot), tending (a step of caretaking, or links
+ * being made), turn (one turn, one installation, or the winding back after a failure), visible (a
+ * batch is shown whole), pipeline (what is submitted, and the flags), then a cache shard or the
+ * registry. `retained` (the journal's and archive's files stay) is taken by readers of history, and
+ * by who ships it, alone.
  *
  * What the parts keep together, each in its own place of the order of sequences:
  *
@@ -44,6 +46,7 @@
 #include "store/embedded/objects.h"
 #include "store/embedded/state/records.h"
 #include "store/embedded/ids/registry.h"
+#include "store/embedded/replicate.h"
 #include "store/embedded/reserve.h"
 #include "store/embedded/state/state.h"
 #include "store/embedded/sums.h"
@@ -52,6 +55,7 @@
 /* A submitted batch's block, kept for reuse. */
 struct pending {
     struct buf body;
+    uint64_t hash; /* the running one after it */
     struct pending *next;
 };
 
@@ -71,8 +75,15 @@ struct embedded {
     pthread_rwlock_t living; /* read while a series is walked; written to remove dead ones' cells */
     pthread_rwlock_t retained; /* read while a reader walks the journal; written to trim it */
 
+    pthread_mutex_t snapshotting; /* one snapshot at a time; taken before `tending` */
     pthread_mutex_t tending; /* held by a step of caretaking, and while a snapshot links files */
     atomic_uint_fast64_t pinned; /* journal after this sequence is being copied; UINT64_MAX: none */
+
+    atomic_uint_fast64_t followed; /* so is it for followers, up to so many bytes of all of it */
+    atomic_uint_fast64_t followed_bytes;
+    bool following;            /* the turns are another store's (replicate.h) */
+    embedded_durable_fn *told; /* NULL: nobody is */
+    void *told_context;
 
     pthread_mutex_t turn;
     pthread_rwlock_t visible; /* written while a batch is being shown, read for embedded_instant */
@@ -107,6 +118,18 @@ struct embedded {
     atomic_uint_fast64_t checkpoints;
     atomic_uint_fast64_t storage_errors;
 };
+
+/* The block of a submitted batch. */
+static inline struct journal_block embedded_block(const struct write_set *writes,
+                                                  const struct pending *pending)
+{
+    return (struct journal_block){.first_sequence = writes->first_sequence,
+                                  .count = writes->count,
+                                  .time_ms = writes->time_ms,
+                                  .set_back = writes->set_back,
+                                  .next_series = writes->next_series,
+                                  .body = buf_bytes(&pending->body)};
+}
 
 static inline struct embedded *embedded_of(struct store *store)
 {
@@ -166,6 +189,16 @@ bool history_archive(struct embedded *embedded);
 void history_open(struct embedded *embedded);
 /* Lets go of journal that neither the state nor the archive needs. */
 void history_trim(struct embedded *embedded);
+
+/* embedded.c. Take in what recovery, or a follower, reads from the journal. */
+void embedded_replay_counter(void *context, struct bytes key, const struct counter *counter);
+void embedded_replay_cell(void *context, uint64_t series, int64_t bucket, const struct cell *cell);
+void embedded_replay_tenant(void *context, struct bytes tenant, int64_t cells);
+void embedded_replay_key(void *context, struct fingerprint print, const struct key_record *record);
+void embedded_replay_object(void *context, struct bytes key, struct bytes value);
+
+/* replicate.c */
+bool embedded_leads(struct store *store);
 
 /* snapshot.c */
 enum err embedded_snapshot(struct store *store, const char *dir,

@@ -24,13 +24,7 @@ static enum err make_durable(struct embedded *embedded, const struct write_set *
     bool any = false;
     for (const struct write_set *writes = list; writes; writes = writes->next) {
         if (writes->count == 0) continue;
-        const struct pending *pending = writes->stored;
-        struct journal_block block = {.first_sequence = writes->first_sequence,
-                                      .count = writes->count,
-                                      .time_ms = writes->time_ms,
-                                      .set_back = writes->set_back,
-                                      .next_series = writes->next_series,
-                                      .body = buf_bytes(&pending->body)};
+        const struct journal_block block = embedded_block(writes, writes->stored);
         enum err e = journal_append(embedded->journal, &block);
         if (e != ERR_OK) return e;
         any = true;
@@ -56,6 +50,7 @@ void embedded_bury(struct embedded *embedded, const uint64_t *series, size_t cou
 static void publish(struct embedded *embedded, struct write_set *writes)
 {
     struct read_set *reads = writes->reads;
+    const struct pending *pending = writes->stored;
     cells_publish(embedded->cells, reads->cells, reads->cells_count, writes->arena);
     crash_point("publish.between");
     counters_publish(embedded->counters, reads->counters, reads->counters_count, writes->arena);
@@ -69,7 +64,8 @@ static void publish(struct embedded *embedded, struct write_set *writes)
     must(writes->next_series >= embedded->durable.next_series);
     struct store_position durable = {.last_sequence = writes->first_sequence + writes->count - 1,
                                      .next_series = writes->next_series,
-                                     .time_ms = writes->time_ms};
+                                     .time_ms = writes->time_ms,
+                                     .hash = pending->hash};
     registry_publish(embedded->registry, durable.last_sequence);
     atomic_store(&embedded->sure_ms, writes->sure_ms);
     pthread_mutex_lock(&embedded->pipeline);
@@ -133,8 +129,18 @@ static uint32_t fail(struct embedded *embedded, struct write_set *list)
     return count;
 }
 
+static void tell(struct embedded *embedded, const struct write_set *list)
+{
+    for (const struct write_set *writes = list; writes; writes = writes->next) {
+        const struct pending *pending = writes->stored;
+        const struct journal_block block = embedded_block(writes, pending);
+        if (writes->count) embedded->told(embedded->told_context, &block, pending->hash);
+    }
+}
+
 static uint32_t succeed(struct embedded *embedded, struct write_set *list)
 {
+    if (embedded->told) tell(embedded, list);
     for (struct write_set *writes = list; writes; writes = writes->next) {
         pthread_rwlock_wrlock(&embedded->visible);
         atomic_fetch_add(&embedded->shown, 1);

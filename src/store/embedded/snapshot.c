@@ -210,13 +210,15 @@ enum err embedded_snapshot(struct store *store, const char *dir,
 {
     struct embedded *embedded = embedded_of(store);
     struct snapshot snapshot = {.embedded = embedded, .dir = dir, .why = why_out};
-    must(atomic_load(&embedded->pinned) == UINT64_MAX); /* one snapshot at a time */
+    pthread_mutex_lock(&embedded->snapshotting);
+    must(atomic_load(&embedded->pinned) == UINT64_MAX);
     pthread_mutex_lock(&embedded->tending);
     enum err e = take_moment(&snapshot);
     pthread_mutex_unlock(&embedded->tending);
     crash_point("snapshot.before_journal");
     if (e == ERR_OK) e = copy_journal(&snapshot);
     atomic_store(&embedded->pinned, UINT64_MAX);
+    pthread_mutex_unlock(&embedded->snapshotting);
     *position_out = snapshot.moment;
     return e;
 }

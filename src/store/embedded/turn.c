@@ -239,12 +239,16 @@ void embedded_submit(struct writer *writer, struct write_set *writes)
     must(writes->first_sequence == writer->position.last_sequence + 1);
     if (writes->count > 0) {
         stage(embedded, writes->reads);
-        block_encode(&pending->body, writes);
+        uint64_t before = writer->position.hash;
+        block_encode(&pending->body, writes, before);
         must(!pending->body.failed);
+        const struct journal_block block = embedded_block(writes, pending);
+        pending->hash = block_hash(before, &block);
         writer->position =
             (struct store_position){.last_sequence = writes->first_sequence + writes->count - 1,
                                     .next_series = writes->next_series,
-                                    .time_ms = writes->time_ms};
+                                    .time_ms = writes->time_ms,
+                                    .hash = pending->hash};
     }
     writes->stored = pending;
     writes->next = NULL;

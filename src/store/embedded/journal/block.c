@@ -6,8 +6,9 @@
 #include "core/counter.h"
 #include "core/mark.h"
 
-/* Format 2 knew no exact expiries; else it is the same. */
-enum { BODY_FORMAT = 3, BODY_FORMAT_LEAST = 2 };
+/* Formats 2 and 3 have no running hash inside, and format 2 no exact expiries; else they are the
+ * same. */
+enum { BODY_FORMAT = 4, BODY_FORMAT_LEAST = 2 };
 
 enum tag {
     TAG_COUNTER = 'N',
@@ -183,10 +184,40 @@ static void encode_objects(struct buf *buf, const struct read_set *reads)
     }
 }
 
-void block_encode(struct buf *buf, const struct write_set *writes)
+uint64_t block_hash(uint64_t before, const struct journal_block *block)
+{
+    const uint64_t parts[] = {before,
+                              block->first_sequence,
+                              block->count,
+                              (uint64_t)block->time_ms,
+                              block->next_series,
+                              hash_checksum(block->body)};
+    return hash_checksum(bytes_of(parts, sizeof parts));
+}
+
+bool block_before(const struct journal_block *block, uint64_t *before_out)
+{
+    struct reader reader = reader_of(block->body);
+    bool has = read_u8(&reader) == BODY_FORMAT;
+    *before_out = has ? read_fixed64(&reader) : 0;
+    return has && !reader.failed;
+}
+
+/* The head of a body, up to its causes, of whatever format. */
+static struct reader read_head(struct bytes body)
+{
+    struct reader reader = reader_of(body);
+    uint8_t format = read_u8(&reader);
+    if (format == BODY_FORMAT) read_fixed64(&reader);
+    if (!format_is_known(format)) reader.failed = true;
+    return reader;
+}
+
+void block_encode(struct buf *buf, const struct write_set *writes, uint64_t before)
 {
     const struct read_set *reads = writes->reads;
     buf_add_char(buf, BODY_FORMAT);
+    buf_add_fixed64(buf, before);
     encode_causes(buf, writes);
     encode_counters(buf, reads);
     for (uint32_t i = 0; i < reads->cells_count; i++)
@@ -266,8 +297,7 @@ static void visit_dead(struct reader *reader, const struct block_visitor *visito
 enum err block_visit(struct bytes body, int64_t time_ms, struct arena *arena,
                      const struct block_visitor *visitor)
 {
-    struct reader reader = reader_of(body);
-    if (!format_is_known(read_u8(&reader))) return ERR_CORRUPT;
+    struct reader reader = read_head(body);
     read_bytes(&reader, read_u32(&reader));
     while (!reader.failed && reader_left(&reader) > 0) {
         enum tag tag = read_u8(&reader);
@@ -352,9 +382,8 @@ static void skip_cause(struct reader *reader, enum op_kind kind)
 enum err block_events(const struct journal_block *block, store_event_fn *visit, void *context,
                       bool *stopped_out)
 {
-    struct reader reader = reader_of(block->body);
+    struct reader reader = read_head(block->body);
     *stopped_out = false;
-    if (!format_is_known(read_u8(&reader))) return ERR_CORRUPT;
     struct reader causes = reader_of(read_bytes(&reader, read_u32(&reader)));
     if (reader.failed) return ERR_CORRUPT;
     for (uint32_t i = 0; i < block->count && !causes.failed; i++) {

@@ -1,11 +1,17 @@
 /* block.h -- a batch as the body of a journal block: causes, then effects.
  *
- *   u8       format of the body
+ *   u8       format of the body: 4; 2 and 3 lack the hash
+ *   u64      running hash of the history before this block
  *   u32      size of the causes in bytes, so that recovery can step over them
  *   causes   for audit and rebuild: what was asked and accepted, in order
  *   effects  one after-image for each object the batch changed, each with a tag byte
  *
- * Recovery installs effects and runs no rule, so nothing is ever decided twice. */
+ * Recovery installs effects and runs no rule, so nothing is ever decided twice.
+ *
+ * The running hash is over all blocks from the first on: two stores whose hashes are equal at a
+ * sequence have the same history up to there, whatever files it lies in. Each block has the hash
+ * before it inside, so the hash at any block that is still there can be told without the blocks
+ * before (SPEC 13). */
 #ifndef TALLY_STORE_EMBEDDED_JOURNAL_BLOCK_H
 #define TALLY_STORE_EMBEDDED_JOURNAL_BLOCK_H
 
@@ -13,8 +19,14 @@
 #include "store/embedded/journal/journal.h"
 #include "store/store.h"
 
-/* Appends the body of a decided batch. */
-void block_encode(struct buf *buf, const struct write_set *writes);
+/* Appends the body of a decided batch; `before` is the running hash up to it. */
+void block_encode(struct buf *buf, const struct write_set *writes, uint64_t before);
+
+/* The running hash after the block. */
+uint64_t block_hash(uint64_t before, const struct journal_block *block);
+/* The one before it, as its body has it. False: the block is of a time when there was none, or its
+ * body is no block's. */
+MUST_USE bool block_before(const struct journal_block *block, uint64_t *before_out);
 
 /* What a body says, object by object. `counter` is NULL for a deleted one and lives in `arena`;
  * a cell that does not exist was removed; views borrow from the body. */

@@ -3,7 +3,7 @@
 
 /* A cell whose expiry is exact is of a format of its own: a program that does not know it refuses
  * it. Others are written as they always were: `tally verify` compares rows by their bytes. */
-enum { RECORD_FORMAT = 1, RECORD_FORMAT_EXACT = 2 };
+enum { RECORD_FORMAT = 1, RECORD_FORMAT_EXACT = 2, POSITION_FORMAT = 2 };
 
 static struct reader record_reader(struct bytes value)
 {
@@ -205,17 +205,21 @@ enum err tenant_record_decode(struct bytes value, int64_t *cells_out)
 
 void position_record(struct buf *buf, const struct store_position *position)
 {
-    buf_add_char(buf, RECORD_FORMAT);
+    buf_add_char(buf, POSITION_FORMAT);
     buf_add_varint(buf, position->last_sequence);
     buf_add_varint(buf, position->next_series);
     buf_add_signed(buf, position->time_ms);
+    buf_add_fixed64(buf, position->hash);
 }
 
 enum err position_record_decode(struct bytes value, struct store_position *position_out)
 {
-    struct reader reader = record_reader(value);
+    struct reader reader = reader_of(value);
+    uint8_t format = read_u8(&reader);
+    if (format != RECORD_FORMAT && format != POSITION_FORMAT) reader.failed = true;
     position_out->last_sequence = read_varint(&reader);
     position_out->next_series = read_varint(&reader);
     position_out->time_ms = read_signed(&reader);
+    position_out->hash = format == POSITION_FORMAT ? read_fixed64(&reader) : 0;
     return record_end(&reader);
 }

@@ -9,7 +9,8 @@
  *   objects    core/object.h's keys -> the value
  *   sums       series u64, level u8, index i64 -> format, added, subbed: 128 bits each
  *              0 u64, series u64 -> format, duration: the series is summed (sums.h)
- *   meta       "applied" -> format, sequence, next series, time
+ *   meta       "applied" -> format, sequence, next series, time, running hash (u64; a store of
+ *              before has none, and its history is hashed from there on)
  *
  * Integers in keys are big-endian with the sign bit turned, so that memcmp keeps their order: one
  * series' cells are adjacent and in order of time. Integers in values are varints. Every decode
