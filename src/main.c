@@ -25,6 +25,7 @@ const struct cli_command cli_commands[] = {
     {"ingest", cli_ingest, "send a file of events or operations"},
     {"", NULL, "Operating"},
     {"top", cli_top, "watch a server at work"},
+    {"followers", cli_followers, "what a server is in its group, and who follows it"},
     {"lanes", cli_lanes, "how far each lane of a server is, and what waits in it"},
     {"rebuild", cli_rebuild, "recount a counter from the retained events"},
     {"reconcile", cli_reconcile, "compare counters with the records they count"},

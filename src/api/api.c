@@ -14,6 +14,7 @@
 #include "api/call.h"
 #include "api/auth/cors.h"
 #include "api/gzip_reply.h"
+#include "api/replica/forward.h"
 #include "api/resp/cursors.h"
 #include "api/resp/resp.h"
 #include "base/metrics.h"
@@ -25,6 +26,10 @@
 #define SOURCE_THREADS 2u
 #define SOURCE_TASKS 64u
 #define PACKING_TASKS 256u
+#define LENDERS 1u
+#define LENDING_TASKS 16u
+#define FORWARDERS 16u /* writes that are at the primary at the same time */
+#define FORWARD_TASKS 4096u
 
 #define MS INT64_C(1000000)
 #define FIT_BYTES (64u << 10) /* replies that may be larger are cut to what they are */
@@ -139,6 +144,7 @@ static enum request_verdict api_request(void *context, struct exchange *exchange
     (void)context;
     struct call *call = call_of(exchange);
     enum request_verdict verdict;
+    if (forward_concerns(call)) return forward_request(call);
     bool asks = exchange->request.query.size && !(call->route->flags & ROUTE_ANY_QUERY);
     if (asks && !call_params(call, &verdict)) return verdict;
     bool says = exchange->request.body.size && !known_body(route_index(call->route));
@@ -318,6 +324,8 @@ struct api *api_new(const struct api_config *config)
     api->readers = readers_new("reader", (unsigned)config->config->limits_readers,
                                (unsigned)config->config->limits_read_queue);
     api->source_readers = readers_new("source", SOURCE_THREADS, SOURCE_TASKS);
+    if (config->lend) api->lenders = readers_new("lender", LENDERS, LENDING_TASKS);
+    if (config->forward) api->forwarders = readers_new("forward", FORWARDERS, FORWARD_TASKS);
     api->packers = readers_new("packer", 1, PACKING_TASKS);
     api->shares = shares_new((unsigned)config->config->limits_tenant_connections,
                              (unsigned)config->config->limits_tenant_streams);
@@ -349,6 +357,8 @@ void api_stop(struct api *api)
     readers_free(api->readers);
     readers_free(api->source_readers);
     readers_free(api->packers);
+    if (api->lenders) readers_free(api->lenders);
+    if (api->forwarders) readers_free(api->forwarders);
     api->readers = NULL;
     api->packers = NULL;
 }
@@ -368,6 +378,11 @@ void api_free(struct api *api)
     }
     free(api->loops);
     free(api);
+}
+
+const char *api_role(const struct api *api)
+{
+    return api->config.follow ? "follower" : "primary";
 }
 
 void api_set_ready(struct api *api, bool ready)

@@ -12,6 +12,10 @@
 #include "wire/exchange.h"
 
 struct api;
+struct ship;
+struct lend;
+struct follow;
+struct forward;
 
 /* A rule counter to be recounted. */
 struct api_rebuild {
@@ -87,6 +91,12 @@ struct api_config {
      * NULL: it is not shared. */
     enum err (*nodes)(void *context, struct arena *arena, struct buf *json_out);
     void *nodes_context;
+    /* Where the store can be followed the first two; where it follows the last three. */
+    struct ship *ship;
+    struct lend *lend;
+    struct follow *follow;
+    struct forward *forward; /* NULL: writes are not handed on */
+    const char *primary;     /* its URL */
 };
 
 struct api *api_new(const struct api_config *config);
@@ -101,6 +111,9 @@ void api_stop(struct api *api);
 void api_free(struct api *api);
 
 struct wire_handler api_handler(struct api *api);
+
+/* "primary" or "follower". */
+const char *api_role(const struct api *api);
 
 /* Until then /readyz says 503; set once recovery is done and again cleared on the way down. */
 void api_set_ready(struct api *api, bool ready);

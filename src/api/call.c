@@ -293,6 +293,16 @@ enum request_verdict call_read_source(struct call *call, void (*read)(struct cal
     return read_on(call, call->api->source_readers, read);
 }
 
+enum request_verdict call_read_lent(struct call *call, void (*read)(struct call *call))
+{
+    return read_on(call, call->api->lenders, read);
+}
+
+enum request_verdict call_read_forward(struct call *call, void (*read)(struct call *call))
+{
+    return read_on(call, call->api->forwarders, read);
+}
+
 void call_address(struct call *call, struct op *op, struct bytes name, int32_t duration,
                   int64_t bucket)
 {

@@ -31,6 +31,8 @@ struct api {
     struct loop_state *loops;
     struct readers *readers;
     struct readers *source_readers; /* they ask a tenant's database, a source of `reconcile:` */
+    struct readers *lenders;        /* they lend snapshots to followers; NULL: there are none */
+    struct readers *forwarders;     /* they wait for the primary; NULL: nothing is handed on */
     struct readers *packers;        /* they gzip large replies to changes; NULL once it stops */
     struct shares *shares;
     struct cursors *cursors; /* where SCANs are */
@@ -175,6 +177,11 @@ enum request_verdict call_read_source(struct call *call, void (*read)(struct cal
 enum request_verdict call_look(struct call *call, unsigned values,
                                void (*look)(struct call *call, struct view *moment),
                                void (*read)(struct call *call));
+
+/* The same on a thread that may wait for the disk as long as a follower copies, and on one that may
+ * wait for the primary. */
+enum request_verdict call_read_lent(struct call *call, void (*read)(struct call *call));
+enum request_verdict call_read_forward(struct call *call, void (*read)(struct call *call));
 
 /* Fills everything of an op that names its cell. The key's bytes are copied into the arena. */
 void call_address(struct call *call, struct op *op, struct bytes name, int32_t duration,

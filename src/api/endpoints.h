@@ -90,6 +90,15 @@ enum request_verdict errands_ask(struct call *call);
 enum request_verdict errands_list(struct call *call);
 enum request_verdict errands_remove(struct call *call);
 
+/* replica/journal.c */
+enum request_verdict replica_journal(struct call *call);
+enum request_verdict replica_snapshot(struct call *call);
+enum request_verdict replica_piece(struct call *call);
+enum request_verdict replica_snapshot_end(struct call *call);
+
+/* replica/followers.c */
+enum request_verdict admin_followers(struct call *call);
+
 /* jobs.c */
 enum request_verdict jobs_rebuild(struct call *call);
 enum request_verdict jobs_get(struct call *call);

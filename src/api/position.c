@@ -76,6 +76,21 @@ static bool choose_view(struct call *call, enum request_verdict *verdict_out)
     return true;
 }
 
+/* A follower's history goes on: the wish is looked at again while there is time. The connection
+ * waits meanwhile, and no thread does. */
+static bool wait_for_more(struct call *call, enum request_verdict *verdict_out)
+{
+    const struct api_config *config = &call->api->config;
+    int64_t waited_ns = clock_mono_ns(config->machine) - call->exchange->started_ns;
+    if (waited_ns < config->config->follow_wait * INT64_C(1000000) && !api_is_over(call->api)) {
+        arena_back(&call->exchange->arena, call->mark); /* the query is read again, too */
+        *verdict_out = REQUEST_HOLD;
+    } else {
+        *verdict_out = call_refuse(call, ERR_BEHIND, NULL);
+    }
+    return false;
+}
+
 bool position_begin(struct call *call, enum request_verdict *verdict_out)
 {
     struct position wanted;
@@ -89,6 +104,7 @@ bool position_begin(struct call *call, enum request_verdict *verdict_out)
         return false;
     }
     bool beyond = wanted.sequence > call->position;
+    if (wanted.here && beyond && call->api->config.follow) return wait_for_more(call, verdict_out);
     bool others = call->lane->store->remote; /* write it too, so it may have more than is known */
     call->lost = !wanted.here || (beyond && !others);
     if (beyond && !call->lost) call->wanted = wanted.sequence;

@@ -57,8 +57,9 @@ static const struct route routes[] = {
     {"tenants", HTTP_GET, "/api/admin/tenants", SCOPE_ADMIN, ROUTE_READ, admin_tenants, 0},
     {"lanes", HTTP_GET, "/api/admin/lanes", SCOPE_ADMIN, ROUTE_READ, admin_lanes, 0},
     {"nodes", HTTP_GET, "/api/admin/nodes", SCOPE_ADMIN, ROUTE_READ, admin_nodes, 0},
-    {"reload", HTTP_POST, "/api/admin/reload", SCOPE_ADMIN, 0, admin_reload, 0},
-    {"clock", HTTP_GET, "/api/admin/clock", SCOPE_ADMIN, 0, clock_get, 0},
+    {"followers", HTTP_GET, "/api/admin/followers", SCOPE_ADMIN, ROUTE_READ, admin_followers, 0},
+    {"reload", HTTP_POST, "/api/admin/reload", SCOPE_ADMIN, ROUTE_LOCAL, admin_reload, 0},
+    {"clock", HTTP_GET, "/api/admin/clock", SCOPE_ADMIN, ROUTE_LOCAL, clock_get, 0},
     {"clockSet", HTTP_POST, "/api/admin/clock", SCOPE_ADMIN, 0, clock_post, 0},
     {"rebuild", HTTP_POST, "/api/admin/counters/{name}/rebuild", SCOPE_ADMIN, 0, jobs_rebuild, 0},
     {"forget", HTTP_DELETE, "/api/admin/counters/{name}", SCOPE_ADMIN, 0, jobs_forget, 0},
@@ -74,6 +75,14 @@ static const struct route routes[] = {
      API_EXPORT},
     {"import", HTTP_POST, "/api/admin/imports", SCOPE_ADMIN, 0, errands_ask, API_IMPORT},
     {"job", HTTP_GET, "/api/admin/jobs/{id}", SCOPE_ADMIN, ROUTE_READ, jobs_get, 0},
+    {"replicaJournal", HTTP_GET, "/api/replica/journal", SCOPE_REPLICA, ROUTE_LOCAL,
+     replica_journal, 0},
+    {"replicaSnapshot", HTTP_POST, "/api/replica/snapshot", SCOPE_REPLICA, ROUTE_LOCAL,
+     replica_snapshot, 0},
+    {"replicaPiece", HTTP_GET, "/api/replica/snapshot", SCOPE_REPLICA, ROUTE_LOCAL, replica_piece,
+     0},
+    {"replicaSnapshotEnd", HTTP_DELETE, "/api/replica/snapshot", SCOPE_REPLICA, ROUTE_LOCAL,
+     replica_snapshot_end, 0},
 };
 
 static const char *const method_names[] = {

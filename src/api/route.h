@@ -13,6 +13,7 @@ enum route_flags {
     ROUTE_PUBLIC = 1, /* no token */
     ROUTE_READ = 2,   /* waits for the writes sent before it on the same connection */
     ROUTE_ADMIN_UNLESS_PUBLIC_METRICS = 4,
+    ROUTE_LOCAL = 32,    /* no read, and still not for the primary alone (SPEC 13) */
     ROUTE_ANY_QUERY = 8, /* the address of a page may have any query: it is ignored */
     ROUTE_COPIED = 16,   /* a read that a copy of the store may answer which lags behind */
 };

@@ -53,7 +53,7 @@ struct metric_histogram {
 
 /* The statuses tally sends; the last slot is for any other. */
 static const int statuses[] = {200, 202, 204, 304, 400, 401, 403, 404, 405,
-                               408, 409, 413, 422, 429, 431, 500, 503};
+                               408, 409, 413, 421, 422, 429, 431, 500, 503};
 #define STATUS_COUNT (ARRAY_COUNT(statuses) + 1)
 
 struct route_figures {
@@ -273,7 +273,9 @@ unsigned metric_bucket(double seconds)
 void metrics_routes(const char *const *names, unsigned count)
 {
     must(count > 0 && count <= METRICS_ROUTES_MAX);
-    must(atomic_load(&routes_count) == 0);
+    unsigned known = atomic_load(&routes_count);
+    must(known == 0 || (known == count && route_names == names));
+    if (known) return; /* a server that begins again in the same process counts on */
     for (unsigned i = 0; i < SHARD_COUNT; i++)
         shards[i].routes = must_calloc(count, sizeof(struct route_figures));
     route_names = names;

@@ -1,4 +1,4 @@
-/* scope.c -- three words and their bits. */
+/* scope.c -- four words and their bits. */
 #include "base/scope.h"
 
 static unsigned scope_word(struct bytes word)
@@ -6,6 +6,7 @@ static unsigned scope_word(struct bytes word)
     if (bytes_equal(word, BYTES("read"))) return SCOPE_READ;
     if (bytes_equal(word, BYTES("write"))) return SCOPE_WRITE;
     if (bytes_equal(word, BYTES("admin"))) return SCOPE_ADMIN | SCOPE_READ | SCOPE_WRITE;
+    if (bytes_equal(word, BYTES("replica"))) return SCOPE_REPLICA;
     return 0;
 }
 
@@ -25,8 +26,10 @@ unsigned scope_parse(struct bytes words, struct bytes *unknown_out)
 
 const char *scope_text(unsigned scopes)
 {
-    if (scopes & SCOPE_ADMIN) return "admin";
-    if (scopes == SCOPE_DEFAULT) return "read write";
-    if (scopes & SCOPE_READ) return "read";
-    return scopes & SCOPE_WRITE ? "write" : "";
+    static const char *const texts[] = {
+        "",        "read",         "write",         "read write",
+        "replica", "read replica", "write replica", "read write replica"};
+    unsigned replica = scopes & SCOPE_REPLICA ? 4 : 0;
+    if (scopes & SCOPE_ADMIN) return replica ? "admin replica" : "admin";
+    return texts[(scopes & SCOPE_DEFAULT) + replica];
 }

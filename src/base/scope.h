@@ -7,7 +7,8 @@
 enum scope {
     SCOPE_READ = 1,
     SCOPE_WRITE = 2,
-    SCOPE_ADMIN = 4, /* implies the others, and acts for any tenant */
+    SCOPE_ADMIN = 4,   /* implies read and write, and acts for any tenant */
+    SCOPE_REPLICA = 8, /* follows the whole store, with all tenants; no other scope implies it */
 };
 
 #define SCOPE_DEFAULT (SCOPE_READ | SCOPE_WRITE)
@@ -16,7 +17,7 @@ enum scope {
  * NULL, is the first of them, or BYTES_NONE. */
 unsigned scope_parse(struct bytes words, struct bytes *unknown_out);
 
-/* The words of the bits: "read write", "admin", "". */
+/* The words of the bits: "read write", "admin replica", "". */
 const char *scope_text(unsigned scopes);
 
 #endif

@@ -50,6 +50,7 @@ int cli_event(int argc, char **argv);
 int cli_ingest(int argc, char **argv);
 int cli_top(int argc, char **argv);
 int cli_clock(int argc, char **argv);
+int cli_followers(int argc, char **argv);
 int cli_lanes(int argc, char **argv);
 int cli_migrate(int argc, char **argv);
 int cli_rebuild(int argc, char **argv);

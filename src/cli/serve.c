@@ -21,7 +21,7 @@
 
 static const char help[] =
     "usage: tally serve [--config FILE] [--data DIR] [--listen ADDR:PORT] [--set key=value]...\n"
-    "                   [--dev]\n"
+    "                   [--follow URL] [--dev]\n"
     "\n"
     "Runs the server until SIGTERM or SIGINT, then finishes what is queued and exits 0. SIGHUP\n"
     "reloads the config's keys and rules. Prints `tally ready on http://ADDR:PORT` once it serves.\n"
@@ -29,6 +29,8 @@ static const char help[] =
     "  --config FILE        settings in YAML; see `tally help settings`\n"
     "  --data DIR           where the counters are kept (default ./data)\n"
     "  --listen ADDR:PORT   where to serve (default 127.0.0.1:8787); port 0 picks a free one\n"
+    "  --follow URL         copy the server there and follow it (follow.url; the token it asks for is\n"
+    "                       follow.token): a standby that reads, and hands writes on\n"
     "  --set key=value      any setting, such as --set limits.queueOps=1000; may be repeated\n"
     "  --dev                try it: makes up a secret if none is set and keeps it in the data\n"
     "                       directory, serves this machine only, prints a link that signs in as\n"
@@ -215,6 +217,7 @@ int cli_serve(int argc, char **argv)
     const struct cli_option options[] = {
         {"--data", &source.data, NULL},
         {"--listen", &source.listen, NULL},
+        {"--follow", &source.follow, NULL},
         {"--dev", NULL, &dev},
     };
     struct cli_arguments arguments = {.command = "serve",

@@ -16,7 +16,8 @@
 #include "base/table.h"
 #include "core/object.h"
 
-#define ASK_MS 1000 /* between two questions to the kernel, while the clock is suspect */
+#define LATENESS_MS 10000 /* what a primary says of the time is on its way so long at most */
+#define ASK_MS 1000       /* between two questions to the kernel, while the clock is suspect */
 
 struct timekeeper {
     const struct clock *base;
@@ -27,6 +28,9 @@ struct timekeeper {
     struct clock_record recorded;
     bool unknown;      /* a note failed: what is recorded may be something else */
     bool back_unknown; /* ... nor whether time was set back by it */
+    bool following;    /* time is `told`, and what has passed since `told_boot_ms` */
+    struct moment told;
+    int64_t told_boot_ms;
     int64_t asked_boot_ms;
     bool synchronised;
 };
@@ -105,10 +109,38 @@ static void keeper_check(const struct timekeeper *keeper)
     must(keeper->unknown || !keeper->back_unknown);
 }
 
+/* The lock is held. What is not sure there is not sure here. */
+static struct moment told_moment(const struct timekeeper *keeper)
+{
+    struct moment moment = keeper->told;
+    int64_t passed_ms = clock_boot_ms(keeper->base) - keeper->told_boot_ms;
+    if (passed_ms > 0) moment.now_ms += passed_ms;
+    return moment;
+}
+
+void timekeeper_follow(struct timekeeper *keeper, const struct moment *moment)
+{
+    struct moment told = *moment;
+    pthread_mutex_lock(&keeper->lock);
+    int64_t before_ms = keeper->following ? told_moment(keeper).now_ms : told.now_ms;
+    /* It was said some time ago: what was on the way is no setting back. */
+    if (before_ms > told.now_ms && before_ms - told.now_ms < LATENESS_MS)
+        moment_raise(&told, before_ms);
+    keeper->following = true;
+    keeper->told = told;
+    keeper->told_boot_ms = clock_boot_ms(keeper->base);
+    pthread_mutex_unlock(&keeper->lock);
+}
+
 static struct moment keeper_moment(void *context)
 {
     struct timekeeper *keeper = context;
     pthread_mutex_lock(&keeper->lock);
+    if (keeper->following) {
+        struct moment moment = told_moment(keeper);
+        pthread_mutex_unlock(&keeper->lock);
+        return moment;
+    }
     keeper_check(keeper);
     bool suspect = keeper->timeline.suspect;
     int64_t from_ms = keeper->timeline.now_ms;
@@ -182,12 +214,16 @@ const struct clock *timekeeper_clock(struct timekeeper *keeper)
 
 void timekeeper_state(struct timekeeper *keeper, struct timekeeper_state *state_out)
 {
-    keeper_moment(keeper);
+    struct moment moment = keeper_moment(keeper);
     pthread_mutex_lock(&keeper->lock);
-    *state_out = (struct timekeeper_state){.moment = timeline_moment(&keeper->timeline),
-                                           .wall_ms = keeper->timeline.wall_ms,
-                                           .suspect = keeper->timeline.suspect,
-                                           .settling = keeper->timeline.settling};
+    *state_out =
+        (struct timekeeper_state){.moment = moment, .wall_ms = clock_wall_ms(keeper->base)};
+    if (!keeper->following) {
+        state_out->moment = timeline_moment(&keeper->timeline);
+        state_out->wall_ms = keeper->timeline.wall_ms;
+        state_out->suspect = keeper->timeline.suspect;
+        state_out->settling = keeper->timeline.settling;
+    }
     pthread_mutex_unlock(&keeper->lock);
     state_out->synchronised = clock_synchronised(keeper->base);
 }
@@ -207,11 +243,12 @@ bool timekeeper_wants_note(struct timekeeper *keeper)
 {
     pthread_mutex_lock(&keeper->lock);
     struct moment moment = worth_recording(keeper);
-    bool wanted = keeper->unknown || timeline_wants_back(&keeper->timeline) ||
-                  (moment.held_ms > 0) != (keeper->recorded.moment.held_ms > 0) ||
-                  holds_more(keeper, &moment) ||
-                  moment.since_ms != keeper->recorded.moment.since_ms ||
-                  moment.back_ms != keeper->recorded.moment.back_ms;
+    bool differs = keeper->unknown || timeline_wants_back(&keeper->timeline) ||
+                   (moment.held_ms > 0) != (keeper->recorded.moment.held_ms > 0) ||
+                   holds_more(keeper, &moment) ||
+                   moment.since_ms != keeper->recorded.moment.since_ms ||
+                   moment.back_ms != keeper->recorded.moment.back_ms;
+    bool wanted = differs && !keeper->following;
     pthread_mutex_unlock(&keeper->lock);
     return wanted;
 }

@@ -27,6 +27,11 @@ void timekeeper_free(struct timekeeper *keeper);
 /* Its wall and monotonic clocks are those of `clock`; `moment` is batch time. */
 const struct clock *timekeeper_clock(struct timekeeper *keeper);
 
+/* From now on time is another process's, a primary's: its moment, and what has passed since by the
+ * clock that never steps. There is nothing to record then. It may only go back where that one's
+ * did. */
+void timekeeper_follow(struct timekeeper *keeper, const struct moment *moment);
+
 struct timekeeper_state {
     struct moment moment;
     int64_t wall_ms;

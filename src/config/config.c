@@ -17,6 +17,7 @@
 
 #include "base/size.h"
 #include "config/dsn.h"
+#include "config/follow.h"
 #include "config/origins.h"
 #include "config/parts.h"
 #include "config/reconcile.h"
@@ -198,6 +199,8 @@ static void load_flags(struct config_load *load, const struct config_source *sou
     const struct setting *data = &settings[SETTING_ID_data];
     if (source->listen) override(load, "--listen", listen, bytes_str(source->listen));
     if (source->data) override(load, "--data", data, bytes_str(source->data));
+    if (source->follow)
+        override(load, "--follow", &settings[SETTING_ID_follow_url], bytes_str(source->follow));
     if (source->fallback_secret && !load->config->auth_jwt_secret[0])
         override(load, "--dev", &settings[SETTING_ID_auth_jwt_secret],
                  bytes_str(source->fallback_secret));
@@ -345,6 +348,7 @@ static void check_relations(struct config_load *load)
         config_check_postgres(load);
         note_ignored(load);
     }
+    config_check_follow(load);
     check_counters(load);
     size_t secret_size = strlen(config->auth_jwt_secret);
     if (secret_size > 0 && secret_size < CONFIG_SECRET_SIZE_MIN)

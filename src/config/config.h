@@ -109,6 +109,7 @@ struct config_source {
     unsigned sets_count;
     const char *listen;          /* flags; NULL: not given */
     const char *data;            /* as `listen` */
+    const char *follow;          /* as `listen` */
     const char *fallback_secret; /* taken as auth.jwtSecret if there is none: --dev */
     const char *fallback_resp;   /* the same of resp.listen, unless it was set */
 };

@@ -63,12 +63,13 @@ static void *reload_main(void *context)
     return NULL;
 }
 
-static void wait_for_stop(struct server *server, const sigset_t *signals)
+/* True: it ends in order to begin again, with another store. */
+static bool wait_for_stop(struct server *server, const sigset_t *signals)
 {
     for (;;) {
         int signal = 0;
         if (sigwait(signals, &signal) != 0) continue;
-        if (signal != SIGHUP) return;
+        if (signal != SIGHUP) return signal == SERVER_AGAIN_SIGNAL;
         reload_on_signal(server->reloader);
     }
 }
@@ -86,9 +87,11 @@ static void announce_resp(const struct server *server)
                  LOG_KV("address", server->resp.address), LOG_KV("port", server->resp.port));
 }
 
+/* In a later life of the process nobody needs to be told: it serves where it did. */
 static void announce(struct server *server)
 {
     char url[LISTEN_URL_SIZE];
+    if (server->again) return;
     listen_url(&server->listen, wire_port(server->wire, WIRE_HTTP), url);
     announce_resp(server);
     if (server->database) postgres_serves(server->database, url);
@@ -173,12 +176,14 @@ static void serve(struct server *server, const sigset_t *signals)
     start_reconciling(server, &reconciling);
     runner_start(server->runner);
     thread_start(&reload, "reload", reload_main, server);
+    server_start_group(server);
     struct loop_thread *loops = start_loops(server, count);
     api_set_ready(server->api, true);
     announce(server);
 
-    wait_for_stop(server, signals);
-    log_line(LOG_INFO, "stopping");
+    server->again = wait_for_stop(server, signals);
+    log_line(LOG_INFO, server->again ? "beginning again with the primary's snapshot" : "stopping");
+    server_stop_group(server);
     stop_loops(server, loops, count);
     stop_reconciling(&reconciling);
     runner_stop(server->runner);
@@ -214,6 +219,8 @@ static enum err run(struct server *server, const sigset_t *signals, struct buf *
 
 static void release(struct server *server)
 {
+    server->port = server->wire ? wire_port(server->wire, WIRE_HTTP) : 0;
+    server->resp_port = server->wire ? wire_port(server->wire, WIRE_RESP) : 0;
     if (server->wire) wire_free(server->wire); /* exchanges posted late are completed by the API */
     if (server->api) api_free(server->api);
     if (server->reconciler) reconciler_free(server->reconciler);
@@ -224,6 +231,7 @@ static void release(struct server *server)
     if (server->reloader) reloader_free(server->reloader);
     if (server->adopter) adopter_free(server->adopter);
     if (server->auth) auth_free(server->auth);
+    server_free_group(server);
     server_close_lanes(server);
 }
 
@@ -233,15 +241,60 @@ static void block_signals(sigset_t *signals)
     sigaddset(signals, SIGTERM);
     sigaddset(signals, SIGINT);
     sigaddset(signals, SIGHUP);
+    sigaddset(signals, SERVER_AGAIN_SIGNAL);
     pthread_sigmask(SIG_BLOCK, signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+}
+
+static enum err open_server(struct server *server, struct reason *why)
+{
+    enum err e = server_settle_group(server, why);
+    if (e == ERR_OK) e = server_open_lanes(server, why);
+    if (e == ERR_OK) e = auth_new(&server->auth, server->config, why->text, sizeof why->text);
+    if (e != ERR_OK) return e;
+    server_make_group(server);
+    server_make_tend(server);
+    server->runner = runner_new();
+    server_make_rebuilds(server);
+    server_make_reconciler(server);
+    server_make_reloader(server);
+    server_make_errands(server);
+    return server_open_wire(server, why->text, sizeof why->text);
+}
+
+/* From the opening of the store to its end. */
+static enum err live(struct server *server, const sigset_t *signals)
+{
+    struct reason why;
+    struct buf report;
+    buf_init(&report, 64u << 10);
+    enum err e = open_server(server, &why);
+    if (e == ERR_OK)
+        e = run(server, signals, &report);
+    else
+        buf_add(&report, bytes_str(why.text));
+    if (e != ERR_OK) fprintf(stderr, "tally: %.*s\n", (int)report.size, (const char *)report.data);
+    buf_release(&report);
+    release(server);
+    return e;
+}
+
+/* A later life is the first one's, but for what it has found out of the world. */
+static void begin_next(struct server *server, const struct server *last)
+{
+    *server = (struct server){.config = last->config,
+                              .options = last->options,
+                              .listen = last->listen,
+                              .resp = last->resp,
+                              .again = true};
+    if (last->port) server->listen.port = last->port;
+    if (last->resp_port) server->resp.port = last->resp_port;
 }
 
 int daemon_run(const struct config *config, const struct daemon_options *options)
 {
     struct config fitting = *config;
     struct server server = {.config = &fitting, .options = options};
-    struct reason why;
     sigset_t signals;
     log_set_level(config->log_level);
     must_report_faults();
@@ -249,26 +302,11 @@ int daemon_run(const struct config *config, const struct daemon_options *options
     descriptors_fit(&fitting);
     must(listen_parse(bytes_str(config->listen), &server.listen));
     if (config->resp_listen[0]) must(listen_parse(bytes_str(config->resp_listen), &server.resp));
-
-    enum err e = server_open_lanes(&server, &why);
-    if (e == ERR_OK) e = auth_new(&server.auth, config, why.text, sizeof why.text);
-    if (e == ERR_OK) {
-        server_make_tend(&server);
-        server.runner = runner_new();
-        server_make_rebuilds(&server);
-        server_make_reconciler(&server);
-        server_make_reloader(&server);
-        server_make_errands(&server);
-        e = server_open_wire(&server, why.text, sizeof why.text);
+    enum err e = live(&server, &signals);
+    while (e == ERR_OK && server.again) {
+        struct server last = server;
+        begin_next(&server, &last);
+        e = live(&server, &signals);
     }
-    struct buf report;
-    buf_init(&report, 64u << 10);
-    if (e == ERR_OK)
-        e = run(&server, &signals, &report);
-    else
-        buf_add(&report, bytes_str(why.text));
-    if (e != ERR_OK) fprintf(stderr, "tally: %.*s\n", (int)report.size, (const char *)report.data);
-    buf_release(&report);
-    release(&server);
     return e == ERR_OK ? 0 : 1;
 }

@@ -4,6 +4,8 @@
 #include "base/metrics.h"
 #include "commit/lanes.h"
 #include "reconcile/reconciler.h"
+#include "replica/follow.h"
+#include "replica/ship.h"
 #include "wire/loop.h"
 
 static void set_stats(unsigned lane, const struct store_stats *stats)
@@ -41,6 +43,28 @@ static void update_lane(const struct lane *lane)
     metric_set_lane(METRIC_PROJECTION_LAG, lane->index, (double)commit_lag_ns(lane->commit) * 1e-9);
 }
 
+static unsigned count_present(struct ship *ship)
+{
+    struct ship_follower followers[SHIP_FOLLOWERS_MAX];
+    unsigned present = 0;
+    unsigned count = ship ? ship_followers(ship, followers) : 0;
+    for (unsigned i = 0; i < count; i++)
+        present += followers[i].silent_ms < SHIP_SILENT_NS / 1000000;
+    return present;
+}
+
+static void update_group(const struct gauges *gauges)
+{
+    struct follow_state state = {0};
+    if (gauges->follow) follow_state(gauges->follow, &state);
+    metric_set(METRIC_ROLE_PRIMARY, gauges->follow == NULL);
+    metric_set(METRIC_ROLE_FOLLOWER, gauges->follow != NULL);
+    metric_set(METRIC_FOLLOWER_LAG, (double)state.lag_ms * 1e-3);
+    metric_set(METRIC_FOLLOWER_BEHIND,
+               state.last > state.sequence ? (double)(state.last - state.sequence) : 0);
+    metric_set(METRIC_REPLICATION_FOLLOWERS, count_present(gauges->ship));
+}
+
 void gauges_update(const struct gauges *gauges)
 {
     struct wire_stats wire;
@@ -48,6 +72,7 @@ void gauges_update(const struct gauges *gauges)
     for (unsigned i = 0; i < gauges->lanes->count; i++)
         update_lane(&gauges->lanes->items[i]);
     reconciler_gauges(gauges->reconciler);
+    update_group(gauges);
     metric_set(METRIC_CONNECTIONS, (double)wire.connections_open);
     metric_set(METRIC_HELD_BYTES, (double)wire.bytes_held);
     metric_set(METRIC_CONNECTIONS_TOTAL, (double)wire.connections_total);

@@ -6,6 +6,7 @@
 
 #include "commit/pace.h"
 #include "base/metrics.h"
+#include "store/embedded/replicate.h"
 #include "store/memory.h"
 
 #define CACHE_LEAST (1u << 20) /* one lane's */
@@ -66,6 +67,7 @@ static enum err open_embedded(struct server *server, unsigned index, struct stor
     lane.lane = index;
     lane.installation = server->dirs.identity.installation;
     enum err e = embedded_open(store_out, &lane, &why);
+    if (e == ERR_OK && server->member.follows) embedded_set_following(*store_out);
     if (e != ERR_OK && lane.lanes > 1)
         reason_say(why_out, "lane %u: %s", index, why.text);
     else if (e != ERR_OK)

@@ -290,11 +290,20 @@ static enum err reload_enact(struct reloader *reloader, const struct config *con
     return e;
 }
 
+/* A follower goes by its primary's rules, whatever its own file says. */
+static bool rules_are_ours(const struct reloader *reloader)
+{
+    return store_leads(reloader->config.lanes->items[0].store) ||
+           reloader->config.lanes->items[0].store->remote;
+}
+
 static enum err take_over(const struct reloader *reloader)
 {
     enum err e = ERR_OK;
-    log_line(LOG_WARN, "the config's rules were in force here before and were replaced by others, "
-                       "which stay in force; reload to bring the config's back");
+    if (rules_are_ours(reloader))
+        log_line(LOG_WARN,
+                 "the config's rules were in force here before and were replaced by others, "
+                 "which stay in force; reload to bring the config's back");
     for (unsigned i = 0; i < reloader->config.lanes->count && e == ERR_OK; i++)
         e = adopter_adopt(reloader->config.adopter, i);
     return e;
@@ -305,8 +314,8 @@ enum err reload_start(struct reloader *reloader, const struct config *config, st
 {
     struct adopter *adopter = reloader->config.adopter;
     enum err e = ERR_OK;
-    bool old = false, made;
-    if (adopter) e = adopter_is_old(adopter, &old);
+    bool old = !rules_are_ours(reloader), made;
+    if (adopter && !old) e = adopter_is_old(adopter, &old);
     if (e == ERR_OK && old) e = take_over(reloader);
     if (e != ERR_OK) buf_add(why_out, bytes_str(err_sentence(e)));
     if (e != ERR_OK || old) return e;
@@ -333,7 +342,9 @@ static enum err reload_config(struct reloader *reloader, const struct config *co
         return ERR_INVALID;
     }
     pthread_mutex_lock(&reloader->changing);
-    enum err e = reload_enact(reloader, config, false, made_out, why_out);
+    enum err e = ERR_OK;
+    *made_out = true;
+    if (rules_are_ours(reloader)) e = reload_enact(reloader, config, false, made_out, why_out);
     if (*made_out && reloader->config.adopter) adopter_own(reloader->config.adopter, config);
     if (*made_out)
         auth_enact(reloader->config.auth, keys);

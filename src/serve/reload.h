@@ -23,7 +23,7 @@ struct reload_config {
     const struct config_source *source;
     const struct lanes *lanes;
     struct auth *auth;
-    struct adopter *adopter; /* where nodes share the store; else NULL */
+    struct adopter *adopter; /* where others may change the rules in the store; else NULL */
 };
 
 struct reloader *reloader_new(const struct reload_config *config);

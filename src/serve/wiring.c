@@ -48,7 +48,7 @@ void server_make_reconciler(struct server *server)
 
 void server_make_reloader(struct server *server)
 {
-    if (server->config->store_kind == CONFIG_STORE_POSTGRES)
+    if (server->config->store_kind == CONFIG_STORE_POSTGRES || server->follow)
         server->adopter = adopter_new(&server->lanes, server->config);
     const struct reload_config reload = {.source = server->options->source,
                                          .lanes = &server->lanes,
@@ -83,8 +83,11 @@ static void wake_wire(void *context)
 static void update_gauges(void *context)
 {
     struct server *server = context;
-    const struct gauges gauges = {
-        .lanes = &server->lanes, .reconciler = server->reconciler, .wire = server->wire};
+    const struct gauges gauges = {.lanes = &server->lanes,
+                                  .reconciler = server->reconciler,
+                                  .wire = server->wire,
+                                  .ship = server->ship,
+                                  .follow = server->follow};
     gauges_update(&gauges);
 }
 
@@ -177,6 +180,11 @@ enum err server_open_wire(struct server *server, char *error, size_t error_size)
                                                .list = list_errands,
                                                .remove = remove_errand,
                                                .context = server->errands},
+                                   .ship = server->ship,
+                                   .lend = server->lend,
+                                   .follow = server->follow,
+                                   .forward = server->forward,
+                                   .primary = server->member.primary,
                                    .machine = &clock_system,
                                    .loops = (unsigned)config->threads,
                                    .token_command = server->options->token_command,

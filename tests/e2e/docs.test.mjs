@@ -11,7 +11,7 @@ import { Reader } from './support/reader.mjs';
 import { blocksOf } from './support/transcript.mjs';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const DOCUMENTS = ['README.md', 'docs/tutorial.md', 'docs/recipes.md', 'docs/operations.md', 'docs/migration.md'];
+const DOCUMENTS = ['README.md', 'docs/tutorial.md', 'docs/recipes.md', 'docs/operations.md', 'docs/migration.md', 'docs/replication.md'];
 /** Blocks that cannot run here, all documents together. Each says why; the number may only fall. */
 const SKIPPED_MAX = 1;
 

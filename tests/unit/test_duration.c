@@ -248,8 +248,16 @@ static void scopes_are_words(void **state)
 static void scopes_have_a_text_that_reads_back(void **state)
 {
     (void)state;
-    static const unsigned all[] = {0, SCOPE_READ, SCOPE_WRITE, SCOPE_DEFAULT,
-                                   SCOPE_ADMIN | SCOPE_DEFAULT};
+    static const unsigned all[] = {0,
+                                   SCOPE_READ,
+                                   SCOPE_WRITE,
+                                   SCOPE_DEFAULT,
+                                   SCOPE_ADMIN | SCOPE_DEFAULT,
+                                   SCOPE_REPLICA,
+                                   SCOPE_REPLICA | SCOPE_READ,
+                                   SCOPE_REPLICA | SCOPE_WRITE,
+                                   SCOPE_REPLICA | SCOPE_DEFAULT,
+                                   SCOPE_REPLICA | SCOPE_ADMIN | SCOPE_DEFAULT};
     for (unsigned i = 0; i < ARRAY_COUNT(all); i++)
         assert_int_equal(scope_parse(bytes_str(scope_text(all[i])), NULL), all[i]);
 }

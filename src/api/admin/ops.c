@@ -29,7 +29,8 @@ enum request_verdict ops_ready(struct call *call)
     if (!call->api->ready || !is_writable(call->api->config.lanes))
         return call_refuse(call, ERR_STORAGE, "The store cannot write now.");
     call->exchange->reply.status = 200;
-    buf_add(&call->exchange->reply.body, BYTES("{\"status\":\"ready\"}"));
+    buf_addf(&call->exchange->reply.body, "{\"status\":\"ready\",\"role\":\"%s\"}",
+             api_role(call->api));
     return REQUEST_ANSWERED;
 }
 

@@ -320,6 +320,7 @@ static void write_body(struct doc *doc, const struct call_doc *call)
 static const char *scope_name(const struct route *route)
 {
     if (route->flags & ROUTE_PUBLIC) return "none";
+    if (route->scope == SCOPE_REPLICA) return "replica";
     return route->scope == SCOPE_ADMIN ? "admin" : route->scope == SCOPE_WRITE ? "write" : "read";
 }
 

@@ -10,6 +10,8 @@
  * (2) A read stands in the queue like a write as long as the connection has a train under way. */
 #include "api/resp/train.h"
 
+#include <stdio.h>
+
 #include "api/counters/change.h"
 #include "api/events/events.h"
 #include "api/resp/resp.h"
@@ -27,6 +29,15 @@ static bool arity_fits(const struct resp_entry *entry, uint32_t count)
     return entry->arity < 0 ? count >= (uint32_t)-entry->arity : count == (uint32_t)entry->arity;
 }
 
+/* Clients of clusters know READONLY, and look for the primary. */
+static void refuse_at_follower(struct train *train)
+{
+    char sentence[512];
+    snprintf(sentence, sizeof sentence, "READONLY this is a follower; the primary is %.400s",
+             train->api->config.primary);
+    train_refuse(train, sentence);
+}
+
 /* Whether the caller may use it; false after refusing. */
 static bool is_allowed(struct train *train)
 {
@@ -37,7 +48,12 @@ static bool is_allowed(struct train *train)
         train_refuse(train, "NOAUTH Authentication required.");
         return false;
     }
-    if (entry->scope == 0 || (session->identity.scopes & entry->scope)) return true;
+    bool may = entry->scope == 0 || (session->identity.scopes & entry->scope);
+    if (may && entry->scope == SCOPE_WRITE && train->api->config.follow) {
+        refuse_at_follower(train);
+        return false;
+    }
+    if (may) return true;
     train_refuse(train, entry->scope == SCOPE_READ
                             ? "NOPERM the token's scope does not allow reading"
                             : "NOPERM the token's scope does not allow writing");
