@@ -20,6 +20,16 @@ static struct bytes environment_find(const struct config_load *load, struct byte
     return BYTES_NONE;
 }
 
+/* A password with '@' or '/' in it that is not percent-encoded ends up in other parts of a URI,
+ * which messages about a host that cannot be reached show. */
+static bool holds_password(const PQconninfoOption *option)
+{
+    if (!option->val) return false;
+    if (strcmp(option->keyword, "port") == 0)
+        return option->val[strspn(option->val, "0123456789,")] != '\0';
+    return strcmp(option->keyword, "host") == 0 && strchr(option->val, '@');
+}
+
 /* libpq's own message would repeat part of the string. */
 static bool is_good(struct bytes dsn)
 {
@@ -27,6 +37,8 @@ static bool is_good(struct bytes dsn)
     must(text != NULL);
     PQconninfoOption *options = PQconninfoParse(text, NULL);
     bool good = options != NULL;
+    for (const PQconninfoOption *option = options; good && option->keyword; option++)
+        good = !holds_password(option);
     PQconninfoFree(options);
     explicit_bzero(text, dsn.size);
     free(text);

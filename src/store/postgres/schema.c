@@ -42,6 +42,10 @@ static enum err check_settings(const struct database *database, const PGresult *
     if (!quantity_digits(bytes_str(PQgetvalue(result, 0, 4)), &version) || version < SERVER_LEAST)
         return reason_err(why_out, ERR_INVALID, "the server is PostgreSQL %s; tally needs 15.",
                           PQgetvalue(result, 0, 5));
+    if (strcmp(PQgetvalue(result, 0, 9), "on") == 0)
+        return reason_err(why_out, ERR_INVALID,
+                          "the server takes no writes of this role: default_transaction_read_only "
+                          "is on.");
     if (lax && !database->config.unsafe)
         return reason_err(why_out, ERR_INVALID,
                           "the server has fsync = %s and synchronous_commit = %s, with which what "
@@ -72,7 +76,7 @@ static enum err check_server(struct database *database, struct link *link, struc
                  " current_setting('server_version_num'), current_setting('server_version'),"
                  " (extract(epoch FROM clock_timestamp()) * 1000)::bigint, current_user,"
                  " (SELECT rolsuper OR rolbypassrls FROM pg_catalog.pg_roles"
-                 " WHERE rolname = current_user)",
+                 " WHERE rolname = current_user), current_setting('transaction_read_only')",
                  0, NULL, ASK_MS);
     if (!result) return say_link(link, "cannot ask the database for its settings", why_out);
     enum err e = check_settings(database, result, why_out);
