@@ -1,6 +1,7 @@
 // SPEC 12: a store in PostgreSQL: nodes over one database, answers that are lost, a database that is away.
 
 import assert from 'node:assert/strict';
+import net from 'node:net';
 import { after, before, describe, test } from 'node:test';
 
 import { expectError, expectTriple, sequenceOf } from './support/expect.mjs';
@@ -126,6 +127,23 @@ describe('a store in PostgreSQL', () => {
             assert.deepEqual(body.results.map((result) => result.status), ops.map((_, i) => (i === 9 ? 500 : 200)));
             expectTriple(await post(server, 'acme', 'counters/acme/c7/increment', { ...TOTAL, amount: 1 }), 1);
         }, ONE_LANE));
+
+    test('SPEC 12: of several hosts in the dsn one that accepts connections and is silent is passed over', async () => {
+        const sockets = new Set();
+        const silent = net.createServer((socket) => sockets.add(socket.on('error', () => {})));
+        await new Promise((resolve) => silent.listen(0, '127.0.0.1', resolve));
+        const dsn = database.dsn.replace('@127.0.0.1:', `@127.0.0.1:${silent.address().port},127.0.0.1:`);
+        const server = node(newSchema(), { ...ONE_LANE, 'store.postgres.dsn': dsn });
+        try {
+            await server.start();
+            expectTriple(await insist([server], 0, (at) => at.tenant('acme').increment('views', TOTAL)), 1);
+            assert.ok(sockets.size > 0, 'it was asked first');
+        } finally {
+            await server.stop();
+            for (const socket of sockets) socket.destroy();
+            await new Promise((resolve) => silent.close(resolve));
+        }
+    });
 
     test('SPEC 12: settings of files are named at the start, and ignored', () =>
         withNodes(1, async ([server]) => {
