@@ -311,6 +311,20 @@ static void make_collected(struct loop_state *loop, unsigned lanes)
         loop->lanes[i].end = &loop->lanes[i].bundles;
 }
 
+static void make_readers(struct api *api)
+{
+    const struct config *config = api->config.config;
+    const struct lanes *lanes = api->config.lanes;
+    unsigned places = 1;
+    for (unsigned i = 0; i < lanes->count; i++)
+        if (lanes->items[i].store->place >= places) places = lanes->items[i].store->place + 1;
+    api->readers_count = places > 1 ? places + 1 : 1;
+    api->readers = must_calloc(api->readers_count, sizeof(struct readers *));
+    for (unsigned i = 0; i < api->readers_count; i++)
+        api->readers[i] = readers_new("reader", (unsigned)config->limits_readers,
+                                      (unsigned)config->limits_read_queue);
+}
+
 struct api *api_new(const struct api_config *config)
 {
     struct api *api = must_calloc(1, sizeof *api);
@@ -321,8 +335,7 @@ struct api *api_new(const struct api_config *config)
         api->loops[i].tokens = auth_cache_new();
         make_collected(&api->loops[i], config->lanes->count);
     }
-    api->readers = readers_new("reader", (unsigned)config->config->limits_readers,
-                               (unsigned)config->config->limits_read_queue);
+    make_readers(api);
     api->source_readers = readers_new("source", SOURCE_THREADS, SOURCE_TASKS);
     if (config->lend) api->lenders = readers_new("lender", LENDERS, LENDING_TASKS);
     if (config->forward) api->forwarders = readers_new("forward", FORWARDERS, FORWARD_TASKS);
@@ -345,6 +358,11 @@ void api_stop_reads(struct api *api, int64_t grace_ms)
     atomic_store(&api->over_ns, now_ns + grace_ms * MS / 2);
 }
 
+struct readers *api_readers(const struct api *api, const struct lane *lane)
+{
+    return api->readers[lane->store->place];
+}
+
 bool api_is_over(struct api *api)
 {
     int64_t over_ns = atomic_load_explicit(&api->over_ns, memory_order_relaxed);
@@ -354,7 +372,9 @@ bool api_is_over(struct api *api)
 void api_stop(struct api *api)
 {
     streams_stop(api->streams);
-    readers_free(api->readers);
+    for (unsigned i = 0; i < api->readers_count; i++)
+        readers_free(api->readers[i]);
+    free(api->readers);
     readers_free(api->source_readers);
     readers_free(api->packers);
     if (api->lenders) readers_free(api->lenders);

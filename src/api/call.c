@@ -271,7 +271,10 @@ static enum request_verdict read_on(struct call *call, struct readers *readers,
 
 enum request_verdict call_read(struct call *call, void (*read)(struct call *call))
 {
-    return read_on(call, call->api->readers, read);
+    struct api *api = call->api;
+    bool of_tenant = call->tenant.data != NULL; /* others may look at every lane */
+    struct readers *own = api_readers(api, call->lane);
+    return read_on(call, of_tenant ? own : api->readers[api->readers_count - 1], read);
 }
 
 enum request_verdict call_look(struct call *call, unsigned values,

@@ -29,7 +29,9 @@ struct collected {
 struct api {
     struct api_config config;
     struct loop_state *loops;
-    struct readers *readers;
+    struct readers **readers; /* for each database, and one more for what is of no tenant, */
+                              /* or of nobody's database: one that hangs holds only its own */
+    unsigned readers_count;
     struct readers *source_readers; /* they ask a tenant's database, a source of `reconcile:` */
     struct readers *lenders;        /* they lend snapshots to followers; NULL: there are none */
     struct readers *forwarders;     /* they wait for the primary; NULL: nothing is handed on */
@@ -159,6 +161,9 @@ size_t call_bytes_max(const struct call *call);
 
 /* Only fills in the rest of call->bundle, for a reader that pushes it into the queue itself. */
 void call_prepare(struct call *call, void (*finish)(struct call *call));
+
+/* The pool that reads of that lane wait in. */
+struct readers *api_readers(const struct api *api, const struct lane *lane);
 
 /* Whether the server stops and the time for reads, under way or waiting, is over. */
 bool api_is_over(struct api *api);

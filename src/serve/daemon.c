@@ -20,7 +20,6 @@
 #include "serve/server.h"
 
 #define RECONCILE_WORKERS 4u /* entities counted at the same time, over all entries */
-#define TENDERS_MAX 4u       /* lanes looked after at the same time */
 
 struct loop_thread {
     struct server *server;
@@ -94,7 +93,8 @@ static void announce(struct server *server)
     if (server->again) return;
     listen_url(&server->listen, wire_port(server->wire, WIRE_HTTP), url);
     announce_resp(server);
-    if (server->database) postgres_serves(server->database, url);
+    for (unsigned i = 0; i < server->databases_count; i++)
+        postgres_serves(server->databases[i], url);
     printf("tally ready on %s\n", url);
     fflush(stdout);
     if (server->options->ready)
@@ -127,12 +127,13 @@ static void stop_reconciling(struct reconciling *threads)
  * after. */
 struct tenders {
     unsigned count;
-    pthread_t threads[TENDERS_MAX];
+    pthread_t *threads;
 };
 
 static void start_tending(struct server *server, struct tenders *tenders)
 {
-    tenders->count = server->lanes.count < TENDERS_MAX ? server->lanes.count : TENDERS_MAX;
+    tenders->count = server_tenders(server);
+    tenders->threads = must_calloc(tenders->count, sizeof *tenders->threads);
     for (unsigned i = 0; i < tenders->count; i++)
         thread_start(&tenders->threads[i], "tend", tend_main, server);
 }
@@ -142,6 +143,7 @@ static void stop_tending(struct server *server, struct tenders *tenders)
     tend_stop(server->tend);
     for (unsigned i = 0; i < tenders->count; i++)
         pthread_join(tenders->threads[i], NULL);
+    free(tenders->threads);
 }
 
 static struct loop_thread *start_loops(struct server *server, unsigned count)

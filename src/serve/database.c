@@ -10,12 +10,14 @@
 #include "jobs/prepare.h"
 #include "serve/server.h"
 
-static struct postgres_config postgres_of_config(const struct config *config)
+static struct postgres_config postgres_of_config(const struct config *config, unsigned place)
 {
+    const struct config_databases *standbys = &config->store_postgres_read_dsn;
     return (struct postgres_config){
-        .dsn = config->store_postgres_dsn.items[0],
-        .read_dsn =
-            config->store_postgres_read_dsn.count ? config->store_postgres_read_dsn.items[0] : NULL,
+        .dsn = config->store_postgres_dsn.items[place],
+        .read_dsn = standbys->count ? standbys->items[place] : NULL,
+        .databases = config->store_postgres_dsn.count,
+        .place = place,
         .schema = config->store_postgres_schema,
         .lanes = (unsigned)config->store_lanes,
         .connections = (unsigned)config->store_postgres_connections,
@@ -37,35 +39,63 @@ static void name_node(const struct config *config, char name_out[SERVER_NODE_SIZ
     snprintf(name_out, SERVER_NODE_SIZE, "%s %s %s", host, data, config->listen);
 }
 
-enum err server_open_database(struct server *server, struct reason *why_out)
+static struct postgres_config *postgres_of_all(const struct config *config)
 {
-    struct postgres_config postgres = postgres_of_config(server->config);
+    unsigned count = config->store_postgres_dsn.count;
+    struct postgres_config *all = must_calloc(count, sizeof *all);
+    for (unsigned i = 0; i < count; i++)
+        all[i] = postgres_of_config(config, i);
+    return all;
+}
+
+struct database *server_database(const struct server *server, unsigned lane)
+{
+    return server->databases[lane % server->databases_count];
+}
+
+enum err server_open_databases(struct server *server, struct reason *why_out)
+{
+    unsigned count = server->config->store_postgres_dsn.count;
+    struct postgres_config *all = postgres_of_all(server->config);
     name_node(server->config, server->node);
-    postgres.node = server->node;
+    for (unsigned i = 0; i < count; i++)
+        all[i].node = server->node;
     if (server->config->ignored[0])
         log_line(LOG_WARN, "these settings have no meaning for a store in PostgreSQL",
                  LOG_KV("ignored", server->config->ignored));
-    if (postgres.unsafe)
-        log_line(LOG_WARN, "store.postgres.unsafe: what is acknowledged may be lost");
-    return postgres_open(&server->database, &postgres, why_out);
+    if (all->unsafe) log_line(LOG_WARN, "store.postgres.unsafe: what is acknowledged may be lost");
+    server->databases = must_calloc(count, sizeof(struct database *));
+    enum err e = postgres_open_all(server->databases, all, count, why_out);
+    if (e == ERR_OK) server->databases_count = count;
+    free(all);
+    return e;
+}
+
+void server_close_databases(struct server *server)
+{
+    for (unsigned i = 0; i < server->databases_count; i++)
+        postgres_close(server->databases[i]);
+    free(server->databases);
 }
 
 static enum err prepare(const struct config *config, const char *dir, const char *name,
                         struct reason *why)
 {
-    struct postgres_config postgres = postgres_of_config(config);
+    struct postgres_config *all = postgres_of_all(config);
     struct port_record header;
     struct arena arena;
     arena_init(&arena, 4096);
     enum err e = port_header(dir, name, &arena, &header, why);
-    if (e == ERR_OK) e = import_prepare_check(&header, name, postgres.lanes, why);
+    if (e == ERR_OK) e = import_prepare_check(&header, name, all->lanes, why);
     if (e == ERR_OK) {
         const struct postgres_beginning beginning = {.secret = header.ids ? &header.secret : NULL,
                                                      .last = port_highest(&header)};
-        postgres.ids_shared = header.ids_shared;
-        e = postgres_prepare(&postgres, &beginning, why);
+        for (unsigned i = 0; i < all->databases; i++)
+            all[i].ids_shared = header.ids_shared;
+        e = postgres_prepare(all, all->databases, &beginning, why);
     }
     arena_release(&arena);
+    free(all);
     return e;
 }
 
@@ -86,9 +116,46 @@ int daemon_prepare(const struct config *config, const char *name)
     return e == ERR_OK ? 0 : 1;
 }
 
-static void add_node(void *context, const struct postgres_node *node)
+/* -- Nodes ------------------------------------------------------------------------------------- */
+
+struct seen_node {
+    struct postgres_node node;
+    struct seen_node *next;
+};
+
+struct seeing {
+    struct arena *arena;
+    struct seen_node *first;
+    struct seen_node **end;
+};
+
+/* The same node is in every database, and leads lanes in each. */
+static void see_node(void *context, const struct postgres_node *node)
 {
-    struct buf *json = context;
+    struct seeing *seeing = context;
+    struct seen_node *seen = seeing->first;
+    while (seen && !bytes_equal(seen->node.id, node->id))
+        seen = seen->next;
+    if (!seen) {
+        seen = arena_zalloc(seeing->arena, sizeof *seen);
+        seen->node = *node;
+        seen->node.id = arena_copy(seeing->arena, node->id);
+        seen->node.address = arena_copy(seeing->arena, node->address);
+        *seeing->end = seen;
+        seeing->end = &seen->next;
+        return;
+    }
+    unsigned had = seen->node.lanes_count;
+    unsigned *lanes = arena_alloc(seeing->arena, (had + node->lanes_count + 1) * sizeof *lanes);
+    for (unsigned i = 0; i < had + node->lanes_count; i++)
+        lanes[i] = i < had ? seen->node.lanes[i] : node->lanes[i - had];
+    if (node->seen_ms > seen->node.seen_ms) seen->node.seen_ms = node->seen_ms;
+    seen->node.lanes = lanes;
+    seen->node.lanes_count = had + node->lanes_count;
+}
+
+static void add_node(const struct postgres_node *node, struct buf *json)
+{
     json_open(json, JSON_ITEM, '{');
     json_add_text(json, JSON_KEY("id"), node->id);
     json_add_text(json, JSON_KEY("address"), node->address);
@@ -102,17 +169,30 @@ static void add_node(void *context, const struct postgres_node *node)
     json_close(json, '}');
 }
 
+/* A database that is away says nothing, and the others do. */
 enum err server_nodes(void *context, struct arena *arena, struct buf *json_out)
 {
-    const struct server *server = context;
-    return postgres_nodes(server->lanes.items[0].store, arena, add_node, json_out);
+    struct server *server = context;
+    struct seeing seeing = {.arena = arena};
+    unsigned heard = 0;
+    enum err e = ERR_STORAGE;
+    seeing.end = &seeing.first;
+    for (unsigned i = 0; i < server->databases_count; i++) {
+        enum err own = postgres_nodes(server->lanes.items[i].store, arena, see_node, &seeing);
+        heard += own == ERR_OK;
+        if (own != ERR_OK) e = own;
+    }
+    for (const struct seen_node *seen = seeing.first; seen; seen = seen->next)
+        add_node(&seen->node, json_out);
+    return heard > 0 ? ERR_OK : e;
 }
 
 int daemon_migrate(const struct config *config)
 {
-    const struct postgres_config postgres = postgres_of_config(config);
+    struct postgres_config *all = postgres_of_all(config);
     struct reason said;
-    enum err e = postgres_migrate(&postgres, &said);
+    enum err e = postgres_migrate(all, config->store_postgres_dsn.count, &said);
+    free(all);
     fprintf(e == ERR_OK ? stdout : stderr, "%s%s\n", e == ERR_OK ? "" : "tally: ", said.text);
     return e == ERR_OK ? 0 : 1;
 }

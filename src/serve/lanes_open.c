@@ -90,7 +90,7 @@ static enum err open_store(struct server *server, unsigned index, struct store *
     case CONFIG_STORE_MEMORY:
         return open_memory(server, index, store_out);
     case CONFIG_STORE_POSTGRES:
-        return postgres_lane(server->database, index, store_out, why_out);
+        return postgres_lane(server_database(server, index), index, store_out, why_out);
     case CONFIG_STORE_EMBEDDED:
         return open_embedded(server, index, store_out, why_out);
     case CONFIG_STORE_COUNT:
@@ -138,12 +138,17 @@ static struct apply_limits apply_limits(const struct config *config)
     };
 }
 
+static const struct clock *clock_of_lane(const struct server *server, unsigned index)
+{
+    return server->databases ? postgres_clock(server_database(server, index)) : &clock_system;
+}
+
 static enum err open_lane(struct server *server, unsigned index, struct reason *why_out)
 {
     const struct config *config = server->config;
     struct lane_config lane = {
         .index = index,
-        .clock = server->database ? postgres_clock(server->database) : &clock_system,
+        .clock = clock_of_lane(server, index),
         .timeline = {.tolerance_ms = config->clock_tolerance, .settle_ms = config->clock_settle},
         .queue = queue_limits(config),
         .room = &server->room,
@@ -169,7 +174,7 @@ enum err server_open_lanes(struct server *server, struct reason *why_out)
     server->lanes.items = must_calloc(server->lanes.count, sizeof *server->lanes.items);
     if (server->config->store_kind == CONFIG_STORE_EMBEDDED) e = take_dir(server, why_out);
     if (server->config->store_kind == CONFIG_STORE_POSTGRES)
-        e = server_open_database(server, why_out);
+        e = server_open_databases(server, why_out);
     for (unsigned i = 0; i < server->lanes.count && e == ERR_OK; i++) {
         const struct must_place place = {.state = "open", .lane = i};
         must_at = &place;
@@ -185,5 +190,5 @@ void server_close_lanes(struct server *server)
         lane_close(&server->lanes.items[i]);
     free(server->lanes.items);
     if (server->config->store_kind == CONFIG_STORE_EMBEDDED) lanes_dir_close(&server->dirs);
-    if (server->database) postgres_close(server->database);
+    server_close_databases(server);
 }

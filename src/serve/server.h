@@ -48,7 +48,8 @@ struct server {
     struct reconciler *reconciler;
     struct lanes_dir dirs;           /* the directories of embedded stores, */
     struct embedded_config embedded; /* and what they have in common */
-    struct database *database;       /* the database that stores are in */
+    struct database **databases;     /* the databases that stores are in; NULL: in none */
+    unsigned databases_count;
     struct errands *errands;
     char exports[4096];          /* directory */
     char node[SERVER_NODE_SIZE]; /* who this process is among those that share a database */
@@ -75,11 +76,14 @@ void server_stop_group(struct server *server);
 void server_free_group(struct server *server);
 
 /* database.c */
-MUST_USE enum err server_open_database(struct server *server, struct reason *why_out);
+MUST_USE enum err server_open_databases(struct server *server, struct reason *why_out);
+void server_close_databases(struct server *server);
+struct database *server_database(const struct server *server, unsigned lane); /* that it lies in */
 /* Adds the processes that share the database, as the items of a JSON array. */
 MUST_USE enum err server_nodes(void *context, struct arena *arena, struct buf *json_out);
 
 /* wiring.c: makes what works on the lanes, in this order. */
+unsigned server_tenders(const struct server *server); /* threads that tend */
 void server_make_tend(struct server *server);
 void server_make_rebuilds(struct server *server);
 void server_make_reconciler(struct server *server);

@@ -18,11 +18,20 @@
 #define RESP_TRAIN_COMMANDS 1024u /* what one read brings of the shortest fits a few of these */
 #endif
 
+#define TENDERS 4u /* lanes looked after at the same time, if there are not more databases */
+
+unsigned server_tenders(const struct server *server)
+{
+    unsigned most = server->databases_count > TENDERS ? server->databases_count : TENDERS;
+    return server->lanes.count < most ? server->lanes.count : most;
+}
+
 void server_make_tend(struct server *server)
 {
     const struct tend_config tend = {.lanes = &server->lanes,
                                      .sweep_ms = server->config->expiry_sweep_every,
-                                     .retention_ms = server->config->events_retention};
+                                     .retention_ms = server->config->events_retention,
+                                     .threads = server_tenders(server)};
     server->tend = tend_new(&tend);
 }
 
@@ -66,7 +75,7 @@ void server_make_errands(struct server *server)
                                          .dirs = on_disk ? &server->dirs : NULL,
                                          .ids_shared = server->config->events_id_scope ==
                                                        CONFIG_IDS_INSTALLATION,
-                                         .node = server->database ? server->node : NULL,
+                                         .node = server->databases ? server->node : NULL,
                                          .ops_dir = server->config->ops_dir,
                                          .runner = server->runner,
                                          .refresh = reload_now,
@@ -170,7 +179,7 @@ enum err server_open_wire(struct server *server, char *error, size_t error_size)
                                    .forget = forget_counter,
                                    .job = describe_job,
                                    .jobs_context = server,
-                                   .nodes = server->database ? server_nodes : NULL,
+                                   .nodes = server->databases ? server_nodes : NULL,
                                    .nodes_context = server,
                                    .reconcile = {.run = reconcile_run,
                                                  .drift = list_drift,

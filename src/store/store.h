@@ -104,6 +104,7 @@ struct store {
     struct hash_secret secret; /* fingerprints are made with it */
     uint64_t installation;     /* the one that gave out its sequences; 0: they are lost at exit */
     const char *directory;     /* where it lies; lives as long as the store. NULL: in none */
+    unsigned place;            /* which of several databases that is, from 0 */
     const char *server;   /* the database that it lies in: host, port and name. NULL: in none */
     atomic_bool outdated; /* what is stored is of a newer kind than this program knows: as long as
                            * that is so, every call that can fail does, with ERR_STORAGE */

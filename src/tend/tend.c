@@ -78,6 +78,8 @@ struct tend {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a lane was given back, or the end */
     unsigned turn;          /* the lane that is next, if it is due */
+    unsigned *served;       /* for each database, how many of its lanes some thread looks after; */
+    unsigned served_max;    /* no more than these: one that hangs must not hold all threads */
     bool stopped;
 };
 
@@ -185,6 +187,22 @@ static bool ward_proposes(const struct ward *ward)
 
 /* -- All lanes --------------------------------------------------------------------------------- */
 
+static void share_threads(struct tend *tend)
+{
+    const struct lanes *lanes = tend->config.lanes;
+    unsigned places = 1;
+    for (unsigned i = 0; i < lanes->count; i++)
+        if (lanes->items[i].store->place >= places) places = lanes->items[i].store->place + 1;
+    tend->served = must_calloc(places, sizeof *tend->served);
+    tend->served_max = tend->config.threads ? tend->config.threads / places : UINT32_MAX;
+    if (tend->served_max == 0) tend->served_max = 1;
+}
+
+static unsigned *served_with(struct tend *tend, const struct ward *ward)
+{
+    return &tend->served[ward->cares[0]->lane->store->place];
+}
+
 struct tend *tend_new(const struct tend_config *config)
 {
     struct tend *tend = must_calloc(1, sizeof *tend);
@@ -192,6 +210,7 @@ struct tend *tend_new(const struct tend_config *config)
     tend->wards = must_calloc(config->lanes->count, sizeof *tend->wards);
     for (unsigned i = 0; i < config->lanes->count; i++)
         ward_init(&tend->wards[i], &tend->config, &config->lanes->items[i]);
+    share_threads(tend);
     pthread_mutex_init(&tend->lock, NULL);
     pthread_cond_init(&tend->changed, NULL);
     return tend;
@@ -202,6 +221,7 @@ void tend_free(struct tend *tend)
     for (unsigned i = 0; i < tend->config.lanes->count; i++)
         ward_release(&tend->wards[i]);
     free(tend->wards);
+    free(tend->served);
     pthread_cond_destroy(&tend->changed);
     pthread_mutex_destroy(&tend->lock);
     free(tend);
@@ -230,22 +250,24 @@ static struct ward *ward_take(struct tend *tend, int64_t *until_ns_out)
     for (unsigned i = 0; i < count; i++) {
         unsigned index = (tend->turn + i) % count;
         struct ward *ward = &tend->wards[index];
-        if (ward->served) continue;
+        if (ward->served || *served_with(tend, ward) >= tend->served_max) continue;
         if (ward->look_at_ns > now) {
             if (ward->look_at_ns < *until_ns_out) *until_ns_out = ward->look_at_ns;
             continue;
         }
         tend->turn = (index + 1) % count;
         ward->served = true;
+        ++*served_with(tend, ward);
         return ward;
     }
     return NULL;
 }
 
-static void ward_give(struct ward *ward, bool presses)
+static void ward_give(struct tend *tend, struct ward *ward, bool presses)
 {
     must(ward->served);
     ward->served = false;
+    --*served_with(tend, ward);
     ward->look_at_ns = machine_ns() + pace_care_pause_ns(presses);
 }
 
@@ -268,7 +290,7 @@ static void run_rounds(struct tend *tend)
         pthread_mutex_unlock(&tend->lock);
         bool presses = ward_round(ward);
         pthread_mutex_lock(&tend->lock);
-        ward_give(ward, presses);
+        ward_give(tend, ward, presses);
     }
     pthread_mutex_unlock(&tend->lock);
 }

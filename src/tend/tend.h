@@ -13,7 +13,8 @@ struct tend_config {
     const struct lanes *lanes; /* each one's store, queue, clock and, if it has one, keeper */
     int64_t sweep_ms;          /* between two looks for expired cells */
     int64_t retention_ms;      /* how long events are kept */
-    uint32_t step_ops;         /* no step proposes more ops; 0: what the table says */
+    unsigned threads;  /* that run it, which several databases share evenly; 0: never mind */
+    uint32_t step_ops; /* no step proposes more ops; 0: what the table says */
 };
 
 struct tend *tend_new(const struct tend_config *config);

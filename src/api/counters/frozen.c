@@ -129,6 +129,6 @@ enum request_verdict frozen_delete(struct call *call, const struct definition *d
     plan->count_max = (uint32_t)call->api->config.config->limits_request_ops;
     call->plan = plan;
     call->task = (struct read_task){.tenant = call->tenant, .run = run_frozen, .context = call};
-    enum err e = readers_push(call->api->readers, &call->task);
+    enum err e = readers_push(api_readers(call->api, call->lane), &call->task);
     return e == ERR_OK ? REQUEST_KEPT : call_refuse(call, e, NULL);
 }

@@ -349,7 +349,7 @@ static enum request_verdict read_elsewhere(struct train *train)
         train->task.values = train->ops_count;
     }
     bool room = exchange_reserve(exchange, train->text.size + train->ops_count * REPLY_BYTES);
-    enum err e = room ? readers_push(train->api->readers, &train->task) : ERR_BUSY;
+    enum err e = room ? readers_push(api_readers(train->api, train->lane), &train->task) : ERR_BUSY;
     if (e != ERR_OK) return refuse_all(train, e);
     go_away(train);
     return REQUEST_KEPT;

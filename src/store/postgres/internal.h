@@ -199,6 +199,14 @@ void warden_leave(struct warden *warden, struct lane_store *lane);
 void nodes_tend(struct lane_store *lane, struct sql_values *values, int64_t now_ns);
 void nodes_leave(struct lane_store *lane);
 
+/* postgres.c */
+struct database *database_new(const struct postgres_config *config);
+
+/* group.c: looks at all databases, makes what may be made, takes over what they say. `migrated_out`
+ * as in schema_take, one for each; NULL: none is upgraded. */
+MUST_USE enum err group_open(struct database **databases, unsigned count,
+                             struct schema_migrated *migrated_out, struct reason *why_out);
+
 /* clock.c */
 void database_clock_init(struct database *database);
 /* The database said what time it is: `asked_boot_ms` is when it was asked. An answer that took long

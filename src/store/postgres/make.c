@@ -3,7 +3,6 @@
  * Either is one transaction, from the texts of tables.c: all of it is done or nothing is. */
 #include "store/postgres/make.h"
 
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,10 +37,12 @@ static void add_text(struct buf *script, const char *text, const char *schema, u
     }
 }
 
-static void add_lanes(struct buf *script, const char *text, const char *schema, unsigned lanes)
+/* Adds a text for each lane that lies in this database. */
+static void add_lanes(struct buf *script, const char *text, const struct database *database,
+                      unsigned lanes)
 {
-    for (unsigned lane = 0; lane < lanes; lane++)
-        add_text(script, text, schema, lane);
+    for (unsigned i = database->config.place; i < lanes; i += database->config.databases)
+        add_text(script, text, database->sql.schema, i);
 }
 
 static void add_hex(struct buf *script, const void *bytes, size_t size)
@@ -105,21 +106,18 @@ static const char make_room[] =
     "DO $$ BEGIN IF pg_catalog.to_regnamespace('{S}') IS NULL THEN CREATE SCHEMA {S}; END IF;"
     " END $$;";
 
-enum err schema_make(const struct database *database, struct link *link)
+enum err schema_make(const struct database *database, struct link *link,
+                     const struct schema_founding *founding)
 {
     const char *schema = database->sql.schema;
     const struct postgres_beginning *beginning = database->beginning;
-    struct hash_secret secret;
-    uint64_t installation;
+    struct hash_secret secret = founding->secret;
     struct buf script;
-    must(RAND_bytes(secret.bytes, sizeof secret.bytes) == 1);
-    must(RAND_bytes((unsigned char *)&installation, sizeof installation) == 1);
-    if (beginning && beginning->secret) secret = *beginning->secret;
     buf_init(&script, TEXT_SIZE_MAX);
     add_lock(&script, database);
     add_text(&script, make_room, schema, 0);
     add_text(&script, schema_tables, schema, 0);
-    add_lanes(&script, schema_lane, schema, database->config.lanes);
+    add_lanes(&script, schema_lane, database, database->config.lanes);
     add_people(&script, schema);
     if (beginning)
         buf_addf(&script, "UPDATE %s.commits SET sequence = %llu;", schema,
@@ -127,7 +125,10 @@ enum err schema_make(const struct database *database, struct link *link)
     add_meta_number(&script, schema, "schema", SCHEMA_VERSION);
     add_meta_number(&script, schema, "lanes", database->config.lanes);
     add_meta_number(&script, schema, "ids_shared", database->config.ids_shared);
-    add_meta_number(&script, schema, "installation", installation | 1);
+    add_meta_number(&script, schema, "databases", database->config.databases);
+    add_meta_number(&script, schema, "place", database->config.place);
+    if (founding->pending) add_meta_number(&script, schema, "pending", 1);
+    add_meta_number(&script, schema, "installation", founding->installation);
     add_meta(&script, schema, "secret", secret.bytes, sizeof secret.bytes);
     return run_script(link, &script, MAKE_MS);
 }
@@ -184,7 +185,7 @@ enum err schema_upgrade(const struct database *database, struct link *link, unsi
     add_guard(&script, schema, from);
     for (unsigned at = from; at < SCHEMA_VERSION; at++) {
         add_text(&script, schema_upgrades[at - 1].tables, schema, 0);
-        add_lanes(&script, schema_upgrades[at - 1].lane, schema, lanes);
+        add_lanes(&script, schema_upgrades[at - 1].lane, database, lanes);
     }
     add_people(&script, schema);
     buf_addf(&script, "UPDATE %s.meta SET value = '\\x%016x' WHERE key = 'schema';", schema,

@@ -5,7 +5,8 @@
 #include "store/postgres/schema.h"
 
 /* ERR_STORAGE: the link says why; nothing was made. */
-MUST_USE enum err schema_make(const struct database *database, struct link *link);
+MUST_USE enum err schema_make(const struct database *database, struct link *link,
+                              const struct schema_founding *founding);
 
 /* Turns version `from` of a schema with that many lanes into this program's, and keeps all other
  * users of its tables out meanwhile. ERR_STORAGE: the link says why, and nothing was changed. */

@@ -9,11 +9,13 @@
 
 #define STANDBY_OPEN_MS 250 /* a reader waits for it, and has the primary to go to */
 
-static struct database *postgres_new(const struct postgres_config *config)
+struct database *database_new(const struct postgres_config *config)
 {
     struct database *database = must_calloc(1, sizeof *database);
     must(config->schema[0] && !strpbrk(config->schema, "\"'%"));
     database->config = *config;
+    if (database->config.databases == 0) database->config.databases = 1;
+    must(database->config.place < database->config.databases);
     database->dsn = strdup(config->dsn);
     must(database->dsn != NULL);
     if (config->read_dsn) database->read_dsn = strdup(config->read_dsn);
@@ -48,21 +50,6 @@ void postgres_close(struct database *database)
     free(database);
 }
 
-/* Looks on a link of its own, because a pool that fails to open one says so in the log only. */
-static enum err look(struct database *database, struct schema_migrated *migrated_out,
-                     struct reason *why_out)
-{
-    const struct link_config config = {.dsn = database->dsn, .sql = &database->sql};
-    struct link *link;
-    struct reason why;
-    enum err e = link_open(&link, &config, &why);
-    if (e != ERR_OK) return reason_err(why_out, e, "cannot reach the database: %s", why.text);
-    link_server(link, database->server, sizeof database->server);
-    e = schema_open(database, link, migrated_out, why_out);
-    link_close(link);
-    return e;
-}
-
 /* A process that was killed and started again is to find its leases its own. */
 static struct fingerprint node_number(const struct database *database, const char *node)
 {
@@ -72,53 +59,80 @@ static struct fingerprint node_number(const struct database *database, const cha
     return number;
 }
 
+enum err postgres_open_all(struct database **databases_out, const struct postgres_config *configs,
+                           unsigned count, struct reason *why_out)
+{
+    for (unsigned i = 0; i < count; i++)
+        databases_out[i] = database_new(&configs[i]);
+    enum err e = group_open(databases_out, count, NULL, why_out);
+    for (unsigned i = 0; i < count; i++) {
+        struct database *database = databases_out[i];
+        database->node = node_number(database, configs[i].node);
+        database->config.node = NULL; /* the caller's, and used up */
+        if (e == ERR_OK)
+            database->warden = warden_new(database);
+        else
+            postgres_close(database);
+    }
+    return e;
+}
+
 enum err postgres_open(struct database **database_out, const struct postgres_config *config,
                        struct reason *why_out)
 {
-    struct database *database = postgres_new(config);
-    enum err e = look(database, NULL, why_out);
-    database->node = node_number(database, config->node);
-    database->config.node = NULL; /* the caller's, and used up */
-    if (e == ERR_OK) {
-        database->warden = warden_new(database);
-        *database_out = database;
-    } else {
-        postgres_close(database);
-    }
-    return e;
+    return postgres_open_all(database_out, config, 1, why_out);
 }
 
 static const char no_readers[] =
     "\nNobody can read it with SQL yet: there is no role tally_reader, and this role may not make "
     "one. Have somebody who may say CREATE ROLE tally_reader NOLOGIN, and run this again.";
 
-enum err postgres_migrate(const struct postgres_config *config, struct reason *why_out)
+static void say_migrated(const struct database *database, const struct schema_migrated *migrated,
+                         struct reason *said)
 {
-    struct database *database = postgres_new(config);
-    struct schema_migrated migrated;
-    enum err e = look(database, &migrated, why_out);
-    if (e == ERR_OK) {
-        reason_clear(why_out);
-        reason_add(why_out, "the schema %s ", config->schema);
-        if (migrated.from < SCHEMA_VERSION)
-            reason_add(why_out, "was of version %u and is of version %u now", migrated.from,
-                       SCHEMA_VERSION);
-        else
-            reason_add(why_out, "is of version %u", SCHEMA_VERSION);
-        reason_add(why_out, ", with %u lanes.%s", config->lanes,
-                   migrated.readers ? "" : no_readers);
+    const struct postgres_config *config = &database->config;
+    unsigned lanes = (config->lanes - config->place + config->databases - 1) / config->databases;
+    if (config->place > 0) reason_add(said, "\n");
+    if (config->databases > 1) reason_add(said, "%s: ", database->server);
+    reason_add(said, "the schema %s ", config->schema);
+    if (migrated->from < SCHEMA_VERSION)
+        reason_add(said, "was of version %u and is of version %u now", migrated->from,
+                   SCHEMA_VERSION);
+    else
+        reason_add(said, "is of version %u", SCHEMA_VERSION);
+    reason_add(said, ", with %u lanes.%s", lanes, migrated->readers ? "" : no_readers);
+}
+
+enum err postgres_migrate(const struct postgres_config *configs, unsigned count,
+                          struct reason *why_out)
+{
+    struct database **databases = must_calloc(count, sizeof(struct database *));
+    struct schema_migrated *migrated = must_calloc(count, sizeof *migrated);
+    for (unsigned i = 0; i < count; i++)
+        databases[i] = database_new(&configs[i]);
+    enum err e = group_open(databases, count, migrated, why_out);
+    if (e == ERR_OK) reason_clear(why_out);
+    for (unsigned i = 0; i < count; i++) {
+        if (e == ERR_OK) say_migrated(databases[i], &migrated[i], why_out);
+        postgres_close(databases[i]);
     }
-    postgres_close(database);
+    free(migrated);
+    free(databases);
     return e;
 }
 
-enum err postgres_prepare(const struct postgres_config *config,
+enum err postgres_prepare(const struct postgres_config *configs, unsigned count,
                           const struct postgres_beginning *beginning, struct reason *why_out)
 {
-    struct database *database = postgres_new(config);
-    database->beginning = beginning;
-    enum err e = look(database, NULL, why_out);
-    postgres_close(database);
+    struct database **databases = must_calloc(count, sizeof(struct database *));
+    for (unsigned i = 0; i < count; i++) {
+        databases[i] = database_new(&configs[i]);
+        databases[i]->beginning = beginning;
+    }
+    enum err e = group_open(databases, count, NULL, why_out);
+    for (unsigned i = 0; i < count; i++)
+        postgres_close(databases[i]);
+    free(databases);
     return e;
 }
 
@@ -137,11 +151,13 @@ enum err postgres_lane(struct database *database, unsigned index, struct store *
 {
     struct lane_store *lane = must_calloc(1, sizeof *lane);
     must(index < database->config.lanes);
+    must(index % database->config.databases == database->config.place);
     store_init(&lane->store, &postgres_store_ops, &postgres_writer_ops, &postgres_view_ops);
     lane->store.secret = database->secret;
     lane->store.installation = database->installation;
     lane->store.remote = true;
     lane->store.server = database->server;
+    lane->store.place = database->config.place;
     lane->database = database;
     lane->lane = index;
     lane->horizon_ms = lane->sure_ms = INT64_MIN;

@@ -29,9 +29,12 @@ struct database;
 
 struct postgres_config {
     const char *dsn;
-    const char *read_dsn; /* its standby; NULL: there is none */
-    const char *schema;   /* 1 to 48 of a-z 0-9 _, beginning with a letter */
-    unsigned lanes;
+    const char *read_dsn;      /* its standby; NULL: there is none */
+    const char *schema;        /* 1 to 48 of a-z 0-9 _, beginning with a letter */
+    unsigned lanes;            /* in all databases together */
+    unsigned databases;        /* how many there are; 0 means 1 */
+    unsigned place;            /* which of them this is, from 0: it has every lane whose number */
+                               /* leaves this rest when it is divided by how many there are */
     unsigned connections;      /* for commits */
     unsigned read_connections; /* for readers */
     bool deals_out;            /* a pooler deals connections out for one transaction each */
@@ -49,20 +52,28 @@ struct postgres_beginning {
     uint64_t last;                    /* lanes' sequences begin after it */
 };
 
-/* Makes the schema, empty, with this beginning. ERR_CONFLICT: it is there already; ERR_STORAGE,
- * ERR_INVALID: `why_out` says why not. */
-MUST_USE enum err postgres_prepare(const struct postgres_config *config,
+/* Makes the schema in all databases, empty, with this beginning. ERR_CONFLICT: it is there already;
+ * ERR_STORAGE, ERR_INVALID: `why_out` says why not. */
+MUST_USE enum err postgres_prepare(const struct postgres_config *configs, unsigned count,
                                    const struct postgres_beginning *beginning,
                                    struct reason *why_out);
 
-/* Makes the schema, or brings it up to date. ERR_STORAGE, ERR_INVALID: `why_out` says why not;
- * nothing is half made. On success it says what was done. */
-MUST_USE enum err postgres_migrate(const struct postgres_config *config, struct reason *why_out);
+/* Makes the schema, or brings it up to date, in all databases. ERR_STORAGE, ERR_INVALID: `why_out`
+ * says why not; nothing is half made. On success it says what was done. */
+MUST_USE enum err postgres_migrate(const struct postgres_config *configs, unsigned count,
+                                   struct reason *why_out);
 
 /* Opens the database. ERR_STORAGE: it cannot be used; ERR_INVALID: not like this.
  * `why_out` says why. */
 MUST_USE enum err postgres_open(struct database **database_out,
                                 const struct postgres_config *config, struct reason *why_out);
+/* Opens several, each with a config of its own, that are one installation: they share its secret,
+ * and each knows its place and how many there are. Where none has the schema it is made in all of
+ * them, in the first one first, which notes that it is not done yet: whoever comes next completes
+ * it. Everything else that is missing, foreign or in another order is refused. */
+MUST_USE enum err postgres_open_all(struct database **databases_out,
+                                    const struct postgres_config *configs, unsigned count,
+                                    struct reason *why_out);
 /* To be called once every store is closed. */
 void postgres_close(struct database *database);
 

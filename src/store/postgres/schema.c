@@ -120,16 +120,7 @@ static bool read_hex(const char *text, unsigned char *bytes_out, size_t size)
     return true;
 }
 
-struct meta {
-    uint64_t schema;
-    uint64_t lanes;
-    uint64_t ids_shared;
-    uint64_t installation;
-    struct hash_secret secret;
-    bool has_secret;
-};
-
-static void read_meta_row(struct meta *meta, const char *key, const char *text)
+static void read_meta_row(struct schema_meta *meta, const char *key, const char *text)
 {
     const struct {
         const char *key;
@@ -137,6 +128,9 @@ static void read_meta_row(struct meta *meta, const char *key, const char *text)
     } numbers[] = {{"schema", &meta->schema},
                    {"lanes", &meta->lanes},
                    {"ids_shared", &meta->ids_shared},
+                   {"databases", &meta->databases},
+                   {"place", &meta->place},
+                   {"pending", &meta->pending},
                    {"installation", &meta->installation}};
     unsigned char bytes[sizeof(uint64_t)];
     for (size_t i = 0; i < ARRAY_COUNT(numbers); i++)
@@ -146,11 +140,11 @@ static void read_meta_row(struct meta *meta, const char *key, const char *text)
         meta->has_secret = read_hex(text, meta->secret.bytes, sizeof meta->secret.bytes);
 }
 
-static enum err read_meta(const struct database *database, struct link *link, struct meta *meta_out,
-                          struct reason *why_out)
+static enum err read_meta(const struct database *database, struct link *link,
+                          struct schema_meta *meta_out, struct reason *why_out)
 {
     char text[128];
-    *meta_out = (struct meta){0};
+    *meta_out = (struct schema_meta){.exists = true, .databases = 1};
     snprintf(text, sizeof text, "SELECT key, value FROM %s.meta", database->sql.schema);
     PGresult *result = link_ask(link, text, 0, NULL, ASK_MS);
     if (!result) return say_link(link, "cannot read the schema's own figures", why_out);
@@ -160,7 +154,7 @@ static enum err read_meta(const struct database *database, struct link *link, st
     return ERR_OK;
 }
 
-static enum err check_meta(const struct database *database, const struct meta *meta,
+static enum err check_meta(const struct database *database, const struct schema_meta *meta,
                            struct reason *why_out)
 {
     const char *schema = database->config.schema;
@@ -189,7 +183,8 @@ static enum err check_meta(const struct database *database, const struct meta *m
 /* -- Having it there --------------------------------------------------------------------------- */
 
 /* Another node may be making it at the same time: the second one finds it made. */
-static enum err ensure_schema(struct database *database, struct link *link, struct reason *why_out)
+static enum err ensure_schema(struct database *database, struct link *link,
+                              const struct schema_founding *founding, struct reason *why_out)
 {
     bool exists = false;
     enum err e = schema_exists(database, link, &exists, why_out);
@@ -199,7 +194,7 @@ static enum err ensure_schema(struct database *database, struct link *link, stru
                           "store.postgres.schema",
                           database->config.schema);
     if (e != ERR_OK || exists) return e;
-    if (schema_make(database, link) == ERR_OK) return ERR_OK;
+    if (schema_make(database, link, founding) == ERR_OK) return ERR_OK;
     struct reason why;
     e = say_link(link, "cannot make the schema", &why);
     if (!database->beginning && schema_exists(database, link, &exists, why_out) == ERR_OK && exists)
@@ -209,10 +204,10 @@ static enum err ensure_schema(struct database *database, struct link *link, stru
 }
 
 /* Another program may upgrade it at the same time. */
-static enum err upgrade(const struct database *database, struct link *link, const struct meta *meta,
-                        struct reason *why_out)
+static enum err upgrade(const struct database *database, struct link *link,
+                        const struct schema_meta *meta, struct reason *why_out)
 {
-    struct meta now;
+    struct schema_meta now;
     struct reason why;
     enum err e = schema_upgrade(database, link, (unsigned)meta->schema, (unsigned)meta->lanes);
     if (e == ERR_OK) return e;
@@ -222,7 +217,7 @@ static enum err upgrade(const struct database *database, struct link *link, cons
     return e;
 }
 
-static enum err too_old(const struct database *database, const struct meta *meta,
+static enum err too_old(const struct database *database, const struct schema_meta *meta,
                         struct reason *why_out)
 {
     return reason_err(why_out, ERR_INVALID,
@@ -260,8 +255,9 @@ static enum err let_readers_in(const struct database *database, struct link *lin
     return readers_let_in(database, link, let_in_out, why_out);
 }
 
-static enum err migrate(const struct database *database, struct link *link, const struct meta *meta,
-                        struct schema_migrated *migrated_out, struct reason *why_out)
+static enum err migrate(const struct database *database, struct link *link,
+                        const struct schema_meta *meta, struct schema_migrated *migrated_out,
+                        struct reason *why_out)
 {
     enum err e = ERR_OK;
     migrated_out->from = (unsigned)meta->schema;
@@ -270,20 +266,62 @@ static enum err migrate(const struct database *database, struct link *link, cons
     return e;
 }
 
-enum err schema_open(struct database *database, struct link *link,
+/* -- In order ---------------------------------------------------------------------------------- */
+
+/* When the server was started is known to the microsecond. */
+static enum err identify(struct link *link, struct schema_meta *meta, struct reason *why_out)
+{
+    PGresult *result = link_ask(link,
+                                "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1e6)"
+                                "::bigint || '/' || oid FROM pg_catalog.pg_database"
+                                " WHERE datname = current_database()",
+                                0, NULL, ASK_MS);
+    if (!result) return say_link(link, "cannot tell which database it is", why_out);
+    snprintf(meta->server, sizeof meta->server, "%s", PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return ERR_OK;
+}
+
+enum err schema_look(struct database *database, struct link *link, struct schema_meta *meta_out,
+                     struct reason *why_out)
+{
+    bool exists = false;
+    *meta_out = (struct schema_meta){0};
+    enum err e = check_server(database, link, why_out);
+    if (e == ERR_OK) e = schema_exists(database, link, &exists, why_out);
+    if (e == ERR_OK && exists) e = read_meta(database, link, meta_out, why_out);
+    if (e == ERR_OK && exists && !database->beginning) e = check_meta(database, meta_out, why_out);
+    if (e == ERR_OK) e = identify(link, meta_out, why_out);
+    return e;
+}
+
+enum err schema_ensure(struct database *database, struct link *link,
+                       const struct schema_founding *founding, struct schema_meta *meta_out,
+                       struct reason *why_out)
+{
+    enum err e = ensure_schema(database, link, founding, why_out);
+    if (e == ERR_OK) e = read_meta(database, link, meta_out, why_out);
+    if (e == ERR_OK) e = check_meta(database, meta_out, why_out);
+    return e;
+}
+
+enum err schema_settle(struct database *database, struct link *link, struct reason *why_out)
+{
+    char text[128];
+    snprintf(text, sizeof text, "DELETE FROM %s.meta WHERE key = 'pending'", database->sql.schema);
+    if (link_script(link, text, ASK_MS) == ERR_OK) return ERR_OK;
+    return say_link(link, "cannot note that all databases are made", why_out);
+}
+
+enum err schema_take(struct database *database, struct link *link, const struct schema_meta *meta,
                      struct schema_migrated *migrated_out, struct reason *why_out)
 {
-    struct meta meta;
-    enum err e = check_server(database, link, why_out);
-    if (e == ERR_OK) e = ensure_schema(database, link, why_out);
-    if (e == ERR_OK) e = read_meta(database, link, &meta, why_out);
-    if (e == ERR_OK) e = check_meta(database, &meta, why_out);
-    if (e != ERR_OK) return e;
+    enum err e = ERR_OK;
     if (migrated_out)
-        e = migrate(database, link, &meta, migrated_out, why_out);
-    else if (meta.schema < SCHEMA_VERSION)
-        e = too_old(database, &meta, why_out);
-    database->secret = meta.secret;
-    database->installation = meta.installation;
+        e = migrate(database, link, meta, migrated_out, why_out);
+    else if (meta->schema < SCHEMA_VERSION)
+        e = too_old(database, meta, why_out);
+    database->secret = meta->secret;
+    database->installation = meta->installation;
     return e;
 }

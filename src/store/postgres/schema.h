@@ -32,10 +32,43 @@ struct schema_migrated {
     bool readers;  /* the role tally_reader sees what is its tenants' */
 };
 
-/* schema.c: makes the schema where there is none, looks whether it can be used, and reads what is
- * fixed since it was made. With `migrated_out` one of an earlier version is upgraded; otherwise it
- * is refused. ERR_STORAGE, ERR_INVALID: `why_out` says why not, and nothing was changed. */
-MUST_USE enum err schema_open(struct database *database, struct link *link,
-                              struct schema_migrated *migrated_out, struct reason *why_out);
+/* What is fixed since a schema was made. */
+struct schema_meta {
+    bool exists;
+    uint64_t schema;
+    uint64_t lanes;
+    uint64_t ids_shared;
+    uint64_t databases;
+    uint64_t place;
+    uint64_t pending; /* in the first of several: they are not all made yet */
+    uint64_t installation;
+    struct hash_secret secret;
+    bool has_secret;
+    char server[64]; /* tells two databases apart, whatever their addresses are */
+};
+
+/* What all databases of an installation have in common from the beginning. */
+struct schema_founding {
+    uint64_t installation;
+    struct hash_secret secret;
+    bool pending;
+};
+
+/* schema.c, in this order. Each returns ERR_STORAGE or ERR_INVALID, with `why_out`, and has changed
+ * nothing then. Looks whether the server can be used, and the schema if there is one. */
+MUST_USE enum err schema_look(struct database *database, struct link *link,
+                              struct schema_meta *meta_out, struct reason *why_out);
+/* Makes it where there is none, and reads it again. */
+MUST_USE enum err schema_ensure(struct database *database, struct link *link,
+                                const struct schema_founding *founding,
+                                struct schema_meta *meta_out, struct reason *why_out);
+/* Notes in the first of several databases that all of them are made. */
+MUST_USE enum err schema_settle(struct database *database, struct link *link,
+                                struct reason *why_out);
+/* Takes over what the schema says. With `migrated_out` one of an earlier version is upgraded;
+ * otherwise it is refused. */
+MUST_USE enum err schema_take(struct database *database, struct link *link,
+                              const struct schema_meta *meta, struct schema_migrated *migrated_out,
+                              struct reason *why_out);
 
 #endif
