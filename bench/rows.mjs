@@ -31,7 +31,8 @@ function founding(script, seconds) {
   return Object.fromEntries(BEST.map((name) => [name, (p) => pgbench(p, { scripts: [script], connections: clients[name], seconds })]));
 }
 
-const batches5000 = (seconds) => (p) => events(p, { connections: 8, seconds, tenants: LANE_TENANTS });
+const batches = (seconds) => (p) => events(p, { connections: 4, seconds });
+const batchesOfLanes = (seconds) => (p) => events(p, { connections: 8, seconds, tenants: LANE_TENANTS });
 
 /** On PostgreSQL; `ids` is how many the registry called `full` has. */
 function rowsOnPostgres(seconds, ids) {
@@ -48,7 +49,7 @@ function rowsOnPostgres(seconds, ids) {
     {
       id: 'node-batches', title: `on PostgreSQL: exactly-once events, batches of ${BATCH}`, must: {},
       marks: [{ of: 'node', against: ['postgres'], must: 0.9 }, { of: 'lanes', against: ['postgres'], must: 1.2 }],
-      run: { node: batches5000(seconds), lanes: batches5000(seconds),
+      run: { node: batches(seconds), lanes: batchesOfLanes(seconds),
         postgres: (p) => pgbench(p, { scripts: [eventBatch(BATCH)], connections: 2, seconds, each: BATCH }) },
     },
     {
@@ -59,7 +60,7 @@ function rowsOnPostgres(seconds, ids) {
     {
       id: 'node-ids', title: `on PostgreSQL: the same batches over ${(ids / 1e6).toLocaleString('en')} million ids`, must: {},
       marks: [{ of: 'full', against: ['node'], must: 0.5 }],
-      run: { full: batches5000(seconds), node: batches5000(seconds) },
+      run: { full: batches(seconds), node: batches(seconds) },
     },
   ];
 }

@@ -55,12 +55,15 @@ struct commit {
     int64_t lag_ns;             /* atomic: the last batch's */
     int64_t answered_ns;        /* atomic: when that was */
     struct json_parser *parser; /* the turn's */
+    int64_t gap_ns;             /* the turn's: from the answers before it to its beginning */
+    bool beginning;             /* atomic: a turn has taken ops and asks the store to begin */
     uint64_t followed;          /* the turn's: which change of rules the rulebook is at */
 
     struct pace_linger linger; /* the turn's */
 };
 
 static void commit_durable(void *context, void *batch_pointer, enum err e);
+static bool sync_now(struct commit *commit, bool turns);
 
 /* -- Laws -------------------------------------------------------------------------------------- */
 
@@ -306,7 +309,7 @@ static void batch_refuse(struct commit *commit, struct batch *batch, enum err e)
 static void sync_inline(struct commit *commit, uint32_t ops)
 {
     int64_t before_ns = clock_mono_ns(commit->config.clock);
-    commit_sync_now(commit);
+    sync_now(commit, true);
     int64_t sync_ns = clock_mono_ns(commit->config.clock) - before_ns;
     pace_synced(&commit->linger, sync_ns, ops + queue_waiting(commit->config.queue));
 }
@@ -432,7 +435,9 @@ static enum err turn_begin(struct commit *commit, const struct batch *batch)
 {
     while (batch->slices[0].bundle->prepare && count_in_flight(commit))
         commit_sync_now(commit);
+    __atomic_store_n(&commit->beginning, true, __ATOMIC_RELAXED);
     enum err e = writer_begin(&commit->config.store->writer);
+    __atomic_store_n(&commit->beginning, false, __ATOMIC_RELAXED);
     if (e != ERR_OK) return e;
     e = follow_rules(commit);
     if (e != ERR_OK) writer_abandon(&commit->config.store->writer, &(struct read_set){0});
@@ -453,6 +458,7 @@ static void batch_drained(struct commit *commit, struct batch *batch, uint32_t s
 {
     must_at = &batch->place;
     batch->started_ns = clock_mono_ns(commit->config.clock);
+    commit->gap_ns = batch->started_ns - __atomic_load_n(&commit->answered_ns, __ATOMIC_RELAXED);
     batch->place.batch = ++commit->drained;
     batch->place.first_sequence = 0;
     batch->apply = (struct apply){.slices = batch->slices, .slices_count = slices_count};
@@ -526,14 +532,19 @@ void commit_help(struct commit *commit)
     queue_wake(queue); /* if anything is left */
 }
 
-bool commit_sync_now(struct commit *commit)
+/* `turns`: by the thread that has the turn. */
+static bool sync_now(struct commit *commit, bool turns)
 {
+    struct writer *writer = &commit->config.store->writer;
     pthread_mutex_lock(&commit->syncing);
+    bool begun = __atomic_load_n(&commit->beginning, __ATOMIC_RELAXED);
+    writer->more = pace_turn_is_near(queue_waiting(commit->config.queue), begun, turns,
+                                     turns ? commit->gap_ns : INT64_MAX);
     struct batch **oldest = handed_place(commit, commit->told_count);
     struct batch *batch = __atomic_load_n(oldest, __ATOMIC_ACQUIRE);
     const struct must_place *before = must_at; /* a turn, if that is what waits for the sync */
     if (batch) must_at = &batch->place;
-    uint32_t reported = writer_sync(&commit->config.store->writer);
+    uint32_t reported = writer_sync(writer);
     commit_lock(commit);
     commit->reported += reported;
     must(commit->reported <= commit->submitted || !commit->closed);
@@ -544,6 +555,19 @@ bool commit_sync_now(struct commit *commit)
     pthread_cond_signal(&commit->batch_freed);
     commit->config.answered(commit->config.context);
     return true;
+}
+
+bool commit_sync_now(struct commit *commit)
+{
+    return sync_now(commit, false);
+}
+
+void commit_rest(struct commit *commit)
+{
+    struct writer *writer = &commit->config.store->writer;
+    if (!atomic_load_explicit(&writer->ahead, memory_order_relaxed)) return;
+    queue_gather(commit->config.queue, 1, PACE_HOLD_NS);
+    if (queue_waiting(commit->config.queue) == 0) writer_rest(writer);
 }
 
 bool commit_sync(struct commit *commit)

@@ -2,7 +2,7 @@
  *
  * There are two threads, both owned by the daemon (the simulator has one loop instead):
  *
- *     commit thread     commit_turn as long as queue_wait says so, then commit_close
+ *     commit thread     commit_turn, commit_rest while queue_wait says so, then commit_close
  *     sync thread       commit_sync until it says that all is over
  *     one that pushed   commit_help
  *
@@ -45,6 +45,10 @@ void commit_free(struct commit *commit);
 /* Decides one batch of what is queued. False if nothing was queued. Waits only while
  * `batches_max` are in flight. */
 bool commit_turn(struct commit *commit);
+
+/* Between turns, before the thread that takes them goes to sleep: waits a little for the next one
+ * where the store holds the lane for it, and lets go of the lane if none comes. */
+void commit_rest(struct commit *commit);
 
 /* After queue_push_all: commits what is queued, here and now, if it is little, nothing is in flight
  * and syncs are fast; otherwise sees to it that the commit thread does. */

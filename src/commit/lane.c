@@ -82,8 +82,10 @@ static void *commit_main(void *context)
 {
     struct lane *lane = context;
     prctl(PR_SET_TIMERSLACK, 1); /* it waits for fractions of a sync */
-    while (queue_wait(lane->queue))
+    while (queue_wait(lane->queue)) {
         commit_turn(lane->commit);
+        commit_rest(lane->commit);
+    }
     commit_close(lane->commit);
     return NULL;
 }

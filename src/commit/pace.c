@@ -80,6 +80,11 @@ void pace_lingered(struct pace_linger *linger, uint32_t waiting_ops)
     linger->expected_ops = 0;
 }
 
+bool pace_turn_is_near(uint32_t waiting_ops, bool begun, bool syncs_itself, int64_t gap_ns)
+{
+    return waiting_ops > 0 || begun || (syncs_itself && gap_ns < PACE_HOLD_NS);
+}
+
 bool pace_packs_here(size_t reply_bytes)
 {
     return reply_bytes <= PACKED_HERE_BYTES;

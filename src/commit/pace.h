@@ -27,6 +27,10 @@
  * is fetched from memory each time, one of 1000 lies in a core's cache (decision 5). */
 #define PACE_ENOUGH_OPS 1024u
 
+/* The same where the store is another machine: each batch waits for it once or twice, and what it
+ * does for an op costs ten times what deciding the op does. */
+#define PACE_ENOUGH_REMOTE_OPS 4096u
+
 /* Batches that are being decided, written or answered at the same time: as they are small, many of
  * them keep the disk busy. */
 #define PACE_BATCHES_MAX 16u
@@ -95,6 +99,18 @@ void pace_synced(struct pace_linger *linger, int64_t sync_ns, uint32_t expected_
 int64_t pace_linger_ns(struct pace_linger *linger);
 /* It has waited, and so many ops are there. */
 void pace_lingered(struct pace_linger *linger, uint32_t waiting_ops);
+
+/* -- Holding a lane --------------------------------------------------------------------------- */
+
+/* A store that other processes write to may keep its lane for the turn that follows a sync, which
+ * saves a turn its way to the database and back. It does so where that turn is near, and no longer
+ * than about a commit takes: another node may be waiting for the lane. */
+#define PACE_HOLD_NS 1000000
+
+/* Whether another turn is near: ops wait for it, a turn has begun that waits for this sync or,
+ * where the thread that syncs takes the next turn too, the last ones came soon (`gap_ns`) after
+ * the answers to those before them. */
+bool pace_turn_is_near(uint32_t waiting_ops, bool begun, bool syncs_itself, int64_t gap_ns);
 
 /* -- Before going to sleep --------------------------------------------------------------------- */
 

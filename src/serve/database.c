@@ -25,6 +25,7 @@ static struct postgres_config postgres_of_config(const struct config *config, un
         .deals_out = config->store_postgres_pooler == CONFIG_POOLER_TRANSACTION,
         .unsafe = config->store_postgres_unsafe,
         .ids_shared = config->events_id_scope == CONFIG_IDS_INSTALLATION,
+        .cache_bytes = (size_t)config->store_cache_bytes,
         .key_keep_ms = config->idempotency_keep,
         .clock = &clock_system,
     };

@@ -121,7 +121,8 @@ static struct queue_limits queue_limits(const struct config *config)
         .bytes_max = (size_t)config->limits_inflight_bytes,
         .tenant_bytes_max = (size_t)config->limits_inflight_bytes / 5 * 4,
         .batch_weight_max = config_batch_weight(config),
-        .enough_ops = PACE_ENOUGH_OPS,
+        .enough_ops =
+            config->store_kind == CONFIG_STORE_POSTGRES ? PACE_ENOUGH_REMOTE_OPS : PACE_ENOUGH_OPS,
     };
 }
 

@@ -7,6 +7,8 @@
 #ifndef TALLY_STORE_WRITER_H
 #define TALLY_STORE_WRITER_H
 
+#include <stdatomic.h>
+
 #include "core/sets.h"
 
 struct store;
@@ -36,6 +38,7 @@ struct writer_ops {
     void (*submit)(struct writer *writer, struct write_set *writes);
     void (*abandon)(struct writer *writer, struct read_set *reads);
     uint32_t (*sync)(struct writer *writer);
+    void (*rest)(struct writer *writer); /* NULL: this store never holds anything */
 };
 
 struct writer {
@@ -43,6 +46,8 @@ struct writer {
     struct store *store;
     struct store_position
         position;               /* read and advanced within a turn; a failed sync winds it back */
+    bool more;                  /* set by the commit layer before a sync: another turn is near */
+    atomic_bool ahead;          /* the store's: it holds for that turn what others may wait for */
     writer_durable_fn *durable; /* set by the commit layer before the first turn */
     void *durable_context;
 };
@@ -83,6 +88,13 @@ static inline void writer_abandon(struct writer *writer, struct read_set *reads)
 static inline uint32_t writer_sync(struct writer *writer)
 {
     return writer->ops->sync(writer);
+}
+
+/* Any thread, outside of a turn. No turn is near after all: the store lets go of what it holds
+ * `ahead`. */
+static inline void writer_rest(struct writer *writer)
+{
+    if (writer->ops->rest) writer->ops->rest(writer);
 }
 
 #endif

@@ -101,9 +101,9 @@ describe('a store in PostgreSQL', () => {
         }));
 
     test('X-08: a write that meets a row which tally did not write is refused, and nothing is acknowledged', () =>
-        withNodes(1, async ([server], schema) => {
+        withNodes(2, async ([before, server], schema) => {
+            expectTriple(await before.tenant('acme').increment('views', TOTAL), 1); // it remembers the row, and would not ask
             const t = server.tenant('acme');
-            expectTriple(await t.increment('views', TOTAL), 1);
             const damage = (sign) => database.sql(`UPDATE ${schema}.series SET series = ${sign} abs(series); UPDATE ${schema}.cells SET series = ${sign} abs(series)`);
             await damage('-');
             expectError(await t.increment('views', TOTAL), 500, 'corrupt');

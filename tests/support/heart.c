@@ -105,6 +105,7 @@ static enum err open_postgres(struct heart *heart)
         .lanes = heart->config.lanes ? heart->config.lanes : 1,
         .connections = 2,
         .read_connections = 2,
+        .cache_bytes = heart->config.cache_bytes,
         .ids_shared = heart->config.limits.ids_shared,
         .key_keep_ms = heart->config.limits.key_keep_ms,
         .clock = &heart->time->clock,

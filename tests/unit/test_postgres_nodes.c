@@ -2,6 +2,9 @@
  * all of them, at once. */
 #include "support/store_expect.h"
 
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "core/project.h"
@@ -13,18 +16,33 @@ struct nodes {
     struct heart *b;
 };
 
-static int start_nodes(void **state)
+static int start(void **state, struct heart_config config)
 {
     struct nodes *nodes = must_calloc(1, sizeof *nodes);
-    nodes->a = heart_new((struct heart_config){.store = "postgres"});
-    nodes->b = heart_new((struct heart_config){.store = "postgres", .beside = nodes->a});
+    config.store = "postgres";
+    nodes->a = heart_new(config);
+    config.beside = nodes->a;
+    nodes->b = heart_new(config);
     *state = nodes;
     return 0;
+}
+
+static int start_nodes(void **state)
+{
+    return start(state, (struct heart_config){0});
+}
+
+/* They sync what they decide themselves, and as their clocks stand their next turn is near: each
+ * commit asks for the lane's lock again. */
+static int start_busy_nodes(void **state)
+{
+    return start(state, (struct heart_config){.small_ops = 512});
 }
 
 static int stop_nodes(void **state)
 {
     struct nodes *nodes = *state;
+    if (nodes->b->store) writer_rest(&nodes->b->store->writer); /* else it was to refuse to open */
     const char *broken = heart_broken(nodes->a);
     if (broken) print_error("at the end: %s\n", broken);
     heart_free(nodes->a);
@@ -114,6 +132,134 @@ static void a_counter_that_one_node_deletes_is_gone_on_the_other(void **state)
     done_ok(nodes->a, increment_at(nodes->a, "views", 60, 120, 1));
     heart_tend(nodes->b); /* leads, and fills the grave */
     assert_string_equal(range(nodes->b, "views", 60, 0, 1000, EVERY), "120:1 ");
+}
+
+/* ---- what a node remembers ---- */
+
+static void run_in(struct heart *heart, const char *format);
+
+/* What an owner changes behind tally's back is seen by whoever has to ask, and by nobody else. */
+static void a_node_whose_commit_is_the_newest_does_not_ask_again(void **state)
+{
+    struct nodes *nodes = *state;
+    done_ok(nodes->a, increment(nodes->a, "views", 1));
+    run_in(nodes->a, "UPDATE %s.cells SET added = 100");
+    assert_int_equal(done_ok(nodes->a, increment(nodes->a, "views", 1)).after.net, 2);
+}
+
+/* Law (2) of postgres.h: each of these was remembered by the first node when the second changed
+ * it. */
+static void a_node_forgets_all_that_it_knew_once_another_one_committed(void **state)
+{
+    struct nodes *nodes = *state;
+    done_ok(nodes->a, increment(nodes->a, "views", 1));
+    done_ok(nodes->a, increment_at(nodes->a, "hours", 60, 60, 5));
+    struct op unknown = ask_keyed(&nodes->a->asks, increment(nodes->a, "views", 5), "k", 1);
+    done_ok(nodes->b, increment(nodes->b, "views", 10));
+    done_ok(nodes->b, increment(nodes->b, "likes", 1));
+    done_ok(nodes->b, ask(&nodes->b->asks, OP_DELETE, "hours", 0));
+    done_ok(nodes->b, unknown);
+    assert_int_equal(done_ok(nodes->a, increment(nodes->a, "views", 100)).after.net, 116);
+    assert_int_equal(done_ok(nodes->a, increment_at(nodes->a, "hours", 60, 60, 1)).after.net, 1);
+    assert_true(done_ok(nodes->a, unknown).replayed);
+    assert_int_equal(heart_tenant_cells(nodes->a), 3);
+}
+
+static void what_a_failed_commit_decided_is_not_remembered(void **state)
+{
+    struct nodes *nodes = *state;
+    done_ok(nodes->a, increment(nodes->a, "views", 1));
+    submit(nodes->a, increment(nodes->a, "views", 10));
+    heart_break_sync(nodes->a);
+    heart_run(nodes->a);
+    assert_int_equal(done_ok(nodes->a, increment(nodes->a, "views", 100)).after.net, 101);
+}
+
+/* ---- whose turn it is ---- */
+
+static struct op count(struct heart *heart)
+{
+    return done_ok(heart, increment(heart, "views", 1));
+}
+
+static void a_node_that_goes_on_finds_the_lane_locked_for_it(void **state)
+{
+    struct nodes *nodes = *state;
+    count(nodes->a);
+    assert_true(nodes->a->store->writer.ahead);
+    assert_int_equal(count(nodes->a).after.net, 2);
+    writer_rest(&nodes->a->store->writer);
+    assert_false(nodes->a->store->writer.ahead);
+    assert_int_equal(done_ok(nodes->b, increment(nodes->b, "views", 1)).after.net, 3);
+}
+
+static void a_lock_for_a_turn_that_does_not_come_is_given_up(void **state)
+{
+    struct nodes *nodes = *state;
+    count(nodes->a);
+    assert_true(nodes->a->store->writer.ahead);
+    heart_wait_ms(nodes->a, 1000);
+    heart_tend(nodes->a);
+    assert_int_equal(count(nodes->b).after.net, 2);
+}
+
+/* What was sent on the connection by then is lost, as with any that is cut in a commit. */
+static void a_connection_that_is_cut_while_it_holds_a_lane_costs_one_commit(void **state)
+{
+    struct nodes *nodes = *state;
+    count(nodes->a);
+    assert_true(nodes->a->store->writer.ahead);
+    run_in(nodes->a, "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+                     " WHERE application_name = 'tally' AND '%s' <> ''");
+    assert_int_equal(heart_do(nodes->a, increment(nodes->a, "views", 10)).err, ERR_STORAGE);
+    assert_int_equal(count(nodes->a).after.net, 2);
+}
+
+#define TURNS 150
+
+struct taker {
+    struct heart *heart;
+    unsigned changes; /* how often the other one had come between two turns of its own */
+};
+
+static void *take_turns(void *context)
+{
+    struct taker *taker = context;
+    int64_t before = 0;
+    for (unsigned i = 0; i < TURNS; i++) {
+        int64_t net = count(taker->heart).after.net;
+        if (net != before + 1) taker->changes++;
+        before = net;
+    }
+    writer_rest(&taker->heart->store->writer);
+    return NULL;
+}
+
+static int64_t ask_number(const char *sql)
+{
+    PGconn *pg = PQconnectdb(cluster_dsn());
+    PGresult *result = PQexec(pg, sql);
+    assert_int_equal(PQntuples(result), 1);
+    int64_t number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    PQfinish(pg);
+    return number;
+}
+
+/* Each asks again in the piece that lets go, so without an order one would have the lane until it
+ * is done, and the time-out of locks would refuse the other. */
+static void two_nodes_that_want_the_lane_at_once_take_it_in_turns(void **state)
+{
+    struct nodes *nodes = *state;
+    struct taker takers[2] = {{.heart = nodes->a}, {.heart = nodes->b}};
+    pthread_t threads[2];
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &takers[i]), 0);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    assert_true(takers[0].changes + takers[1].changes >= TURNS / 4);
+    assert_int_equal(heart_net(nodes->a, "views"), 2 * TURNS);
+    assert_int_equal(ask_number("SELECT sum(deadlocks) FROM pg_stat_database"), 0);
 }
 
 /* Time is the lane's: a node whose clock is behind goes on from where the others are. */
@@ -290,6 +436,7 @@ static void a_server_that_may_lose_commits_refuses_to_open(void **state)
 }
 
 #define NODES(name) cmocka_unit_test_setup_teardown(name, start_nodes, stop_nodes)
+#define BUSY(name) cmocka_unit_test_setup_teardown(name, start_busy_nodes, stop_nodes)
 
 int main(void)
 {
@@ -301,6 +448,13 @@ int main(void)
         NODES(a_key_that_is_sent_to_two_nodes_counts_once),
         NODES(an_event_that_is_sent_to_two_nodes_is_one),
         NODES(a_counter_that_one_node_deletes_is_gone_on_the_other),
+        NODES(a_node_whose_commit_is_the_newest_does_not_ask_again),
+        NODES(a_node_forgets_all_that_it_knew_once_another_one_committed),
+        NODES(what_a_failed_commit_decided_is_not_remembered),
+        BUSY(a_node_that_goes_on_finds_the_lane_locked_for_it),
+        BUSY(a_lock_for_a_turn_that_does_not_come_is_given_up),
+        BUSY(a_connection_that_is_cut_while_it_holds_a_lane_costs_one_commit),
+        BUSY(two_nodes_that_want_the_lane_at_once_take_it_in_turns),
         NODES(batch_time_never_runs_back_between_nodes),
         NODES(a_lane_that_another_node_holds_is_waited_for_and_then_refused),
         NODES(a_node_that_dies_in_a_commit_leaves_the_lane_to_the_others),

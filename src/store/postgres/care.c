@@ -14,6 +14,7 @@
 #define LEASE_MARGIN_MS 1000
 #define LEASE_RENEW_MS 2500
 #define LEASE_TRY_MS 1000
+#define AHEAD_MS_MAX 100
 #define COMMITS_NS 60000000000
 #define CHUNK_ROWS 1000
 #define DUE_ROWS 5000
@@ -32,8 +33,7 @@ enum err care_ask(struct lane_store *lane, enum sql_name name, struct sql_values
     if (e != ERR_OK) return e;
     values_init(&own);
     values_begin(&own, lane);
-    link_send(link, SQL_BEGIN, NULL, LINK_DROP);
-    link_send(link, SQL_SETTINGS, NULL, LINK_DROP);
+    transaction_begin(lane->database, link);
     if (locks) link_send(link, SQL_LOCK, &own, LINK_DROP);
     link_send(link, name, values, LINK_KEEP);
     link_send(link, SQL_COMMIT, NULL, LINK_DROP);
@@ -204,11 +204,21 @@ static bool clean(struct lane_store *lane, struct sql_values *values, int64_t no
     return more;
 }
 
+/* A turn that was near did not come, and nobody noticed. */
+static void end_forgotten_lock(struct lane_store *lane)
+{
+    if (!atomic_load(&lane->store.writer.ahead) || pthread_mutex_trylock(&lane->turn) != 0) return;
+    int64_t asked_ago_ms = clock_boot_ms(lane->database->config.clock) - lane->asked_ms;
+    if (lane->ahead && asked_ago_ms > AHEAD_MS_MAX) lane_let_go(lane);
+    pthread_mutex_unlock(&lane->turn);
+}
+
 static bool postgres_tend(struct store *store)
 {
     struct lane_store *lane = LANE_STORE_OF(store);
     int64_t now_ns = clock_mono_ns(lane->database->config.clock);
     struct sql_values values;
+    end_forgotten_lock(lane);
     if (pool_is_down(lane->database->writers)) return false;
     values_init(&values);
     renew_lease(lane, &values, now_ns);
@@ -280,6 +290,7 @@ static void postgres_close_lane(struct store *store)
     nodes_leave(lane);
     values_release(&lane->values);
     pthread_mutex_destroy(&lane->sums.lock);
+    known_release(&lane->known);
     pthread_mutex_destroy(&lane->turn);
     free(lane);
 }

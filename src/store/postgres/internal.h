@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/table.h"
+#include "store/postgres/known.h"
 #include "store/postgres/pool.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/sums.h"
@@ -60,12 +61,15 @@ struct lane_store {
 
     pthread_mutex_t turn;
     struct link *link;            /* with an open transaction; NULL: there is none */
+    struct link *ahead;           /* on which the next one's lock was asked for; NULL: none */
+    int64_t asked_ms;             /* when the lock was asked for, by this machine's boot_ms */
     bool failed;                  /* that transaction cannot be committed, */
     bool refused;                 /* because of what is in it */
     uint64_t rules;               /* position.rules as it will be once that is committed */
     struct sql_values values;     /* what the turn's statements carry */
     struct stamp stamp;           /* the newest commit that this node knows, */
     struct store_position stored; /* and what that left behind */
+    struct known_rows known;      /* true as long as the newest commit is that one */
     struct write_set *submitted_first;
     struct write_set *submitted_last;
 
@@ -118,7 +122,9 @@ void lane_failed(struct lane_store *lane, const char *doing, const struct link *
 /* Whether the version of the schema, in that column of the first row, is the one that this program
  * knows; `outdated` says so from then on. */
 bool lane_knows_schema(struct lane_store *lane, const PGresult *result, int column);
-/* Waits for the transaction that is open, if there is one, to be given up. */
+/* Sends what begins a transaction that is to write. */
+void transaction_begin(const struct database *database, struct link *link);
+/* Waits for the transaction that is open, if there is one, to be given up, and for the next one. */
 void lane_let_go(struct lane_store *lane);
 
 /* hung.c: if `link` has just waited in vain for a lock, the sessions of nodes that hang are ended.
@@ -131,8 +137,9 @@ MUST_USE enum err lane_load(struct lane_store *lane, struct read_set *reads, str
 MUST_USE const struct counter *rows_counter(const PGresult *result, int row, int count, int column,
                                             struct arena *arena);
 
-/* write.c: sends what a batch changed. */
+/* write.c: sends what a batch changed; and keeps it in memory, as the newest values. */
 void lane_write(struct lane_store *lane, const struct write_set *writes);
+void lane_remember(struct lane_store *lane, const struct write_set *writes);
 
 /* partitions.c: sees to it that events that arrive then have a partition to go to. */
 MUST_USE enum err partition_ensure(struct database *database, int64_t arrived_ms);

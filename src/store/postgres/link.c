@@ -21,6 +21,7 @@
 /* A host that is silent is given up for the next one of the DSN after that. Only libpq's own wait
  * does so: whoever polls a connection instead waits for the first silent host until the end. */
 #define HOST_SECONDS "2"
+#define SETTINGS_MS 3000
 #define NAME_SIZE 16
 
 enum sent_kind { SENT_PREPARE, SENT_DROP, SENT_KEEP, SENT_SYNC };
@@ -168,6 +169,11 @@ enum err link_open(struct link **link_out, const struct link_config *config, str
     PQsetNoticeReceiver(link->pg, hear_notice, link);
     must(PQsetnonblocking(link->pg, 1) == 0);
     must(PQenterPipelineMode(link->pg) == 1);
+    if (config->settings && link_script(link, config->settings, SETTINGS_MS) != ERR_OK) {
+        *why_out = link->why;
+        link_close(link);
+        return ERR_STORAGE;
+    }
     *link_out = link;
     return ERR_OK;
 }

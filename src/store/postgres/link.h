@@ -37,6 +37,7 @@ struct link_config {
     const struct sql *sql;
     bool prepares; /* statements stay prepared: nobody in between deals connections out */
     int open_ms;   /* to wait for a connection at most; 0: HOST_SECONDS in link.c for each host */
+    const char *settings; /* a statement that each connection begins with; NULL: none */
 };
 
 enum link_result { LINK_DROP, LINK_KEEP };
@@ -49,7 +50,8 @@ void link_close(struct link *link); /* NULL is none */
 void link_send(struct link *link, enum sql_name name, struct sql_values *values,
                enum link_result result);
 void link_go(struct link *link, int wait_ms);
-/* Lets the rest of the round take so long, counted from now. */
+/* Lets the rest of the round take so long, counted from now; or a round that was sent behind
+ * another one. */
 void link_wait(struct link *link, int wait_ms);
 /* Takes the next result that was kept; the caller clears it. NULL: it failed, or one before it;
  * link_end says so too. */

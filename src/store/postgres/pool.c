@@ -17,6 +17,7 @@ struct pool {
     unsigned idle_count;
     unsigned open; /* idle, lent out or being opened */
     unsigned max;
+    unsigned waiting; /* threads, for one */
     bool down;
     bool probing;
     int64_t probed_ns;
@@ -96,8 +97,10 @@ enum err pool_take(struct pool *pool, int wait_ms, struct link **link_out)
     int waited = 0;
     enum err e = ERR_STORAGE;
     pthread_mutex_lock(&pool->lock);
+    pool->waiting++;
     while (pool->idle_count == 0 && pool->open == most_open(pool) && pool->open > 0 && waited == 0)
         waited = pthread_cond_clockwait(&pool->freed, &pool->lock, CLOCK_MONOTONIC, &until);
+    pool->waiting--;
     if (pool->idle_count > 0) {
         *link_out = pool->idle[--pool->idle_count];
         e = ERR_OK;
@@ -126,6 +129,14 @@ void pool_renew(struct pool *pool)
     pthread_mutex_lock(&pool->lock);
     close_idle(pool);
     pthread_mutex_unlock(&pool->lock);
+}
+
+bool pool_is_wanted(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    bool wanted = pool->waiting > 0;
+    pthread_mutex_unlock(&pool->lock);
+    return wanted;
 }
 
 bool pool_is_down(struct pool *pool)

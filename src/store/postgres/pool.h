@@ -23,6 +23,9 @@ void pool_give(struct pool *pool, struct link *link);
  * likely gone, and the next ones taken are new. */
 void pool_renew(struct pool *pool);
 
+/* Whether a thread waits for a link. */
+bool pool_is_wanted(struct pool *pool);
+
 /* There is no link, and the last opening failed. */
 bool pool_is_down(struct pool *pool);
 /* Opens one if the last opening failed and that was a while ago. */

@@ -7,7 +7,8 @@
 
 #include "store/postgres/internal.h"
 
-#define STANDBY_OPEN_MS 250 /* a reader waits for it, and has the primary to go to */
+#define STANDBY_OPEN_MS 250            /* a reader waits for it, and has the primary to go to */
+#define MEMORY_LEAST ((size_t)1 << 20) /* for one lane */
 
 struct database *database_new(const struct postgres_config *config)
 {
@@ -22,9 +23,8 @@ struct database *database_new(const struct postgres_config *config)
     sql_init(&database->sql, config->schema);
     pthread_mutex_init(&database->partitions_lock, NULL);
     database_clock_init(database);
-    const struct link_config link = {
+    struct link_config link = {
         .dsn = database->dsn, .sql = &database->sql, .prepares = !config->deals_out};
-    database->writers = pool_new(&link, config->connections);
     database->readers = pool_new(&link, config->read_connections);
     if (config->read_dsn) {
         const struct link_config standby = {.dsn = database->read_dsn,
@@ -33,6 +33,8 @@ struct database *database_new(const struct postgres_config *config)
                                             .open_ms = STANDBY_OPEN_MS};
         database->standbys = pool_new(&standby, config->read_connections);
     }
+    if (link.prepares) link.settings = database->sql.texts[SQL_SETTINGS_KEPT];
+    database->writers = pool_new(&link, config->connections);
     return database;
 }
 
@@ -146,6 +148,12 @@ static enum err read_position(struct lane_store *lane)
     return e;
 }
 
+static size_t memory_share(const struct postgres_config *config)
+{
+    size_t each = config->cache_bytes / config->lanes;
+    return each > MEMORY_LEAST ? each : MEMORY_LEAST;
+}
+
 enum err postgres_lane(struct database *database, unsigned index, struct store **store_out,
                        struct reason *why_out)
 {
@@ -163,6 +171,7 @@ enum err postgres_lane(struct database *database, unsigned index, struct store *
     lane->horizon_ms = lane->sure_ms = INT64_MIN;
     lane->care.forgotten_ms = INT64_MIN;
     values_init(&lane->values);
+    known_init(&lane->known, memory_share(&database->config));
     pthread_mutex_init(&lane->turn, NULL);
     pthread_mutex_init(&lane->sums.lock, NULL);
     warden_join(database->warden, lane);

@@ -40,6 +40,7 @@ struct postgres_config {
     bool deals_out;            /* a pooler deals connections out for one transaction each */
     bool unsafe;               /* fsync or synchronous_commit may be off */
     bool ids_shared;           /* ids are unique over the installation */
+    size_t cache_bytes;        /* what all lanes may keep of rows in memory */
     int64_t key_keep_ms;       /* how long idempotency keys are remembered */
     const char *node;          /* who this process is among those of the database, the same after a
                        * restart; NULL: nobody it was before */

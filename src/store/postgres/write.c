@@ -95,15 +95,21 @@ static struct bytes tenant_of_cell(const struct read_set *reads, const struct re
     return reads->tenants[reads->counters[cell->counter_index].tenant_index].tenant;
 }
 
-static void write_cells(struct lane_store *lane, const struct write_set *writes)
+/* A cell that was not there, or not in this series, is written without looking for it. */
+static bool is_new_cell(const struct lane_store *lane, const struct read_cell *read)
+{
+    return !read->handle || read->series >= lane->store.writer.position.next_series;
+}
+
+static void write_cells(struct lane_store *lane, const struct write_set *writes, bool new)
 {
     const struct read_set *reads = writes->reads;
     struct sql_values *values = &lane->values;
     struct rows rows;
-    rows_begin(&rows, lane, SQL_PUT_CELLS, "lllllillft");
+    rows_begin(&rows, lane, new ? SQL_ADD_CELLS : SQL_PUT_CELLS, "lllllillft");
     for (uint32_t i = 0; i < reads->cells_count; i++) {
         const struct read_cell *read = &reads->cells[i];
-        if (!read->changed || !read->value.exists) continue;
+        if (!read->changed || !read->value.exists || is_new_cell(lane, read) != new) continue;
         row_i64(values, (int64_t)read->series);
         row_i64(values, read->bucket);
         row_i64(values, read->value.added);
@@ -149,15 +155,15 @@ static void write_tenants(struct lane_store *lane, const struct write_set *write
 
 /* -- Keys and objects -------------------------------------------------------------------------- */
 
-static void write_keys(struct lane_store *lane, const struct write_set *writes)
+static void write_keys(struct lane_store *lane, const struct write_set *writes, bool new)
 {
     const struct read_set *reads = writes->reads;
     struct sql_values *values = &lane->values;
     struct rows rows;
-    rows_begin(&rows, lane, SQL_PUT_KEYS, "utlllfb");
+    rows_begin(&rows, lane, new ? SQL_ADD_KEYS : SQL_PUT_KEYS, "utlllfb");
     for (uint32_t i = 0; i < reads->keys_count; i++) {
         const struct read_key *read = &reads->keys[i];
-        if (!read->changed) continue;
+        if (!read->changed || (read->handle == NULL) != new) continue;
         row_print(values, read->print);
         row_text(values, read->tenant);
         row_i64(values, (int64_t)read->value.sequence);
@@ -320,12 +326,39 @@ void lane_write(struct lane_store *lane, const struct write_set *writes)
     write_dead(lane, writes, SQL_DROP_SERIES);
     write_dead(lane, writes, SQL_DIG_GRAVES);
     write_series(lane, writes);
-    write_cells(lane, writes);
+    write_cells(lane, writes, true);
+    write_cells(lane, writes, false);
     drop_cells(lane, writes);
     lane_drop_sums(lane, writes);
     write_tenants(lane, writes);
-    write_keys(lane, writes);
+    write_keys(lane, writes, true);
+    write_keys(lane, writes, false);
     write_objects(lane, writes);
     write_definitions(lane, writes);
     write_events(lane, writes);
+}
+
+/* -- Memory ------------------------------------------------------------------------------------ */
+
+void lane_remember(struct lane_store *lane, const struct write_set *writes)
+{
+    const struct read_set *reads = writes->reads;
+    struct known_rows *known = &lane->known;
+    for (uint32_t i = 0; i < reads->counters_count; i++)
+        if (reads->counters[i].changed)
+            known_put_counter(known, reads->counters[i].print, reads->counters[i].value);
+    for (uint32_t i = 0; i < reads->cells_count; i++) {
+        const struct read_cell *read = &reads->cells[i];
+        if (read->changed && read->series != 0)
+            known_put_cell(known, read->series, read->bucket, &read->value);
+    }
+    for (uint32_t i = 0; i < reads->tenants_count; i++)
+        if (reads->tenants[i].changed)
+            known_put_tenant(known, reads->tenants[i].print, reads->tenants[i].cells);
+    for (uint32_t i = 0; i < reads->keys_count; i++)
+        if (reads->keys[i].changed)
+            known_put_key(known, reads->keys[i].print, &reads->keys[i].value);
+    for (uint32_t i = 0; i < reads->objects_count; i++)
+        if (reads->objects[i].changed)
+            known_put_object(known, reads->objects[i].print, reads->objects[i].value);
 }

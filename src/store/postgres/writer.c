@@ -3,7 +3,9 @@
  *   begin    -> transaction open: the lane is locked, the newest commit is known
  *   load     -> its rows are read
  *   submit   -> its changes are on their way; nothing waits for them
- *   sync     -> one row more in `commits`, COMMIT
+ *   sync     -> one row more in `commits`, COMMIT, and where another turn is near its BEGIN and its
+ *               lock, in the same piece: by the time it begins the lane is locked again
+ *   rest     -> no turn came: the lock is given up
  *
  * The transaction stays open from the first turn's begin to the sync; turns between the two are
  * parts of it, so each of them sees what the ones before it wrote. A statement that fails spoils
@@ -67,18 +69,30 @@ bool lane_knows_schema(struct lane_store *lane, const PGresult *result, int colu
     return known;
 }
 
-/* Locks the lane and reads its newest commit. ERR_STORAGE: the transaction is to be given up. */
-static enum err lock_lane(struct lane_store *lane, struct link *link,
-                          struct store_position *position_out, struct stamp *stamp_out)
+void transaction_begin(const struct database *database, struct link *link)
 {
     link_send(link, SQL_BEGIN, NULL, LINK_DROP);
-    link_send(link, SQL_SETTINGS, NULL, LINK_DROP);
+    if (database->config.deals_out) link_send(link, SQL_SETTINGS, NULL, LINK_DROP);
+}
+
+/* Asks for the lane's lock and for its newest commit. */
+static void ask_lock(struct lane_store *lane, struct link *link, int wait_ms)
+{
+    transaction_begin(lane->database, link);
     values_begin(&lane->values, lane);
     link_send(link, SQL_LOCK, &lane->values, LINK_KEEP);
     link_send(link, SQL_NEWEST, &lane->values, LINK_KEEP);
+    lane->asked_ms = clock_boot_ms(lane->database->config.clock);
+    link_go(link, wait_ms);
+}
+
+/* Waits for both. ERR_STORAGE: the transaction is to be given up. */
+static enum err take_lock(struct lane_store *lane, struct link *link,
+                          struct store_position *position_out, struct stamp *stamp_out)
+{
     struct database *database = lane->database;
-    int64_t asked_ms = clock_boot_ms(database->config.clock), now_ms;
-    link_go(link, LOCK_WAIT_MS);
+    int64_t now_ms;
+    link_wait(link, LOCK_WAIT_MS);
     PGresult *locked = link_take(link);
     PGresult *newest = link_take(link);
     enum err e = link_end(link);
@@ -86,7 +100,7 @@ static enum err lock_lane(struct lane_store *lane, struct link *link,
                         !read_newest(newest, position_out, stamp_out, &now_ms)))
         e = ERR_STORAGE;
     else if (e == ERR_OK)
-        database_clock_heard(database, now_ms, asked_ms);
+        database_clock_heard(database, now_ms, lane->asked_ms);
     PQclear(locked);
     PQclear(newest);
     return e;
@@ -109,17 +123,6 @@ static void roll_back(struct lane_store *lane, struct link *link)
     pool_give(lane->database->writers, link);
 }
 
-/* `over`: a COMMIT has ended it. */
-static void end_transaction(struct lane_store *lane, bool over)
-{
-    if (over)
-        pool_give(lane->database->writers, lane->link);
-    else
-        roll_back(lane, lane->link);
-    lane->link = NULL;
-    lane->failed = lane->refused = false;
-}
-
 static void take_position(struct lane_store *lane, const struct store_position *position)
 {
     lane->stored = *position;
@@ -128,22 +131,52 @@ static void take_position(struct lane_store *lane, const struct store_position *
     lane->store.writer.position = *position;
 }
 
+/* Law (2): what this node remembers is true as long as the newest commit is the one it knows. */
+static void meet_stamp(struct lane_store *lane, const struct store_position *position,
+                       struct stamp stamp)
+{
+    bool ours = stamp.high == lane->stamp.high && stamp.low == lane->stamp.low &&
+                position->last_sequence == lane->stored.last_sequence;
+    if (!ours) known_clear(&lane->known);
+    lane->stamp = stamp;
+    take_position(lane, position);
+}
+
+static void set_ahead(struct lane_store *lane, struct link *link)
+{
+    lane->ahead = link;
+    atomic_store(&lane->store.writer.ahead, link != NULL);
+}
+
+/* The link on which the lane's lock is asked for; NULL: there is none to be had. */
+static struct link *asking_link(struct lane_store *lane, bool *fresh_out)
+{
+    struct link *link = lane->ahead;
+    *fresh_out = false;
+    set_ahead(lane, NULL);
+    if (link) return link;
+    if (pool_take(lane->database->writers, LINK_WAIT_MS, &link) != ERR_OK) return NULL;
+    *fresh_out = link_is_fresh(link);
+    ask_lock(lane, link, LOCK_WAIT_MS);
+    return link;
+}
+
 /* A connection that idled may have been closed from the other side meanwhile: that is tried again
  * once, on a new one. */
 static enum err open_transaction(struct lane_store *lane)
 {
-    struct pool *pool = lane->database->writers;
     struct store_position position;
-    struct link *link;
+    struct stamp stamp;
+    bool fresh;
     for (unsigned tries = 0; tries < 2; tries++) {
-        if (pool_take(pool, LINK_WAIT_MS, &link) != ERR_OK) {
+        struct link *link = asking_link(lane, &fresh);
+        if (!link) {
             lane_failed(lane, "begin", NULL);
             return ERR_STORAGE;
         }
-        bool fresh = link_is_fresh(link);
-        if (lock_lane(lane, link, &position, &lane->stamp) == ERR_OK) {
+        if (take_lock(lane, link, &position, &stamp) == ERR_OK) {
             lane->link = link;
-            take_position(lane, &position);
+            meet_stamp(lane, &position, stamp);
             return ERR_OK;
         }
         bool stale = link_is_broken(link) && !fresh;
@@ -153,14 +186,41 @@ static enum err open_transaction(struct lane_store *lane)
         }
         roll_back(lane, link);
         if (!stale) return ERR_STORAGE;
-        pool_renew(pool);
+        pool_renew(lane->database->writers);
     }
     return ERR_STORAGE;
 }
 
+static void end_ahead(struct lane_store *lane)
+{
+    struct link *link = lane->ahead;
+    if (!link) return;
+    set_ahead(lane, NULL);
+    link_wait(link, LOCK_WAIT_MS);
+    (void)!link_end(link);
+    roll_back(lane, link);
+}
+
+/* Gives the transaction up that is open. */
+static void end_transaction(struct lane_store *lane)
+{
+    roll_back(lane, lane->link);
+    lane->link = NULL;
+    lane->failed = lane->refused = false;
+}
+
 void lane_let_go(struct lane_store *lane)
 {
-    if (lane->link) end_transaction(lane, false);
+    if (lane->link) end_transaction(lane);
+    end_ahead(lane);
+}
+
+static void postgres_rest(struct writer *writer)
+{
+    struct lane_store *lane = LANE_STORE_OF(writer->store);
+    pthread_mutex_lock(&lane->turn);
+    end_ahead(lane);
+    pthread_mutex_unlock(&lane->turn);
 }
 
 static enum err postgres_begin(struct writer *writer)
@@ -195,7 +255,7 @@ static void postgres_abandon(struct writer *writer, struct read_set *reads)
 {
     struct lane_store *lane = LANE_STORE_OF(writer->store);
     (void)reads;
-    if (!lane->submitted_first) end_transaction(lane, false);
+    if (!lane->submitted_first) end_transaction(lane);
     pthread_mutex_unlock(&lane->turn);
 }
 
@@ -217,7 +277,10 @@ static void postgres_submit(struct writer *writer, struct write_set *writes)
     struct lane_store *lane = LANE_STORE_OF(writer->store);
     if (writes->count > 0) {
         must(writes->first_sequence == writer->position.last_sequence + 1);
-        if (!lane->failed) lane_write(lane, writes);
+        if (!lane->failed) {
+            lane_write(lane, writes);
+            lane_remember(lane, writes);
+        }
         writer->position =
             (struct store_position){.last_sequence = writes->first_sequence + writes->count - 1,
                                     .next_series = writes->next_series,
@@ -270,7 +333,8 @@ static enum fate find_out(struct lane_store *lane, const struct store_position *
     enum fate fate = FATE_UNKNOWN;
     pool_renew(pool);
     if (pool_take(pool, LINK_WAIT_MS, &link) != ERR_OK) return FATE_UNKNOWN;
-    if (lock_lane(lane, link, &newest, &newest_stamp) == ERR_OK) {
+    ask_lock(lane, link, LOCK_WAIT_MS);
+    if (take_lock(lane, link, &newest, &newest_stamp) == ERR_OK) {
         values_begin(&lane->values, lane);
         values_i64(&lane->values, (int64_t)position->last_sequence);
         add_stamp(&lane->values, stamp);
@@ -285,11 +349,8 @@ static enum fate find_out(struct lane_store *lane, const struct store_position *
     return fate;
 }
 
-/* The database warns where it gave up the wait for a standby: the batch is there and perhaps
- * nowhere else, so it is not called durable. */
-static enum fate commit_link(struct lane_store *lane, struct stamp stamp, bool anything)
+static void send_commit(struct lane_store *lane, struct stamp stamp, bool anything)
 {
-    struct link *link = lane->link;
     const struct store_position *position = &lane->store.writer.position;
     if (anything) {
         values_begin(&lane->values, lane);
@@ -298,10 +359,17 @@ static enum fate commit_link(struct lane_store *lane, struct stamp stamp, bool a
         values_i64(&lane->values, (int64_t)position->next_series);
         values_i64(&lane->values, (int64_t)lane->rules);
         add_stamp(&lane->values, stamp);
-        link_send(link, SQL_APPEND, &lane->values, LINK_DROP);
+        link_send(lane->link, SQL_APPEND, &lane->values, LINK_DROP);
     }
-    link_send(link, SQL_COMMIT, NULL, LINK_KEEP);
-    link_go(link, COMMIT_WAIT_MS);
+    link_send(lane->link, SQL_COMMIT, NULL, LINK_KEEP);
+    link_go(lane->link, COMMIT_WAIT_MS);
+}
+
+/* The database warns where it gave up the wait for a standby: the batch is there and perhaps
+ * nowhere else, so it is not called durable. */
+static enum fate hear_commit(struct lane_store *lane, bool anything)
+{
+    struct link *link = lane->link;
     PGresult *result = link_take(link);
     bool committed = result && strcmp(PQcmdStatus(result), "COMMIT") == 0;
     PQclear(result);
@@ -313,6 +381,28 @@ static enum fate commit_link(struct lane_store *lane, struct stamp stamp, bool a
         return FATE_UNDONE;
     }
     return anything ? FATE_TO_BE_FOUND : FATE_UNDONE;
+}
+
+/* Commits, and if another turn is near asks for the lock again in the same piece: whatever other
+ * node waits for it comes first, because it is given in the order in which it was asked for. */
+static enum fate commit_link(struct lane_store *lane, struct stamp stamp, bool anything)
+{
+    struct link *link = lane->link;
+    bool goes_on = lane->store.writer.more && !pool_is_wanted(lane->database->writers);
+    send_commit(lane, stamp, anything);
+    if (goes_on) ask_lock(lane, link, COMMIT_WAIT_MS);
+    enum fate fate = hear_commit(lane, anything);
+    if (fate == FATE_UNKNOWN || fate == FATE_TO_BE_FOUND) lane_failed(lane, "commit", link);
+    if (fate == FATE_DONE && goes_on) {
+        set_ahead(lane, link);
+    } else if (fate == FATE_DONE) {
+        pool_give(lane->database->writers, link);
+    } else {
+        if (goes_on) (void)!link_end(link);
+        roll_back(lane, link);
+    }
+    lane->link = NULL;
+    return fate;
 }
 
 /* The last batch that changes anything; NULL: none does. */
@@ -335,9 +425,9 @@ static enum err commit_transaction(struct lane_store *lane, const struct write_s
     crash_point("postgres.before_commit");
     if (!lane->failed) fate = commit_link(lane, stamp, last != NULL);
     crash_point("postgres.after_commit");
-    if (fate == FATE_UNKNOWN || fate == FATE_TO_BE_FOUND) lane_failed(lane, "commit", lane->link);
     bool refused = lane->refused;
-    end_transaction(lane, fate == FATE_DONE);
+    if (lane->link) end_transaction(lane);
+    lane->failed = lane->refused = false;
     if (fate == FATE_TO_BE_FOUND) fate = find_out(lane, &decided, stamp);
     if (fate == FATE_DONE && last) {
         lane->stamp = stamp;
@@ -347,6 +437,7 @@ static enum err commit_transaction(struct lane_store *lane, const struct write_s
     }
     lane->store.writer.position = lane->stored;
     if (fate == FATE_DONE) return ERR_OK;
+    known_clear(&lane->known); /* it has what was decided */
     return refused ? ERR_INTERNAL : ERR_STORAGE;
 }
 
@@ -385,4 +476,5 @@ const struct writer_ops postgres_writer_ops = {
     .submit = postgres_submit,
     .abandon = postgres_abandon,
     .sync = postgres_sync,
+    .rest = postgres_rest,
 };
