@@ -150,21 +150,27 @@ static bool change_expiry(const struct apply *apply, const struct op *op, struct
 }
 
 /* A cell that is given an end which has come is no more. */
-static enum err keep_cell(struct apply *apply, const struct op *op, const struct cell *after,
-                          bool *changed_out)
+static enum err keep_cell(struct apply *apply, const struct op *op, const struct cell *kept,
+                          const struct cell *after, bool *changed_out)
 {
     bool over = cell_is_over(after, apply->moment.now_ms);
-    bool kept = cell_kept(apply, op->cell_index).exists;
-    if (over && kept) remove_cell(apply, op);
-    enum err e = over ? ERR_OK : cell_put(apply, op->cell_index, *after);
-    *changed_out = e == ERR_OK && (kept || !over);
+    if (over && kept->exists) remove_cell(apply, op);
+    enum err e = over ? ERR_OK : cell_put(apply, op->cell_index, kept, *after);
+    *changed_out = e == ERR_OK && (kept->exists || !over);
     return e;
+}
+
+/* What stands of what is kept. */
+static struct cell standing(const struct apply *apply, const struct cell *kept)
+{
+    return cell_is_over(kept, apply->moment.now_ms) ? cell_absent() : *kept;
 }
 
 static enum err decide_change(struct apply *apply, struct op *op, bool *changed_out)
 {
     if (is_managed(apply, op)) return ERR_MANAGED;
-    struct cell before = cell_now(apply, op->cell_index);
+    const struct cell kept = cell_kept(apply, op->cell_index);
+    const struct cell before = standing(apply, &kept);
     struct cell after = before;
     op->existed = before.exists;
     if (op->kind == OP_SET && !set_applies(op, &before)) {
@@ -177,19 +183,20 @@ static enum err decide_change(struct apply *apply, struct op *op, bool *changed_
     op->after = cell_triple(e == ERR_OK ? &after : &before);
     if (op->unmet) return ERR_OK;
     if (e != ERR_OK || cell_equal(&before, &after)) return e;
-    return keep_cell(apply, op, &after, changed_out);
+    return keep_cell(apply, op, &kept, &after, changed_out);
 }
 
 static enum err decide_deadline(struct apply *apply, struct op *op, bool *changed_out)
 {
     if (is_managed(apply, op)) return ERR_MANAGED;
-    struct cell before = cell_now(apply, op->cell_index);
+    const struct cell kept = cell_kept(apply, op->cell_index);
+    const struct cell before = standing(apply, &kept);
     struct cell after = before;
     op->existed = before.exists;
     op->after = cell_triple(&before);
     op->unmet = !before.exists || !change_expiry(apply, op, &after);
     if (op->unmet || cell_equal(&before, &after)) return ERR_OK;
-    return keep_cell(apply, op, &after, changed_out);
+    return keep_cell(apply, op, &kept, &after, changed_out);
 }
 
 /* Decides the sweep's proposal again: only a cell that is still due goes. */

@@ -243,7 +243,7 @@ static enum err step_cell(struct cell_step *step, uint32_t index)
     if (e != ERR_OK || cell_equal(&base, &after)) return e;
     cell_extend(&after, cell_expiry(step->change->definition, place));
     step->op->event->counters++;
-    return cell_put(apply, index, after);
+    return cell_put(apply, index, &before, after);
 }
 
 /* A decrement that was clamped marks its entity too: that there was nothing left to take away is a

@@ -24,7 +24,7 @@ enum err decide_import(struct apply *apply, struct op *op, bool *changed_out)
     op->after = cell_triple(after);
     if (cell_equal(&before, after) && before.updated_ms == after->updated_ms) return ERR_OK;
     enum err e = op->mark ? mark_touch(apply, &op->mark->place) : ERR_OK;
-    if (e == ERR_OK) e = cell_put(apply, op->cell_index, *after);
+    if (e == ERR_OK) e = cell_put(apply, op->cell_index, &before, *after);
     if (e != ERR_OK) return e;
     apply->reads.cells[op->cell_index].value.updated_ms = after->updated_ms;
     *changed_out = true;

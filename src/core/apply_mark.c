@@ -150,7 +150,7 @@ static enum err adjust(struct apply *apply, struct mark_change *change, bool sam
     change->unadjusted |= adjustment->unadjusted;
     struct cell after = before;
     e = move_cell(&after, adjustment->before, adjustment->after);
-    return e == ERR_OK ? cell_put(apply, adjustment->cell_index, after) : e;
+    return e == ERR_OK ? cell_put(apply, adjustment->cell_index, &before, after) : e;
 }
 
 /* Each pass has a time of its own, so that it can be told from any before it. */

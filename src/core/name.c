@@ -13,9 +13,14 @@ static const bool counter_byte[256] = {NAME_BYTES, [':'] = true};
 static bool is_of_bytes(struct bytes name, const bool allowed[256])
 {
     if (name.size < 1 || name.size > NAME_SIZE_MAX) return false;
-    for (size_t i = 0; i < name.size; i++)
-        if (!allowed[(unsigned char)name.data[i]]) return false;
-    return true;
+    const unsigned char *at = (const unsigned char *)name.data;
+    const unsigned char *end = at + name.size;
+    bool good = true;
+    for (; end - at >= 4; at += 4) /* a branch for four bytes instead of one for each */
+        good &= allowed[at[0]] & allowed[at[1]] & allowed[at[2]] & allowed[at[3]];
+    for (; at < end; at++)
+        good &= allowed[*at];
+    return good;
 }
 
 bool name_valid(struct bytes name)

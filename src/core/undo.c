@@ -229,16 +229,17 @@ static void keep_until(struct apply *apply, const struct read_cell *place, const
     own_series(apply, place->counter_index, place->duration)->until_ms = until_ms;
 }
 
-enum err cell_put(struct apply *apply, uint32_t cell_index, struct cell after)
+enum err cell_put(struct apply *apply, uint32_t cell_index, const struct cell *kept,
+                  struct cell after)
 {
     const struct read_cell *place = &apply->reads.cells[cell_index];
     uint64_t series = place->series;
-    if (!cell_kept(apply, cell_index).exists) {
+    if (!kept->exists) {
         enum err e = room_for_cell(apply, place);
         if (e != ERR_OK) return e;
         series = count_new_cell(apply, place);
     }
-    keep_until(apply, place, &after);
+    if (after.exact || kept->exact || !kept->exists) keep_until(apply, place, &after);
     struct read_cell *cell = change_cell(apply, cell_index);
     after.updated_ms = apply->moment.now_ms;
     cell->value = after;

@@ -37,9 +37,10 @@ struct cell cell_kept(const struct apply *apply, uint32_t cell_index);
  * swept or begins anew. */
 struct cell cell_now(const struct apply *apply, uint32_t cell_index);
 
-/* Makes `after` the cell's value, counting a new cell in its series and its tenant. Refused if
- * there is no room for a new one. */
-MUST_USE enum err cell_put(struct apply *apply, uint32_t cell_index, struct cell after);
+/* Makes `after` the cell's value, counting a new cell in its series and its tenant. `kept` is what
+ * cell_kept says. Refused if there is no room for a new one. */
+MUST_USE enum err cell_put(struct apply *apply, uint32_t cell_index, const struct cell *kept,
+                           struct cell after);
 
 /* The counter's series of that duration, which it has, in a copy that this part may change. */
 struct series *own_series(struct apply *apply, uint32_t counter_index, int32_t duration);

@@ -7,10 +7,21 @@
 
 enum number { NUMBER_WHOLE, NUMBER_MORE, NUMBER_WRONG };
 
-/* Reads `-?digits CRLF` from `*at` on and goes behind it. A number with a sign is below zero,
- * whatever it is. */
-static inline enum number read_number(struct bytes here, size_t *at, uint64_t *value_out,
-                                      bool *negative_out)
+/* Most numbers of a command have one digit or two. */
+static inline bool read_short(struct bytes here, size_t *at, uint64_t *value_out)
+{
+    if (here.size < *at + 4) return false;
+    const char *text = here.data + *at;
+    unsigned first = (unsigned char)text[0] - '0';
+    unsigned second = (unsigned char)text[1] - '0';
+    bool two = second <= 9;
+    if (first > 9 || text[1 + two] != '\r' || text[2 + two] != '\n') return false;
+    *value_out = two ? first * 10 + second : first;
+    *at += 3u + two;
+    return true;
+}
+
+static enum number read_long(struct bytes here, size_t *at, uint64_t *value_out, bool *negative_out)
 {
     size_t i = *at;
     uint64_t value = 0;
@@ -28,6 +39,16 @@ static inline enum number read_number(struct bytes here, size_t *at, uint64_t *v
     *at = i + 2;
     *value_out = value;
     return NUMBER_WHOLE;
+}
+
+/* Reads `-?digits CRLF` from `*at` on and goes behind it. A number with a sign is below zero,
+ * whatever it is. */
+static inline enum number read_number(struct bytes here, size_t *at, uint64_t *value_out,
+                                      bool *negative_out)
+{
+    *negative_out = false;
+    if (read_short(here, at, value_out)) return NUMBER_WHOLE;
+    return read_long(here, at, value_out, negative_out);
 }
 
 static void frame_ends(struct resp_frames *frames)
