@@ -71,7 +71,13 @@ class Client {
     }
 
     async once(method, path, options = {}) {
-        const reply = await request(this.nodes[this.at].port, method, path, { token: this.token, agent: this.#agent, ...options });
+        const began = performance.now();
+        let reply;
+        try {
+            reply = await request(this.nodes[this.at].port, method, path, { token: this.token, agent: this.#agent, ...options });
+        } finally {
+            this.book.feel(this.tenant, performance.now() - began, reply?.status);
+        }
         this.book.reached(this.tenant, reply.headers['tally-sequence']);
         return reply;
     }

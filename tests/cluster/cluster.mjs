@@ -11,6 +11,7 @@ import { together } from '../e2e/support/pace.mjs';
 import { brokenCommits, hangingCommits } from './commit_faults.mjs';
 import { databaseFaults } from './database_faults.mjs';
 import { checkTheChecker } from './history_cases.mjs';
+import { manyDatabases } from './many_databases.mjs';
 import { nodeFaults } from './node_faults.mjs';
 import { patroni, promotion, standbyReads } from './standby_faults.mjs';
 
@@ -21,13 +22,14 @@ const SCENARIOS = {
     database: databaseFaults,
     'broken-commits': brokenCommits,
     'hanging-commits': hangingCommits,
+    databases: manyDatabases,
     promotion,
     'promotion-of-one': (run) => promotion({ ...run, nodes: 1 }),
     'promotion-beside': (run) => promotion({ ...run, cut: true }),
     'standby-reads': standbyReads,
     patroni,
 };
-const SHORT = ['checker', 'two-nodes', 'database', 'broken-commits', 'hanging-commits', 'promotion-of-one'];
+const SHORT = ['checker', 'two-nodes', 'database', 'broken-commits', 'hanging-commits', 'databases', 'promotion-of-one'];
 
 const AT_ONCE = 2; // they mostly wait
 

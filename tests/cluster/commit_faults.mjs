@@ -78,7 +78,7 @@ export function brokenCommits({ seed, short }) {
 async function tenantsOfLanes(world, database, lanes) {
     const known = async () => (await database.sql('SELECT lane, min(tenant_id) FROM tally.tenants GROUP BY lane ORDER BY lane')).trim().split('\n').filter(Boolean);
     for (let i = 0; (await known()).length < lanes; i += 50) {
-        await together(50, (n) => request(world.nodes[1].port, 'POST', `/api/counters/of${i + n}/warm/increment`, { token: tokenFor(`of${i + n}`), body: { durationSeconds: 0, timestamp: 0 } }));
+        await together(50, (n) => request(world.nodes[1].port, 'POST', `/api/counters/of${i + n}/warm/increment`, { token: tokenFor(`of${i + n}`), body: { durationSeconds: 0, timestamp: 0 }, ms: 20000 }));
     }
     return (await known()).map((line) => line.split('|')[1]);
 }

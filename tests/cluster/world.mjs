@@ -20,11 +20,15 @@ const rulesOf = (names) => `counters:${names.map((name) => `
   - counterName: ${name}
     rules: [{ on: x, op: increment }]`).join('')}\n`;
 
+/** A list of databases is for the file; one may as well be an option. */
+const listOf = (dsn) => (Array.isArray(dsn) ? `store: { kind: postgres, postgres: { dsn: ${JSON.stringify(dsn)} } }\n` : '');
+
 /** What all clients write into. */
 class Book {
     history = new History();
     wrong = [];
     events = new Map();
+    felt = new Map(); // tenant -> what its requests have met since this was last cleared
     repeated = 0;
     closed = false; // nobody asks for it any more
     #positions = new Map(); // tenant -> the highest sequence that anybody was told
@@ -42,6 +46,14 @@ class Book {
     /** Where reads are to be at least, as a session of all clients: standbys may answer them. Else nothing. */
     from(tenant) {
         return this.session ? `&minSequence=0-${this.#positions.get(tenant) ?? 0}` : '';
+    }
+
+    /** How one request went: `status` is undefined where no answer came. */
+    feel(tenant, ms, status) {
+        const felt = this.felt.get(tenant) ?? { longest: 0, failed: 0 };
+        this.felt.set(tenant, felt);
+        felt.longest = Math.max(felt.longest, ms);
+        if (!(status < 500) && !this.closed) felt.failed++;
     }
 
     acknowledge(tenant, op) {
@@ -64,19 +76,19 @@ export class World {
     #running = [];
     #directory = newDirectory('cluster');
 
-    /** `dsns`: how each node reaches the database. `session`: reads say what of the lane has been seen already. */
+    /** `dsns`: how each node reaches the database, or the databases. `session`: reads say what of the lane has been seen already. */
     constructor({ seed, dsns, settings = {}, session = false }) {
         this.book = new Book({ session });
         this.random = randomFrom(seed);
         this.seed = seed;
         this.dsns = dsns;
-        this.settings = { 'store.kind': 'postgres', 'store.lanes': LANES, ...settings };
+        this.settings = { 'store.lanes': LANES, ...settings };
     }
 
     async start() {
         for (const [i, dsn] of this.dsns.entries()) {
             const listen = `127.0.0.1:${await freePort()}`;
-            const node = new Server({ data: path.join(this.#directory, `node${i}`), listen, config: rulesOf(this.rules), settings: { ...this.settings, 'store.postgres.dsn': dsn } });
+            const node = new Server({ data: path.join(this.#directory, `node${i}`), listen, config: listOf(dsn) + rulesOf(this.rules), settings: { ...this.settings, ...(!Array.isArray(dsn) && { 'store.kind': 'postgres', 'store.postgres.dsn': dsn }) } });
             await node.start();
             this.nodes.push(node);
         }
@@ -125,7 +137,7 @@ export class World {
     async adopt(node) {
         const name = `later${this.rules.length}`;
         this.rules.push(name);
-        node.writeConfig(rulesOf(this.rules));
+        node.writeConfig(listOf(this.dsns[this.nodes.indexOf(node)]) + rulesOf(this.rules));
         const began = performance.now();
         await eventually('the rules to be reloaded', async () =>
             (await request(node.port, 'POST', '/api/admin/reload', { token: ADMIN, ms: 20000 }).catch(() => null))?.status === 200, { ms: 30000 });
