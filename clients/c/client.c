@@ -138,6 +138,7 @@ static void read_limits(struct tally *tally, const struct tally_options *options
         .attempts = options->attempts ? options->attempts : ATTEMPTS,
         .stop = options->stop,
         .stop_context = options->stop_context,
+        .consistency = options->consistency,
     };
 }
 

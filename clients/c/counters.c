@@ -188,6 +188,7 @@ static enum tally_end read_call(struct tally *tally, const struct tally_where *w
     path_segment(tally, names[kind]);
     if (!tally->path.failed) add_times(&tally->path, where, kind);
     if (!tally->path.failed) add_dimensions(&tally->path, where);
+    path_consistency(tally);
     return call_json(tally, &(struct tally_request){0}, &reply, json_out, error);
 }
 

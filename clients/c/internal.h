@@ -7,6 +7,7 @@
 
 #include "tally.h"
 
+#define POSITION_SIZE 96
 #define HIDDEN __attribute__((visibility("hidden")))
 #define PRINTF_LIKE(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
 
@@ -31,7 +32,8 @@ struct tally {
     struct curl_slist *authorization; /* or NULL */
     struct tally_options limits;      /* the numbers and the stop function */
     struct text reply;
-    struct text path; /* scratch for the call being made */
+    struct text path;             /* scratch for the call being made */
+    char position[POSITION_SIZE]; /* the tenant's last one; "": none */
     char curl_error[CURL_ERROR_SIZE];
 };
 
@@ -60,6 +62,9 @@ HIDDEN json_t *event_json(const struct tally_event *event, struct tally_error *e
 /* request.c: starts tally->path with /api/<kind>/<tenant>. TALLY_INVALID: there is no tenant. */
 HIDDEN enum tally_end path_begin(struct tally *tally, const char *kind, struct tally_error *error);
 HIDDEN void path_segment(struct tally *tally, const char *segment);
+
+/* Adds to tally->path, a read's with a query, what the client's consistency asks for. */
+HIDDEN void path_consistency(struct tally *tally);
 
 /* Sends tally->path and reads the reply's JSON; the caller owns `*json_out`, which may also be
  * there on a refusal and is NULL otherwise. */

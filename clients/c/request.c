@@ -281,6 +281,46 @@ void path_segment(struct tally *tally, const char *segment)
     text_add_escaped(&tally->path, segment);
 }
 
+/* -- How far the tenant's history goes that this client has seen ------------------------------- */
+
+void path_consistency(struct tally *tally)
+{
+    enum tally_consistency consistency = tally->limits.consistency;
+    if (consistency == TALLY_SESSION && !tally->position[0]) return;
+    if (consistency == TALLY_SESSION) {
+        text_add_str(&tally->path, "&minSequence=");
+        text_add_escaped(&tally->path, tally->position);
+    } else {
+        text_add_str(&tally->path,
+                     consistency == TALLY_ANY ? "&consistency=any" : "&consistency=primary");
+    }
+}
+
+/* A sequence of a history has no leading zeros. Of two positions in one history the later one is
+ * longer, or greater in its digits. */
+static bool is_further(const char *position, const char *known)
+{
+    const char *dash = strrchr(position, '-'), *other = strrchr(known, '-');
+    if (!dash || !other || dash - position != other - known ||
+        strncmp(position, known, (size_t)(dash - position)) != 0)
+        return true;
+    size_t size = strlen(dash), other_size = strlen(other);
+    return size != other_size ? size > other_size : strcmp(dash, other) > 0;
+}
+
+static void hear_position(struct tally *tally, int status, json_t *json)
+{
+    struct curl_header *header;
+    const char *code = json_string_value(json_object_get(json, "code"));
+    if (status == 409 && code && strcmp(code, "position_lost") == 0) tally->position[0] = '\0';
+    if (status != 200 ||
+        curl_easy_header(tally->curl, "Tally-Sequence", 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
+        return;
+    if (strlen(header->value) < sizeof tally->position &&
+        is_further(header->value, tally->position))
+        memcpy(tally->position, header->value, strlen(header->value) + 1);
+}
+
 enum tally_end call_json(struct tally *tally, struct tally_request *request,
                          struct tally_reply *reply_out, json_t **json_out,
                          struct tally_error *error)
@@ -290,6 +330,7 @@ enum tally_end call_json(struct tally *tally, struct tally_request *request,
     request->path = tally->path.data;
     enum tally_end end = tally_call(tally, request, reply_out, error);
     if (reply_out->status) *json_out = json_loadb(reply_out->body, reply_out->body_size, 0, NULL);
+    hear_position(tally, reply_out->status, *json_out);
     if (end == TALLY_OK && !json_is_object(*json_out)) return fail_reply(error);
     return end;
 }

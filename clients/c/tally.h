@@ -70,6 +70,15 @@ struct tally_error {
 
 struct tally;
 
+/* How new reads are, where standbys answer them too. */
+enum tally_consistency {
+    TALLY_SESSION, /* the default: what this client wrote or read before is in every answer. It
+                      sends the last Tally-Sequence as minSequence; one that a failover lost is
+                      refused once (`position_lost`) and then forgotten. */
+    TALLY_ANY,     /* whatever a standby has */
+    TALLY_PRIMARY, /* no standby is asked */
+};
+
 /* What is zero has the default. The strings are copied. */
 struct tally_options {
     const char *url;      /* http://host:port or https://..., a path before /api is kept */
@@ -81,6 +90,7 @@ struct tally_options {
     unsigned attempts;    /* default 5 */
     bool (*stop)(void *); /* asked several times a second while waiting: true gives up */
     void *stop_context;
+    enum tally_consistency consistency;
 };
 
 /* NULL: `error` says what is wrong with the options. Does not talk to the server. */

@@ -7,7 +7,7 @@ const READ = ['durationSeconds', 'dimensions', ...CALL];
 const RANGE = ['startTime', 'endTime', ...READ];
 
 const TAKEN = {
-    Tally: ['url', 'token', 'tenant', 'timeoutMs', 'attempts', 'fetch'],
+    Tally: ['url', 'token', 'tenant', 'timeoutMs', 'attempts', 'fetch', 'consistency'],
     increment: [...CHANGE, 'amount', 'max', 'sync', ...CALL],
     decrement: [...CHANGE, 'amount', 'sync', ...CALL],
     set: [...CHANGE, ...CALL],

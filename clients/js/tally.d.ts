@@ -24,6 +24,12 @@ export interface TallyOptions {
     timeoutMs?: number;
     /** How often to try at most (5). */
     attempts?: number;
+    /**
+     * How new reads are where standbys answer them too. `session`, the default: what this client wrote or read before is
+     * in every answer; it sends the last `Tally-Sequence` as `minSequence`. `any`: whatever a standby has. `primary`: no
+     * standby is asked. A position that a failover lost is refused once (409 `position_lost`) and then forgotten.
+     */
+    consistency?: 'session' | 'any' | 'primary';
     /** Another fetch than the global one. */
     fetch?: typeof globalThis.fetch;
 }

@@ -4,6 +4,7 @@
 
 import { Batcher } from './batcher.js';
 import { take } from './options.js';
+import { Position } from './position.js';
 import { changeBody, eventBody, randomKey, readEvent, readValue, time, triple } from './shapes.js';
 import { invalid, refusal, TallyError, Transport } from './transport.js';
 
@@ -32,11 +33,13 @@ function range(startTime, endTime) {
 export class Tally {
     #transport;
     #tenant;
+    #position;
 
     constructor(options) {
         const taken = take('Tally', options);
         this.#transport = new Transport(taken);
         this.#tenant = taken.tenant ?? tokenTenant(taken.token);
+        this.#position = new Position(taken.consistency);
     }
 
     get tenant() {
@@ -57,7 +60,24 @@ export class Tally {
 
     /** Any call of the HTTP interface, with this client's retries; resolves to the reply's body. */
     async call(method, path, options) {
-        return (await this.#transport.call(method, path, take('call', options))).body;
+        return (await this.#ask(method, path, take('call', options))).body;
+    }
+
+    /** Hears in replies about this tenant how far they are. */
+    async #ask(method, path, options) {
+        const own = this.#tenant && path.split('/')[3]?.split('?')[0] === encodeURIComponent(this.#tenant);
+        try {
+            const reply = await this.#transport.call(method, path, options);
+            if (own) this.#position.hear(reply.headers);
+            return reply;
+        } catch (error) {
+            if (own) this.#position.fail(error);
+            throw error;
+        }
+    }
+
+    #query(values) {
+        return new URLSearchParams({ ...values, ...this.#position.query });
     }
 
     // -- Direct counters --
@@ -80,7 +100,7 @@ export class Tally {
         if (isDots(name)) return this.#changeByBatch({ op, name, idempotencyKey: key, ...changeBody(op, value, options) }, signal);
         const body = JSON.stringify(changeBody(op, value, options));
         const call = sync ? `${op}Sync` : op;
-        const reply = await this.#transport.call(op === 'set' ? 'PUT' : 'POST', this.path('counters', name, call), { body, key, signal });
+        const reply = await this.#ask(op === 'set' ? 'PUT' : 'POST', this.path('counters', name, call), { body, key, signal });
         return readValue(reply.body, reply.headers.has('Idempotent-Replayed'));
     }
 
@@ -93,21 +113,21 @@ export class Tally {
 
     async delete(name, options) {
         const { key = randomKey(), signal } = take('delete', options);
-        await this.#transport.call('DELETE', this.path('counters', name), { key, signal });
+        await this.#ask('DELETE', this.path('counters', name), { key, signal });
     }
 
     // -- Reads --
 
     async #read(name, call, { durationSeconds = 0, dimensions = {}, signal }, times) {
         if (isDots(name)) return this.#readByQuery({ [call]: { name, durationSeconds, dimensions, ...times } }, signal);
-        const query = new URLSearchParams({ durationSeconds, ...times });
+        const query = this.#query({ durationSeconds, ...times });
         for (const [key, value] of Object.entries(dimensions)) query.set(`dim.${key}`, value);
         return this.call('GET', `${this.path('counters', name, call)}?${query}`, { signal });
     }
 
     async #readByQuery(query, signal) {
         const body = JSON.stringify({ queries: [query] });
-        const { results: [result] } = await this.call('POST', this.path('counters', 'query'), { body, repeatable: true, signal });
+        const { results: [result] } = await this.call('POST', `${this.path('counters', 'query')}?${this.#query({})}`, { body, repeatable: true, signal });
         if (result.status !== 200) throw refusal(result.status, result);
         return result;
     }
@@ -140,7 +160,7 @@ export class Tally {
         const { prefix, signal } = take('list', options);
         let after;
         do {
-            const query = new URLSearchParams({ ...(prefix !== undefined && { prefix }), ...(after && { after }) });
+            const query = this.#query({ ...(prefix !== undefined && { prefix }), ...(after && { after }) });
             const page = await this.call('GET', `${this.path('counters')}?${query}`, { signal });
             yield* page.counters;
             after = page.next;

@@ -1,12 +1,16 @@
 // Reads apart from writes: SPEC 12, requirements S2-33 to S2-35. Real standbys, made by pg_basebackup.
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
 
+import { Tally, TallyError } from '../../clients/js/tally.js';
 import { expectError, expectTriple } from './support/expect.mjs';
 import { eventually } from './support/pace.mjs';
 import { Database } from './support/postgres.mjs';
 import { Relay } from './support/relay.mjs';
-import { Server, TOTAL } from './support/server.mjs';
+import { Server, TALLY_BIN, TOTAL } from './support/server.mjs';
 import { tokenFor } from './support/tokens.mjs';
 
 let primary;
@@ -164,6 +168,62 @@ describe('a standby that lags', () => {
             await standby.caughtUp(primary);
             const reads = await readsOf(b, async () => expectTriple(await b.tenant('acme').get('views', { ...TOTAL, minSequence: written.headers.get('Tally-Sequence') }), 1));
             assert.equal(reads.primary, 0);
+        }));
+});
+
+describe('clients of a standby that lags', () => {
+    async function stopped(use) {
+        await withNodes(2, async ([a, b]) => {
+            const t = a.tenant('acme');
+            await t.increment('views', TOTAL);
+            await standby.caughtUp(primary);
+            await standby.pauseReplay();
+            try {
+                await use(a, b, t);
+            } finally {
+                await standby.resumeReplay();
+            }
+        });
+    }
+
+    test('SPEC 12: the JavaScript client reads its own writes at any node; "any" and "primary" are as they say', () =>
+        stopped(async (a, b, t) => {
+            const client = (url, consistency) => new Tally({ url, token: t.token, ...(consistency && { consistency }) });
+            const own = client(a.url);
+            assert.equal((await own.increment('views')).net, 2n);
+            assert.equal((await own.get('views')).net, 2n);
+            assert.equal((await own.sum('views', { startTime: '1970-01-01T00:00:00Z' })).net, 2n);
+            assert.equal((await client(a.url, 'any').get('views')).net, 1n);
+            assert.equal((await client(b.url, 'primary').get('views')).net, 2n);
+            assert.throws(() => client(a.url, 'eventual'), /consistency must be one of session, any, primary/);
+            /* Node b has not heard of the write, so it would ask the standby for less. */
+            let last = null;
+            const elsewhere = new Tally({ url: a.url, token: t.token, fetch: (url, init) => {
+                last = String(url).replace(a.url, init.method === 'GET' ? b.url : a.url);
+                return fetch(last, init);
+            } });
+            assert.equal((await elsewhere.increment('views')).net, 3n);
+            assert.equal((await elsewhere.get('views')).net, 3n);
+            assert.match(last, new RegExp(`^${b.url}.*minSequence=0-\\d+`));
+        }));
+
+    test('SPEC 12, 13: a position that was lost is told to the client once', () =>
+        stopped(async (a, b, t) => {
+            let answers = 0;
+            const client = new Tally({ url: a.url, token: t.token, fetch: async (url, init) => {
+                const reply = await fetch(url, init);
+                return answers++ ? reply : new Response(await reply.text(), { status: reply.status, headers: { 'Tally-Sequence': '0-999999999' } });
+            } });
+            await client.increment('views');
+            await assert.rejects(client.get('views'), (error) => error instanceof TallyError && error.code === 'position_lost');
+            assert.equal(typeof (await client.get('views')).net, 'bigint');
+        }));
+
+    test('SPEC 12: the C client does the same', () =>
+        stopped(async (a, b, t) => {
+            const program = path.join(path.dirname(TALLY_BIN), 'tests/libtally');
+            const { stdout } = await promisify(execFile)(program, ['consistency', a.url, t.token]).catch((error) => error);
+            assert.equal(stdout, 'all holds\n');
         }));
 });
 

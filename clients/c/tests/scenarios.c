@@ -269,6 +269,37 @@ static void count_on(struct tally *tally, int count)
     tally_batch_free(batch);
 }
 
+/* -- Standbys ---------------------------------------------------------------------------------- */
+
+static int64_t net_of(const char *url, const char *token, enum tally_consistency consistency)
+{
+    struct tally_value value = {.net = -1};
+    const struct tally_options options = {.url = url, .token = token, .consistency = consistency};
+    struct tally *tally = tally_new(&options, &error);
+    CHECK(tally &&
+          tally_get(tally, &(struct tally_where){.name = "views"}, &value, &error) == TALLY_OK);
+    tally_free(tally);
+    return value.net;
+}
+
+/* The standby has stopped at 1. A client that counted reads what it counted, at another node too. */
+static void consistency(const char *url, const char *token)
+{
+    struct tally_value value;
+    const struct tally_options options = {.url = url, .token = token};
+    struct tally *tally = tally_new(&options, &error);
+    CHECK(tally_increment(tally, &(struct tally_change){.name = "views"}, &value, &error) ==
+              TALLY_OK &&
+          value.net == 2);
+    for (int i = 0; i < 3; i++)
+        CHECK(tally_get(tally, &(struct tally_where){.name = "views"}, &value, &error) ==
+                  TALLY_OK &&
+              value.net == 2);
+    CHECK(net_of(url, token, TALLY_ANY) == 1);
+    CHECK(net_of(url, token, TALLY_PRIMARY) == 2);
+    tally_free(tally);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 4) return 2;
@@ -282,6 +313,8 @@ int main(int argc, char **argv)
     CHECK(tally);
     if (patient) {
         count_on(tally, argc > 4 ? atoi(argv[4]) : 10);
+    } else if (strcmp(argv[1], "consistency") == 0) {
+        consistency(argv[2], argv[3]);
     } else {
         changes(tally);
         refusals(tally);
