@@ -20,7 +20,7 @@ int daemon_run(const struct config *config, const struct daemon_options *options
 
 /* Makes the schema of a store in PostgreSQL, or brings it up to date, and says on stdout what it is
  * then. Returns the process's exit code; why it failed is on stderr. */
-int daemon_migrate(const struct config *config);
+int daemon_migrate(const struct config *config, bool citus);
 
 /* Makes that schema, empty, so that it can take the export `name` in ops.dir with its ids and
  * events, and says so on stdout. Returns the process's exit code; why it failed is on stderr. */

@@ -188,10 +188,12 @@ enum err server_nodes(void *context, struct arena *arena, struct buf *json_out)
     return heard > 0 ? ERR_OK : e;
 }
 
-int daemon_migrate(const struct config *config)
+int daemon_migrate(const struct config *config, bool citus)
 {
     struct postgres_config *all = postgres_of_all(config);
     struct reason said;
+    for (unsigned i = 0; i < config->store_postgres_dsn.count; i++)
+        all[i].citus = citus;
     enum err e = postgres_migrate(all, config->store_postgres_dsn.count, &said);
     free(all);
     fprintf(e == ERR_OK ? stdout : stderr, "%s%s\n", e == ERR_OK ? "" : "tally: ", said.text);

@@ -30,6 +30,7 @@ struct database {
     struct postgres_config config;
     char *dsn;
     char *read_dsn;           /* NULL: none */
+    bool citus;               /* its tables are dealt out over workers */
     char server[SERVER_SIZE]; /* host, port and database, for people */
     struct sql sql;
     struct pool *writers;

@@ -96,7 +96,7 @@ static void hear_notice(void *context, const PGresult *notice)
 /* A plan that was made once serves every lane and every size of array, so it must not be one that
  * suits the tables as they are now. */
 static const char session_options[] =
-    "-c statement_timeout=30000 -c row_security=off -c plan_cache_mode=force_generic_plan"
+    "-c statement_timeout=30000 -c row_security=off"
     " -c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off"
     " -c enable_mergejoin=off -c jit=off";
 

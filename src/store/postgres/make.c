@@ -37,6 +37,32 @@ static void add_text(struct buf *script, const char *text, const char *schema, u
     }
 }
 
+static bool stands_at(const struct buf *script, size_t at, const char *mark)
+{
+    size_t size = strlen(mark);
+    return script->size - at >= size && memcmp(script->data + at, mark, size) == 0;
+}
+
+/* Takes what is said of partitions out of a script, or only the marks around it. */
+static void settle_partitions(struct buf *script, bool partitions)
+{
+    static const char begin[] = "{BY}", end[] = "{YB}";
+    size_t to = 0;
+    bool inside = false;
+    for (size_t from = 0; from < script->size;) {
+        bool begins = !inside && stands_at(script, from, begin);
+        bool ends = inside && stands_at(script, from, end);
+        inside = begins || (inside && !ends);
+        if (begins || ends)
+            from += sizeof begin - 1;
+        else if (partitions || !inside)
+            script->data[to++] = script->data[from++];
+        else
+            from++;
+    }
+    script->size = to;
+}
+
 /* Adds a text for each lane that lies in this database. */
 static void add_lanes(struct buf *script, const char *text, const struct database *database,
                       unsigned lanes)
@@ -118,7 +144,9 @@ enum err schema_make(const struct database *database, struct link *link,
     add_text(&script, make_room, schema, 0);
     add_text(&script, schema_tables, schema, 0);
     add_lanes(&script, schema_lane, database, database->config.lanes);
+    if (database->config.citus) add_text(&script, schema_citus, schema, 0);
     add_people(&script, schema);
+    settle_partitions(&script, !database->config.citus);
     if (beginning)
         buf_addf(&script, "UPDATE %s.commits SET sequence = %llu;", schema,
                  (unsigned long long)beginning->last);
@@ -129,6 +157,7 @@ enum err schema_make(const struct database *database, struct link *link,
     add_meta_number(&script, schema, "place", database->config.place);
     if (founding->pending) add_meta_number(&script, schema, "pending", 1);
     add_meta_number(&script, schema, "installation", founding->installation);
+    if (database->config.citus) add_meta_number(&script, schema, "citus", 1);
     add_meta(&script, schema, "secret", secret.bytes, sizeof secret.bytes);
     return run_script(link, &script, MAKE_MS);
 }
@@ -188,6 +217,7 @@ enum err schema_upgrade(const struct database *database, struct link *link, unsi
         add_lanes(&script, schema_upgrades[at - 1].lane, database, lanes);
     }
     add_people(&script, schema);
+    settle_partitions(&script, !database->citus);
     buf_addf(&script, "UPDATE %s.meta SET value = '\\x%016x' WHERE key = 'schema';", schema,
              SCHEMA_VERSION);
     return run_script(link, &script, UPGRADE_MS);
@@ -199,5 +229,6 @@ enum err schema_let_in(const struct database *database, struct link *link)
     buf_init(&script, TEXT_SIZE_MAX);
     add_lock_out(&script, database);
     add_text(&script, schema_readers, database->sql.schema, 0);
+    settle_partitions(&script, !database->citus);
     return run_script(link, &script, MAKE_MS);
 }

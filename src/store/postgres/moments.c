@@ -9,6 +9,7 @@
  *     acknowledged anywhere before.
  * (2) A reader whose second run asks for more (it went on by what it found) has its moment as a
  *     transaction.
+ *     So it is on Citus, where one statement goes to one shard.
  * (3) A reader that wished for nothing, or for nothing but what is in memory, costs no statement:
  *     its first run was enough. */
 #include "store/postgres/internal.h"
@@ -398,9 +399,10 @@ static void gather_at(const struct view_reading *readings, unsigned count, struc
         mine[wishes.ways_count] = &readings[i];
         add_way(&wishes, &readings[i]);
     }
-    if (wishes.ways_count > 0) load(&wishes);
+    bool loads = wishes.ways_count > 0 && !(lane->database->citus && !is_one_cell(&wishes));
+    if (loads) load(&wishes);
     for (unsigned i = 0; i < wishes.ways_count; i++)
-        if (!is_answered(&wishes, i, mine[i]))
+        if (!loads || !is_answered(&wishes, i, mine[i]))
             moment_transaction(mine[i]->view, mine[i]->read, mine[i]->context);
     wishes_end(&wishes);
     free(mine);

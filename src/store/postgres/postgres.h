@@ -38,6 +38,7 @@ struct postgres_config {
     unsigned connections;      /* for commits */
     unsigned read_connections; /* for readers */
     bool deals_out;            /* a pooler deals connections out for one transaction each */
+    bool citus;                /* a schema that is made is laid out for Citus */
     bool unsafe;               /* fsync or synchronous_commit may be off */
     bool ids_shared;           /* ids are unique over the installation */
     size_t cache_bytes;        /* what all lanes may keep of rows in memory */

@@ -131,7 +131,8 @@ static void read_meta_row(struct schema_meta *meta, const char *key, const char 
                    {"databases", &meta->databases},
                    {"place", &meta->place},
                    {"pending", &meta->pending},
-                   {"installation", &meta->installation}};
+                   {"installation", &meta->installation},
+                   {"citus", &meta->citus}};
     unsigned char bytes[sizeof(uint64_t)];
     for (size_t i = 0; i < ARRAY_COUNT(numbers); i++)
         if (strcmp(key, numbers[i].key) == 0 && read_hex(text, bytes, sizeof bytes))
@@ -172,6 +173,12 @@ static enum err check_meta(const struct database *database, const struct schema_
                           "at the first start; to move, use `tally export --ids --events` and "
                           "`tally import`.",
                           schema, (unsigned long long)meta->lanes, database->config.lanes);
+    if (database->config.citus && !meta->citus)
+        return reason_err(why_out, ERR_INVALID,
+                          "the schema %s is there and not laid out for Citus; make another one "
+                          "(store.postgres.schema) and move with `tally export --ids --events` and "
+                          "`tally import`.",
+                          schema);
     if (meta->ids_shared != database->config.ids_shared)
         return reason_err(why_out, ERR_INVALID,
                           "the schema %s was made with events.idScope: %s, which is fixed at the "
@@ -317,6 +324,7 @@ enum err schema_take(struct database *database, struct link *link, const struct 
                      struct schema_migrated *migrated_out, struct reason *why_out)
 {
     enum err e = ERR_OK;
+    database->citus = meta->citus != 0;
     if (migrated_out)
         e = migrate(database, link, meta, migrated_out, why_out);
     else if (meta->schema < SCHEMA_VERSION)

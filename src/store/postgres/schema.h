@@ -11,6 +11,7 @@ struct database;
 /* tables.c: the texts. What is a lane's is run once for each lane, after the others. */
 extern const char schema_tables[];
 extern const char schema_lane[];
+extern const char schema_citus[]; /* after both, on Citus */
 
 /* What makes version N + 2 of version N + 1, where N is its index. */
 struct schema_upgrade {
@@ -42,6 +43,7 @@ struct schema_meta {
     uint64_t place;
     uint64_t pending; /* in the first of several: they are not all made yet */
     uint64_t installation;
+    uint64_t citus; /* laid out for it */
     struct hash_secret secret;
     bool has_secret;
     char server[64]; /* tells two databases apart, whatever their addresses are */

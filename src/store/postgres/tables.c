@@ -1,6 +1,7 @@
 /* tables.c -- what a schema is made of, and what turns one of an earlier version into it.
  *
- * In the texts {S} is the schema's name, quoted, and {L} the number of a lane.
+ * In the texts {S} is the schema's name, quoted, and {L} the number of a lane. What stands between
+ * {BY} and {YB} is left out on Citus, whose shards take the place of partitions.
  *
  * (1) `schema_tables` and `schema_lane` are the schema of this version, as a new database gets it.
  * (2) Whatever changes there changes in the newest of `schema_upgrades` too, until a version has
@@ -90,13 +91,12 @@ const char schema_tables[] =
     " added bigint NOT NULL, subbed bigint NOT NULL, updated bigint NOT NULL, expires bigint,"
     " start bigint, lane int NOT NULL, due int, tenant_id text COLLATE \"C\" NOT NULL,"
     " exact boolean NOT NULL DEFAULT false,"
-    " PRIMARY KEY (series, bucket, lane))"
-    " PARTITION BY LIST (lane);"
+    " PRIMARY KEY (series, bucket, lane)){BY} PARTITION BY LIST (lane){YB};"
     "CREATE INDEX cells_due ON {S}.cells (due, lane) WHERE due IS NOT NULL;"
     "CREATE TABLE {S}.registry (print uuid NOT NULL, sequence bigint NOT NULL,"
     " first_seen bigint NOT NULL, digest bigint NOT NULL, lane int NOT NULL,"
     " event boolean NOT NULL, tenant_id text COLLATE \"C\", outcome bytea,"
-    " PRIMARY KEY (print, lane)) PARTITION BY LIST (lane);"
+    " PRIMARY KEY (print, lane)){BY} PARTITION BY LIST (lane){YB};"
     "CREATE INDEX registry_keys ON {S}.registry (first_seen, lane) WHERE NOT event;"
     "CREATE TABLE {S}.objects (print uuid NOT NULL, lane int NOT NULL, key bytea NOT NULL,"
     " value bytea NOT NULL, " OBJECTS_TENANT ", PRIMARY KEY (print, lane))"
@@ -107,19 +107,27 @@ const char schema_tables[] =
     " origin bigint NOT NULL,"
     " lane int NOT NULL, duplicate boolean NOT NULL, tenant_id text COLLATE \"C\" NOT NULL,"
     " id bytea NOT NULL, type bytea NOT NULL, dimensions bytea NOT NULL, payload bytea NOT NULL,"
-    " PRIMARY KEY (lane, sequence, arrived)) PARTITION BY RANGE (arrived);" HISTORY_INDEXES
+    " PRIMARY KEY (lane, sequence, arrived)){BY} PARTITION BY RANGE (arrived){YB};" HISTORY_INDEXES
     "CREATE TABLE {S}.graves (series bigint NOT NULL, lane int NOT NULL,"
     " PRIMARY KEY (series, lane));" SUMS NODES;
 
 /* A lane has its row, its partitions, and a commit that nothing came before. */
 const char schema_lane[] =
-    "CREATE TABLE {S}.cells_{L} PARTITION OF {S}.cells FOR VALUES IN ({L})"
+    "{BY}CREATE TABLE {S}.cells_{L} PARTITION OF {S}.cells FOR VALUES IN ({L})"
     " WITH (fillfactor = 75);"
-    "CREATE TABLE {S}.registry_{L} PARTITION OF {S}.registry FOR VALUES IN ({L});"
+    "CREATE TABLE {S}.registry_{L} PARTITION OF {S}.registry FOR VALUES IN ({L});{YB}"
     "INSERT INTO {S}.lanes VALUES ({L});"
     "INSERT INTO {S}.leases VALUES ({L}, gen_random_uuid(), '-infinity');"
     "INSERT INTO {S}.commits VALUES ({L}, 0, (-9223372036854775808)::bigint, 1,"
     " 0, gen_random_uuid());";
+
+/* Shards are the partitions then: a lane's rows of all tables lie together on one worker. */
+const char schema_citus[] =
+    "SELECT create_reference_table('{S}.meta'), create_reference_table('{S}.nodes');"
+    "SELECT create_distributed_table('{S}.lanes', 'lane', colocate_with => 'none');"
+    "SELECT create_distributed_table(('{S}.' || t)::regclass, 'lane', colocate_with => '{S}.lanes')"
+    " FROM unnest(ARRAY['leases', 'commits', 'tenants', 'series', 'cells', 'registry', 'objects',"
+    " 'definitions', 'history', 'graves', 'sums']) AS t;";
 
 /* -- Earlier ones ------------------------------------------------------------------------------ */
 
