@@ -36,8 +36,8 @@ async function newDatabase({ earlier = false } = {}) {
 const settingsOf = ({ dsn }, more = {}) => ({
     'store.kind': 'postgres', 'store.postgres.dsn': dsn, 'store.lanes': 2, 'store.postgres.unsafe': true, ...more });
 
-const migrate = (at, more) =>
-    runTally(['migrate', ...Object.entries(settingsOf(at, more)).flatMap(([key, value]) => ['--set', `${key}=${value}`])]);
+const migrate = (at, more, words = []) =>
+    runTally(['migrate', ...words, ...Object.entries(settingsOf(at, more)).flatMap(([key, value]) => ['--set', `${key}=${value}`])]);
 
 /* What a schema is made of, by name: a column that was added later is the last one of its table. */
 const SHAPE = {
@@ -62,6 +62,15 @@ async function shapeOf(at) {
 }
 
 describe('tally migrate', () => {
+    test('SPEC 12: --citus without Citus is refused with a sentence, nothing half made, and so is a schema that is laid out otherwise', async () => {
+        const at = await newDatabase();
+        const end = await migrate(at, {}, ['--citus']);
+        assert.equal(end.code, 1);
+        assert.match(end.stderr, /^tally: cannot make the schema: the database has no extension citus \(CREATE EXTENSION citus makes it\)/);
+        assert.equal((await migrate(at)).code, 0);
+        assert.match((await migrate(at, {}, ['--citus'])).stderr, /the schema tally is there and not laid out for Citus; make another one/);
+    });
+
     test('SPEC 12: a schema of an earlier version that is upgraded equals one that is made anew', async () => {
         const [old, fresh] = [await newDatabase({ earlier: true }), await newDatabase()];
         const end = await migrate(old);

@@ -123,6 +123,8 @@ const char schema_lane[] =
 
 /* Shards are the partitions then: a lane's rows of all tables lie together on one worker. */
 const char schema_citus[] =
+    "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'citus') THEN"
+    " RAISE 'the database has no extension citus (CREATE EXTENSION citus makes it)'; END IF; END $$;"
     "SELECT create_reference_table('{S}.meta'), create_reference_table('{S}.nodes');"
     "SELECT create_distributed_table('{S}.lanes', 'lane', colocate_with => 'none');"
     "SELECT create_distributed_table(('{S}.' || t)::regclass, 'lane', colocate_with => '{S}.lanes')"
