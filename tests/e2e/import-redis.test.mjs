@@ -12,10 +12,9 @@ import { promisify } from 'node:util';
 import { eventually } from './support/pace.mjs';
 import { startRedis } from './support/redis.mjs';
 import { many, respPort, respServerFor } from './support/resp.mjs';
-import { LARGE_COMMITS } from './support/server.mjs';
+import { LARGE_COMMITS, TALLY_BIN } from './support/server.mjs';
 
 const run = promisify(execFile);
-const BIN = process.env.TALLY_BIN;
 const KEYS = 100_000;
 
 /** Sends many commands and waits for all replies, which must be no errors. */
@@ -43,7 +42,7 @@ describe('tally import-redis', () => {
     }
     async function imported(t, url, ...args) {
         const { args: all, options } = await call(t, url, ...args);
-        return run(BIN, all, options);
+        return run(TALLY_BIN, all, options);
     }
 
     test(`SPEC 14: ${KEYS} keys, killed in the middle and resumed, are there exactly`, async () => {
@@ -55,7 +54,7 @@ describe('tally import-redis', () => {
         const url = `redis://127.0.0.1:${redis.port}`;
         const { args, options } = await call(t, url, '--page', '500');
         const ours = await server.connect(t);
-        const child = spawn(BIN, args, { ...options, stdio: 'ignore' });
+        const child = spawn(TALLY_BIN, args, { ...options, stdio: 'ignore' });
         await eventually('some pages to be there', async () => existsSync(join(folder, 'state')) && (await ours.call('SCAN', 0, 'COUNT', 10000))[1].length > 2000, { every: 10 });
         child.kill('SIGKILL');
         await new Promise((resolve) => child.once('exit', resolve));
@@ -63,7 +62,7 @@ describe('tally import-redis', () => {
         const [note] = readdirSync(notes).filter((name) => !name.endsWith('.new'));
         const [, cursor, , sofar] = readFileSync(join(notes, note), 'utf8').split(' ').map(Number);
         assert.ok(cursor > 0 && sofar > 0 && sofar < KEYS, 'the note says how far it got');
-        const { stdout } = await run(BIN, args, options);
+        const { stdout } = await run(TALLY_BIN, args, options);
         assert.match(stdout, /counters imported, 0 keys left out\n$/);
         assert.deepEqual(readdirSync(notes).filter((name) => !name.endsWith('.new')), []);
         for (let at = 0; at < KEYS; at += 10000) {

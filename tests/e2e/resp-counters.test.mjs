@@ -403,6 +403,20 @@ describe('TALLY.*', () => {
         assert.equal((await client.call('TALLY.SUM', 'n', 'BUCKET', 60, 'FROM', 0, 'TO', 120))[0], String(3n * MAX));
     });
 
+    test('SPEC 14, SPEC 15: BUCKET may be of a calendar', async () => {
+        const t = server.tenant();
+        const client = await server.connect(t);
+        const month = ['BUCKET', 'month', 'ZONE', 'Europe/Berlin'];
+        assert.equal(await client.call('TALLY.INCR', 'n', 5, ...month, 'AT', '2026-02-28T22:59:59Z'), 5);
+        assert.equal(await client.call('TALLY.INCR', 'n', 2, ...month, 'AT', '2026-02-28T23:00:00Z'), 2);
+        assert.deepEqual(await client.call('TALLY.GET', 'n', ...month, 'AT', '2026-02-01T00:00:00Z'), [5, 5, 0]);
+        assert.deepEqual(await client.call('TALLY.SUM', 'n', ...month, 'FROM', '2026-02-01T00:00:00Z', 'TO', '2026-03-01T00:00:00Z'), ['7', '7', '0']);
+        assert.equal((await t.get('n', { bucket: 'month', zone: 'Europe/Berlin', timestamp: '2026-03-15T00:00:00Z' })).body.net, '2');
+        assert.match((await client.call('TALLY.INCR', 'n', 1, 'BUCKET', 'month', 'ZONE', 'Nowhere/At_All')).error, /^ERR /);
+        assert.match((await client.call('TALLY.INCR', 'n', 1, 'BUCKET', 'fortnight')).error, /^ERR /);
+        assert.match((await client.call('TALLY.INCR', 'n', 1, 'BUCKET', 60, 'ZONE', 'Europe/Berlin')).error, /^ERR /);
+    });
+
     test('SPEC 14: what is wrong is said as over HTTP', async () => {
         const client = await server.connect(server.tenant());
         for (const args of [['TALLY.INCR', 'n', 1, 'BUCKET'], ['TALLY.INCR', 'n', 1, 'NONSENSE', 1], ['TALLY.INCR', 'n', 1, 'MAX', 1, 'MAX', 2],

@@ -52,11 +52,23 @@ struct moment_text {
     char digits[24];
 };
 
-static void fill_place(const struct train *train, struct json_value *bucket, struct json_value *at,
+/* BUCKET is a number of seconds, or a word of the calendar. */
+static void tell_bucket(struct json_value *seconds, struct json_value *calendar)
+{
+    char first = seconds->type == JSON_STRING && seconds->string.size ? seconds->string.data[0] : 0;
+    char lower = (char)(first | 0x20);
+    if (lower < 'a' || lower > 'z') return;
+    *calendar = *seconds;
+    seconds->type = JSON_ABSENT;
+}
+
+static void fill_place(const struct train *train, struct json_value *values,
                        struct moment_text *text)
 {
-    if (bucket->type == JSON_ABSENT)
-        *bucket = (struct json_value){.type = JSON_STRING, .string = BYTES("0")};
+    struct json_value *seconds = &values[CHANGE_DURATION], *at = &values[CHANGE_TIMESTAMP];
+    tell_bucket(seconds, &values[CHANGE_BUCKET]);
+    if (seconds->type == JSON_ABSENT && values[CHANGE_BUCKET].type == JSON_ABSENT)
+        *seconds = (struct json_value){.type = JSON_STRING, .string = BYTES("0")};
     if (at->type != JSON_ABSENT) return;
     struct buf buf = {
         .data = text->digits, .capacity = sizeof text->digits, .max = sizeof text->digits};
@@ -102,18 +114,17 @@ static void change(struct train *train, const struct resp_command *command, enum
 {
     struct json_value values[CHANGE_FIELD_COUNT] = {0};
     struct json_value once = {0};
-    const struct option options[] = {{BYTES("BUCKET"), &values[CHANGE_DURATION]},
-                                     {BYTES("AT"), &values[CHANGE_TIMESTAMP]},
-                                     {BYTES("ONCE"), &once},
-                                     {BYTES("MAX"), &values[CHANGE_CAP]},
-                                     {BYTES("EXPIREAT"), &values[CHANGE_EXPIRES]}};
-    unsigned count = kind == OP_INCREMENT ? 5 : 3;
+    const struct option options[] = {
+        {BYTES("BUCKET"), &values[CHANGE_DURATION]}, {BYTES("AT"), &values[CHANGE_TIMESTAMP]},
+        {BYTES("ZONE"), &values[CHANGE_ZONE]},       {BYTES("ONCE"), &once},
+        {BYTES("MAX"), &values[CHANGE_CAP]},         {BYTES("EXPIREAT"), &values[CHANGE_EXPIRES]}};
+    unsigned count = kind == OP_INCREMENT ? 6 : 4;
     struct reason why;
     struct moment_text now;
     int64_t time_ms;
     if (!read_options(train, command, 3, options, count)) return;
     bool said = values[CHANGE_TIMESTAMP].type != JSON_ABSENT;
-    fill_place(train, &values[CHANGE_DURATION], &values[CHANGE_TIMESTAMP], &now);
+    fill_place(train, values, &now);
     values[CHANGE_AMOUNT] = (struct json_value){.type = JSON_STRING, .string = command->items[2]};
     struct op *op = train_op(train, kind, command->items[1]);
     if (!op) return;
@@ -157,12 +168,13 @@ void resp_tally_get(struct train *train, const struct resp_command *command)
 {
     struct json_value values[CHANGE_FIELD_COUNT] = {0};
     const struct option options[] = {{BYTES("BUCKET"), &values[CHANGE_DURATION]},
+                                     {BYTES("ZONE"), &values[CHANGE_ZONE]},
                                      {BYTES("AT"), &values[CHANGE_TIMESTAMP]}};
     struct reason why;
     struct moment_text now;
     int64_t time_ms;
     if (!read_options(train, command, 2, options, ARRAY_COUNT(options))) return;
-    fill_place(train, &values[CHANGE_DURATION], &values[CHANGE_TIMESTAMP], &now);
+    fill_place(train, values, &now);
     struct op *op = train_op(train, OP_READ, command->items[1]);
     if (!op) return;
     if (change_read(OP_DECREMENT, values, op, &time_ms, &why) != ERR_OK) {
@@ -244,14 +256,30 @@ static enum err plan_sum(struct train *train, struct sum_asked *asked, struct by
     return e == ERR_OK && asked->plan.definition ? ERR_MANAGED : e;
 }
 
+/* Where the call over HTTP has the field of that name. */
+static struct json_value *picked_as(struct json_value *picked, struct bytes name)
+{
+    unsigned count, at = 0;
+    const struct field *fields = read_fields_known(READ_SUM, &count);
+    must(count <= FIELDS_MAX);
+    while (at < count && !bytes_equal(fields[at].name, name))
+        at++;
+    must(at < count);
+    return &picked[at];
+}
+
 void resp_tally_sum(struct train *train, const struct resp_command *command)
 {
-    struct json_value picked[3] = {0};
-    const struct option options[] = {
-        {BYTES("BUCKET"), &picked[0]}, {BYTES("FROM"), &picked[1]}, {BYTES("TO"), &picked[2]}};
+    struct json_value picked[FIELDS_MAX] = {0};
+    struct json_value *seconds = picked_as(picked, BYTES("durationSeconds"));
+    const struct option options[] = {{BYTES("BUCKET"), seconds},
+                                     {BYTES("ZONE"), picked_as(picked, BYTES("zone"))},
+                                     {BYTES("FROM"), picked_as(picked, BYTES("startTime"))},
+                                     {BYTES("TO"), picked_as(picked, BYTES("endTime"))}};
     struct reason why;
     reason_clear(&why);
     if (!read_options(train, command, 2, options, ARRAY_COUNT(options))) return;
+    tell_bucket(seconds, picked_as(picked, BYTES("bucket")));
     if (!counter_name_valid(command->items[1])) {
         train_refuse(train, "ERR invalid counter name");
         return;
