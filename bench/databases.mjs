@@ -42,6 +42,21 @@ export class Node extends Tally {
     await this.cluster.sql('CHECKPOINT', 600);
   }
 
+  /** Cells of a counter that nobody asks for, as if they had been counted. */
+  async fillCells(first, count) {
+    await this.cluster.sql(`INSERT INTO ${this.schema}.cells (lane, series, bucket, added, subbed, updated, tenant_id)
+      SELECT 0, 1000000000 + n / 1000, n % 1000, 1, 0, 0, 'bench' FROM generate_series(${first}, ${first + count - 1}) n`, 1800);
+    await this.cluster.sql(`VACUUM ANALYZE ${this.schema}.cells`, 600);
+  }
+
+  /** What a table with its indexes takes on disk, and its indexes alone. */
+  async sizes(table) {
+    const of = (what) => `(SELECT sum(pg_${what}(relid)) FROM pg_partition_tree('${this.schema}.${table}'))`;
+    const text = await this.cluster.sql(`COPY (SELECT ${of('total_relation_size')}, ${of('indexes_size')}) TO STDOUT`);
+    const [all, indexes] = text.split(/\s/).map(Number);
+    return { all, indexes };
+  }
+
   async stop(signal) {
     await Promise.allSettled([...this.beside.map((node) => node.stop(signal)), super.stop(signal)]);
     await this.cluster.stop();

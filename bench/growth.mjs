@@ -7,6 +7,7 @@
 //   restart    time from kill -9 to ready against cells, up to 10 million     (5 minutes)
 //   tail       time from kill -9 to ready against the journal written         (2 minutes)
 //   memory     resident memory against cells, up to 10 million                (3 minutes)
+//   database   on PostgreSQL: commits and disk against ids, up to 20 million, with a quarter as many cells (20 minutes)
 //   steady     ten minutes at half the highest rates: the worst stall         (10 minutes)
 //
 // Each writes bench/results/growth-NAME.json and .svg after every point, and docs/performance.md
@@ -21,7 +22,8 @@ import path from 'node:path';
 import { open } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
-import { BATCH, eventBatch, events, EVENT_TABLES, pgbench } from './loads.mjs';
+import { Cluster, Node } from './databases.mjs';
+import { BATCH, eventBatch, events, EVENT_TABLES, load, pgbench } from './loads.mjs';
 import { Postgres, ROOT, Tally } from './peers.mjs';
 import { curve } from './plot.mjs';
 import { intoDocs } from './tell.mjs';
@@ -173,6 +175,36 @@ const CURVES = {
       c.finish({ result: `the last three steps run at ${ratio.toFixed(2)} of the first tenth; filters take ${filter.toFixed(1)} bytes of memory an id`,
         ratio, must: 'at 50 million at least 0.7 of 1 million', met: ratio >= 0.7 });
     });
+  },
+
+  // Ids and cells that were there before are put into the tables; what is measured comes over HTTP.
+  async database() {
+    const c = new Curve('database', { title: 'on PostgreSQL: a lone event against ids remembered', x: 'million ids', y: 'ms' });
+    rmSync(c.directory, { recursive: true, force: true }); // it begins anew: the tables are not kept
+    const steps = (QUICK ? [0, 0.5, 1] : [0, 1, 5, 12, 20]).map((n) => n * 1e6).filter((n) => !c.has(n));
+    await c.server(async (node) => {
+      let ids = 0;
+      for (const goal of steps) {
+        if (goal > ids) await node.remember(goal - ids);
+        if (goal > ids) await node.fillCells(ids / 4, (goal - ids) / 4);
+        ids = goal;
+        await events(node, { connections: 4, seconds: 2 });
+        const batches = await events(node, { connections: 4, seconds: 3 });
+        const lone = await load(node, { what: 'event', connections: 1, seconds: 3 });
+        const [registry, cells] = [await node.sizes('registry'), await node.sizes('cells')];
+        const all = await node.cluster.sql(`COPY (SELECT count(*) FROM ${node.schema}.registry) TO STDOUT`, 600);
+        const each = registry.all / all;
+        c.add({ at: goal, x: ids / 1e6, y: lone.p50Ms, p99Ms: lone.p99Ms, rate: batches.ops / batches.seconds, registry, cells, ids: Number(all) },
+          `${million(ids)} million ids: a lone event ${lone.p50Ms.toFixed(2)} ms (p99 ${lone.p99Ms.toFixed(2)}), ${number(batches.ops / batches.seconds)} events/s in batches,`
+          + ` ${each.toFixed(0)} bytes an id (${(registry.indexes / all).toFixed(0)} of index), cells ${million(cells.all)} MB`);
+      }
+    }, true, class extends Node {
+      constructor(directory) {
+        super('node', directory, { cluster: new Cluster(path.join(directory, 'cluster')) });
+      }
+    });
+    const [first, last] = [c.points[0], c.points.at(-1)];
+    c.finish({ result: `${million(last.at)} million ids: a lone event takes ${last.y.toFixed(2)} ms (${first.y.toFixed(2)} at first), batches run at ${(last.rate / first.rate).toFixed(2)} of the empty registry's rate, an id takes ${(last.registry.all / last.ids).toFixed(0)} bytes` });
   },
 
   // In turns: PostgreSQL for a while, then tally until it has as many ids. Each stands still in the other's

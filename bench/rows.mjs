@@ -53,9 +53,9 @@ function rowsOnPostgres(seconds, ids) {
         postgres: (p) => pgbench(p, { scripts: [eventBatch(BATCH)], connections: 2, seconds, each: BATCH }) },
     },
     {
-      id: 'node-two', title: 'on PostgreSQL: one lane through two nodes, 64 connections together', must: {},
+      id: 'node-two', title: 'on PostgreSQL: one lane through two nodes, 64 connections at each', must: {},
       marks: [{ of: 'node-two', against: ['node'], must: 0.6 }],
-      run: { node: (p) => load(p, increments), 'node-two': (p) => loadAll([p, ...p.beside], { ...increments, connections: 32 }) },
+      run: { node: (p) => load(p, increments), 'node-two': (p) => loadAll([p, ...p.beside], increments) },
     },
     {
       id: 'node-ids', title: `on PostgreSQL: the same batches over ${(ids / 1e6).toLocaleString('en')} million ids`, must: {},
