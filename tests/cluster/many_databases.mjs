@@ -7,7 +7,7 @@ import { sleep } from '../e2e/support/pace.mjs';
 import { WatchedDatabase } from './database.mjs';
 import { World } from './world.mjs';
 
-const CALM_MS = 2000; // on a busy machine; what hangs takes 5 s or more
+const CALM_MS = 3000; // a connection to the dead one is tried for 2 s, which may keep a reader's thread so long
 
 const FAULTS = {
     async killed({ random }, database) {
