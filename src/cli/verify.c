@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "serve/daemon.h"
 #include "store/embedded/verify/verify.h"
 #include "store/embedded/backup/backup.h"
 
@@ -18,7 +19,8 @@ static const char help[] =
     "with what the journal adds up to from the newest backup it reaches back to, or from an empty\n"
     "start. With BACKUP, a name in ops.dir, that backup is read again instead. Nothing is changed.\n"
     "All lanes are read, one after the other.\n"
-    "No server may be running on the directory; a backup can be verified beside a running server.\n"
+    "Of a store in PostgreSQL what stands there twice is compared: counts, sums, ids, lanes.\n"
+    "No server may be running on the directory; a backup or a database can be verified beside one.\n"
     "Exit code 1 if anything is damaged, or could not be looked at.\n"
     "\n"
     "  --data DIR        what to verify (default: data of the config)\n"
@@ -28,7 +30,8 @@ static const char help[] =
 
 struct verifying {
     struct verify_config config;
-    const char *backup; /* NULL: the data directory */
+    const char *backup;            /* NULL: the store, */
+    const struct config *database; /* which is in PostgreSQL; NULL: in files */
     struct effort effort;
     struct progress progress;
     pthread_mutex_t printing;
@@ -84,11 +87,34 @@ static void say(void *context, const struct verify_finding *finding)
     pthread_mutex_unlock(&verifying->printing);
 }
 
+static void say_database(void *context, const struct postgres_finding *finding)
+{
+    const struct verify_finding same = {.verdict = finding->damaged ? VERIFY_DAMAGED : VERIFY_GOOD,
+                                        .lane = finding->lane,
+                                        .what = finding->what,
+                                        .text = finding->text};
+    say(context, &same);
+}
+
+static enum err verify_database(struct verifying *verifying)
+{
+    struct reason why;
+    enum err e = daemon_verify(verifying->database, say_database, verifying, &why);
+    if (e == ERR_OK || e == ERR_CORRUPT) return e;
+    say(verifying, &(struct verify_finding){VERIFY_REFUSED, -1, "database", why.text});
+    return e;
+}
+
+static enum err verify_any(struct verifying *verifying)
+{
+    if (verifying->backup) return verify_backup(&verifying->config, verifying->backup);
+    return verifying->database ? verify_database(verifying) : verify_store(&verifying->config);
+}
+
 static void *verify_main(void *context)
 {
     struct verifying *verifying = context;
-    verifying->err = verifying->backup ? verify_backup(&verifying->config, verifying->backup)
-                                       : verify_store(&verifying->config);
+    verifying->err = verify_any(verifying);
     atomic_store(&verifying->done, true);
     return NULL;
 }
@@ -108,7 +134,9 @@ static void watch(struct verifying *verifying)
 static int verify(const struct config *config, const char *data, const char *backup, bool json)
 {
     char backups[TREE_PATH_MAX];
-    struct verifying verifying = {.backup = backup, .json = json};
+    bool in_files = config->store_kind != CONFIG_STORE_POSTGRES || data != config->data;
+    struct verifying verifying = {
+        .backup = backup, .database = in_files ? NULL : config, .json = json};
     pthread_t thread;
     if (tree_path(backups, config->ops_dir, "backups") != ERR_OK)
         return cli_failure("verify", "a path is too long");

@@ -3,6 +3,7 @@
 #define TALLY_SERVE_DAEMON_H
 
 #include "config/config.h"
+#include "store/postgres/postgres.h"
 
 struct daemon_options {
     const struct config_source *source; /* loaded again at SIGHUP */
@@ -21,6 +22,11 @@ int daemon_run(const struct config *config, const struct daemon_options *options
 /* Makes the schema of a store in PostgreSQL, or brings it up to date, and says on stdout what it is
  * then. Returns the process's exit code; why it failed is on stderr. */
 int daemon_migrate(const struct config *config, bool citus);
+
+/* Compares what a store in PostgreSQL says twice; each finding is said. ERR_OK: nothing is damaged;
+ * ERR_CORRUPT: a finding says what. Otherwise `why_out` says why it could not be looked at. */
+MUST_USE enum err daemon_verify(const struct config *config, postgres_finding_fn *say,
+                                void *context, struct reason *why_out);
 
 /* Makes that schema, empty, so that it can take the export `name` in ops.dir with its ids and
  * events, and says so on stdout. Returns the process's exit code; why it failed is on stderr. */

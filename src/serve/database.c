@@ -188,6 +188,19 @@ enum err server_nodes(void *context, struct arena *arena, struct buf *json_out)
     return heard > 0 ? ERR_OK : e;
 }
 
+enum err daemon_verify(const struct config *config, postgres_finding_fn *say, void *context,
+                       struct reason *why_out)
+{
+    bool damaged = false;
+    for (unsigned i = 0; i < config->store_postgres_dsn.count; i++) {
+        const struct postgres_config postgres = postgres_of_config(config, i);
+        enum err e = postgres_verify(&postgres, say, context, why_out);
+        if (e != ERR_OK && e != ERR_CORRUPT) return e;
+        damaged |= e == ERR_CORRUPT;
+    }
+    return damaged ? ERR_CORRUPT : ERR_OK;
+}
+
 int daemon_migrate(const struct config *config, bool citus)
 {
     struct postgres_config *all = postgres_of_all(config);

@@ -65,6 +65,20 @@ MUST_USE enum err postgres_prepare(const struct postgres_config *configs, unsign
 MUST_USE enum err postgres_migrate(const struct postgres_config *configs, unsigned count,
                                    struct reason *why_out);
 
+/* What `tally verify` found. */
+struct postgres_finding {
+    bool damaged;
+    int lane;         /* -1: of all */
+    const char *what; /* a word: "sums" */
+    const char *text; /* the rest of a line */
+};
+typedef void postgres_finding_fn(void *context, const struct postgres_finding *finding);
+
+/* Compares what the schema says twice, in one snapshot; nodes may serve it meanwhile. ERR_CORRUPT:
+ * a finding says what is damaged. Otherwise `why_out` says why it could not be looked at. */
+MUST_USE enum err postgres_verify(const struct postgres_config *config, postgres_finding_fn *say,
+                                  void *context, struct reason *why_out);
+
 /* Opens the database. ERR_STORAGE: it cannot be used; ERR_INVALID: not like this.
  * `why_out` says why. */
 MUST_USE enum err postgres_open(struct database **database_out,
