@@ -128,6 +128,7 @@ static void recall_tenants(struct batch_load *load)
     load->tenants = asked_new(load->arena, load->from.tenants, reads->tenants_count);
     for (uint32_t i = load->from.tenants; i < reads->tenants_count; i++) {
         struct read_tenant *read = &reads->tenants[i];
+        read->print = fingerprint_of(&load->lane->store.secret, read->tenant);
         read->cells = 0;
         if (!known_tenant(&load->lane->known, read->print, &read->cells))
             asked_add(&load->tenants, i);
