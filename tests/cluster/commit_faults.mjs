@@ -56,7 +56,7 @@ export function brokenCommits({ seed, short }) {
     return withWire({ seed, settings: { 'store.lanes': 1 } }, async ({ world, wire }) => {
         const random = randomFrom(seed);
         const wrong = [];
-        let longest = 0;
+        let slowest = { took: 0 };
         const make = (kind, name, share) => Object.assign(new kind({ nodes: world.nodes, tenant: world.tenants[0], name, random, book: world.book }), { id: name, share });
         const clients = [make(Sender, 'seen', 0), make(Adder, 'sum', 0)];
         for (const client of clients) for (let i = 0; i < 3; i++) await client.step(1);
@@ -67,13 +67,13 @@ export function brokenCommits({ seed, short }) {
                     for (let broken = -1; wire.broken > broken; n += short ? 5 : 1) {
                         broken = wire.broken;
                         const took = await breakOne(client, wire, { direction, side, n });
-                        longest = Math.max(longest, took);
+                        if (took > slowest.took) slowest = { took, where: `${side} message ${n} ${direction}` };
                         if (took > DECIDED_MS) wrong.push(`broken off ${side} message ${n} ${direction}, it took ${Math.round(took)} ms`);
                     }
                 }
             }
         }
-        world.notes.push(`${wire.broken} commits broken off, of up to ${wire.counted.up} messages to and ${wire.counted.down} from the database; decided within ${Math.round(longest)} ms`);
+        world.notes.push(`${wire.broken} commits broken off, of up to ${wire.counted.up} messages to and ${wire.counted.down} from the database; decided within ${Math.round(slowest.took)} ms (${slowest.where})`);
         return wrong;
     });
 }
