@@ -124,6 +124,8 @@ unit: ## unit tests (VARIANT=asan and so on works here and below)
 sim: ## the model simulation (SIM_SEEDS=200; SIM_FROM, by default another range each day)
 	@tests/run sim:$(VARIANT)
 
+sim-postgres: ## the same over a real PostgreSQL, by two nodes in turn (50 seeds)
+	@tests/run sim_postgres:$(VARIANT)
 sim-long: build-sim ## the same on all cores until Ctrl-C, or SIM_SEEDS of them; failures are kept
 	@TALLY_VARIANT=$(VARIANT) tests/sim-long
 e2e: ## the real server, spoken to over HTTP
@@ -209,7 +211,7 @@ help: ## this list
 # ---- how things are built; tests/run asks for build-<suite>, one variant at a time ----
 
 build-unit: $(UNIT)
-build-sim: $(SIM)
+build-sim build-sim_postgres: $(SIM)
 build-e2e: $(OUT)/tally $(OUT)/libtally.so tests/e2e/node_modules/.package-lock.json $(OUT)/tests/libtally
 build-postgres: build-e2e
 build-lanes: build-e2e
@@ -301,6 +303,6 @@ can-build:
 
 .PHONY: all tags browser build-browser screenshots run deps docs install deb test unit sim sim-long e2e e2e-postgres crash crash-postgres cluster build-cluster powercut asan tsan small fuzz coverage bench bench-reconcile check format \
     clean help build-unit build-sim build-e2e build-crash build-powercut build-fuzz can-build
-.PHONY: moving test-all e2e-lanes build-lanes bench-lanes
+.PHONY: moving sim-postgres test-all e2e-lanes build-lanes bench-lanes
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)

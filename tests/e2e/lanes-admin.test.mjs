@@ -73,7 +73,7 @@ describe('GET /api/admin/lanes and tally lanes', () => {
         const [head, ...lines] = table.stdout.trimEnd().split('\n');
         assert.match(head, /^LANE +STATE +SEQUENCE +APPLIED +QUEUED +WAIT MS +IDS +RULES +DISK MIB +WHERE$/);
         assert.equal(lines.length, 4);
-        lines.forEach((line, index) => assert.match(line, new RegExp(`^ +${index}  ok.* [0-9a-f]{8} .*${ON_DISK ? `lane-00${index}` : '  -'}$`)));
+        lines.forEach((line, index) => assert.match(line, new RegExp(`^ +${index}  ok.* [0-9a-f]{8} .*${ON_DISK ? `lane-00${index}` : '127\\.0\\.0\\.1:\\d+/postgres'}$`)));
         const json = JSON.parse((await cli('lanes', '--json')).stdout);
         assert.deepEqual(json.lanes.map(({ lane, directory }) => [lane, directory]), (await lanes()).lanes.map(({ lane, directory }) => [lane, directory]));
         assert.equal((await cliFor(s, s.tenant('t1').token)('lanes')).code, 1);

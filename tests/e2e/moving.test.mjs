@@ -182,7 +182,7 @@ describe('nodes over one database', () => {
 });
 
 test('SPEC 12: an export whose database goes away in the middle begins anew when it is back', async () => {
-    const s = server('postgres', 3, { env: { TALLY_PAUSE_POINT: 'export.lane:1000' } });
+    const s = server('postgres', 3, { env: { TALLY_PAUSE_POINT: 'export.lane:3000' } });
     await s.start();
     const answers = await fill(s);
     const expected = await picture(s);

@@ -90,7 +90,7 @@ void fleet_crash(struct fleet *fleet)
 
 void fleet_restart(struct fleet *fleet)
 {
-    must(fleet->world == SIM_EMBEDDED);
+    must(fleet->world != SIM_MEMORY);
     in_each_lane(fleet, life_drain);
     in_each_lane(fleet, life_stop);
     start_again(fleet);

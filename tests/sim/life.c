@@ -187,6 +187,7 @@ static void settle(struct sim *sim, struct store *store)
 static void start(struct sim *sim, struct store *store)
 {
     sim->journal_faulty = sim->state_faulty = false;
+    if (sim->fleet->world == SIM_POSTGRES) sim->sync_breaks = false; /* that link is gone */
     probe_init(sim, store);
     settle(sim, store);
     make_parts(sim);
@@ -203,6 +204,9 @@ void life_begin(struct sim *sim, const char *dir)
     sim->parser = json_parser_new(EVENT_SIZE_MAX);
     if (sim->fleet->world == SIM_MEMORY) {
         must(memory_open(&store) == ERR_OK);
+    } else if (sim->fleet->world == SIM_POSTGRES) {
+        nodes_begin(sim);
+        store = nodes_open(sim);
     } else {
         sim->disk = disk_new(dir);
         disk_watch(sim->disk, while_syncing, sim);
@@ -225,6 +229,8 @@ void life_die(struct sim *sim)
     sim_say(sim, "crash");
     if (sim->fleet->world == SIM_MEMORY) {
         memory_crash(sim->probe.real);
+    } else if (sim->fleet->world == SIM_POSTGRES) {
+        nodes_crash(sim);
     } else {
         disk_disarm(sim->disk);
         embedded_crash(sim->probe.real);
@@ -241,6 +247,12 @@ void life_reopen(struct sim *sim)
 {
     sim->reopened = sim->probe.real;
     if (sim->fleet->world == SIM_MEMORY) return;
+    if (sim->fleet->world == SIM_POSTGRES) {
+        if (sim->probe.real) nodes_close(sim);
+        sim->probe.real = NULL;
+        sim->reopened = nodes_open(sim);
+        return;
+    }
     sim->probe.real = NULL;
     crash_disk(sim);
     sim->reopened = open_embedded(sim, false);
@@ -250,6 +262,11 @@ void life_reopen(struct sim *sim)
 void life_stop(struct sim *sim)
 {
     life_bury(sim);
+    if (sim->fleet->world == SIM_POSTGRES) {
+        nodes_close(sim);
+        sim->probe.real = NULL;
+        return;
+    }
     if (dice_chance(sim->dice, 30) && !sim->pictured) life_arm_picture(sim, 40, false);
     store_close(sim->probe.real);
     sim->probe.real = NULL;
@@ -261,7 +278,12 @@ void life_end(struct sim *sim)
     life_drain(sim);
     sim->events = sim->chain.shown.events_count;
     free_parts(sim);
-    store_close(sim->probe.real);
+    if (sim->fleet->world == SIM_POSTGRES) {
+        nodes_close(sim);
+        nodes_end(sim);
+    } else {
+        store_close(sim->probe.real);
+    }
     disk_free(sim->disk);
     json_parser_free(sim->parser);
     chain_release(&sim->chain);
@@ -290,7 +312,7 @@ void life_drain(struct sim *sim)
 void life_heal(struct sim *sim)
 {
     sim->probe.fail_loads = 0;
-    if (sim->fleet->world == SIM_MEMORY) {
+    if (sim->fleet->world != SIM_EMBEDDED) {
         if (sim->sync_breaks) life_drain(sim);
         return;
     }

@@ -158,11 +158,13 @@ static void plan_events(struct plan *plan, struct dice *dice)
 
 void plan_make(struct sim *sim)
 {
+    static const int64_t steps_most[] = {
+        [SIM_MEMORY] = 800, [SIM_EMBEDDED] = 400, [SIM_POSTGRES] = 250};
     struct plan *plan = &sim->plan;
     struct dice *dice = sim->dice;
     memset(plan, 0, sizeof *plan);
     plan_tenants(sim);
-    plan->steps = (unsigned)dice_between(dice, 100, sim->fleet->world == SIM_MEMORY ? 800 : 400);
+    plan->steps = (unsigned)dice_between(dice, 100, steps_most[sim->fleet->world]);
     plan_counters(plan, dice, sim->fleet->wall_ms);
     plan_limits(plan, dice);
     plan_store(plan, dice);

@@ -96,7 +96,7 @@ static enum err begin_real(struct sim *sim)
 {
     struct store *real = sim->probe.real;
     enum err e = writer_begin(&real->writer);
-    if (e != ERR_OK && life_writable(sim) && !sim->state_faulty)
+    if (e != ERR_OK && life_writable(sim) && !sim->state_faulty && !sim->sync_breaks)
         sim_fail(sim, "a turn could not begin for no reason");
     return e;
 }
@@ -104,6 +104,7 @@ static enum err begin_real(struct sim *sim)
 static enum err probe_begin(struct writer *writer)
 {
     struct sim *sim = SIM_OF(writer->store);
+    if (sim->fleet->world == SIM_POSTGRES) nodes_look(sim);
     bool fails = sim->probe.dead || fails_now(sim);
     enum err e = fails ? ERR_STORAGE : begin_real(sim);
     sim->probe.loads = 0;
@@ -130,7 +131,7 @@ static enum err load_real(struct sim *sim, struct read_set *reads, struct arena 
     enum err e = writer_load(&real->writer, reads, arena);
     if (e == ERR_OK) return e;
     bool unread = sim->disk && disk_reads_failed(sim->disk) != failed;
-    if (!unread && life_writable(sim) && !sim->state_faulty)
+    if (!unread && life_writable(sim) && !sim->state_faulty && !sim->sync_breaks)
         sim_fail(sim, "a load failed for no reason");
     if (errors_counted(sim) == counted) sim_fail(sim, "a load failed and was not counted");
     return e;
@@ -150,6 +151,7 @@ static enum err probe_load(struct writer *writer, struct read_set *reads, struct
     struct sim *sim = SIM_OF(writer->store);
     const struct apply *apply = CONTAINER_OF(reads, struct apply, reads);
     if (sim->probe.loads++ == 0) traffic_taken(sim, apply);
+    if (sim->fleet->world == SIM_POSTGRES) nodes_look(sim);
     enum err e = load_or_fail(sim, reads, arena);
     if (e != ERR_OK) fail_slices(sim, apply);
     return e;
@@ -250,9 +252,11 @@ static uint32_t probe_sync(struct writer *writer)
 {
     struct sim *sim = SIM_OF(writer->store);
     if (sim->probe.dead) return report_dead(sim);
-    keep_no_rules(sim);
+    if (sim->fleet->world == SIM_MEMORY) keep_no_rules(sim);
+    if (sim->fleet->world == SIM_POSTGRES) nodes_look(sim);
     uint32_t before = sim->probe.batches_count;
     uint32_t count = writer_sync(&sim->probe.real->writer);
+    if (sim->fleet->world == SIM_POSTGRES) sim->sync_breaks = false;
     if (count != before || sim->probe.batches_count)
         sim_fail(sim, "a sync reported %u batches of %u", count, before);
     return count;

@@ -1,4 +1,4 @@
-/* sim.c -- the model simulation: `sim --seeds N [--from S] [--world memory|embedded|both]`, and
+/* sim.c -- the model simulation: `sim --seeds N [--from S] [--world memory|embedded|both|postgres]`, and
  * `sim --seed S --world W` to see one seed's whole life.
  *
  * Of `both`, every eighth seed lives in the embedded world, which costs about ten times as much.
@@ -21,10 +21,14 @@
 #define WORKERS_MAX 16
 #define FAILURES_MAX 5 /* then it stops */
 #define SEED_SECONDS_MAX 60
-#define EMBEDDED_EVERY 8 /* seeds of `both` */
+#define POSTGRES_SECONDS_MAX 240 /* each read asks a database that may have little of the machine */
+#define EMBEDDED_EVERY 8         /* seeds of `both` */
 #define ROOM_MIN (256u << 20)
 
-enum which { WHICH_BOTH, WHICH_MEMORY, WHICH_EMBEDDED };
+enum which { WHICH_BOTH, WHICH_MEMORY, WHICH_EMBEDDED, WHICH_POSTGRES };
+
+static const char *const world_names[] = {
+    [SIM_MEMORY] = "memory", [SIM_EMBEDDED] = "embedded", [SIM_POSTGRES] = "postgres"};
 
 struct options {
     uint64_t seeds;
@@ -64,8 +68,7 @@ void sim_fail(struct sim *sim, const char *format, ...)
     disk_state_readonly(false);
     va_start(args, format);
     printf("seed %llu (%s), step %u (%s): ", (unsigned long long)sim->fleet->seed,
-           sim->fleet->world == SIM_MEMORY ? "memory" : "embedded", sim->fleet->step,
-           sim->fleet->doing);
+           world_names[sim->fleet->world], sim->fleet->step, sim->fleet->doing);
     vprintf(format, args);
     putchar('\n');
     va_end(args);
@@ -76,6 +79,7 @@ void sim_fail(struct sim *sim, const char *format, ...)
 static enum sim_world world_of(const struct options *options, uint64_t seed)
 {
     if (options->which == WHICH_BOTH) return seed % EMBEDDED_EVERY ? SIM_MEMORY : SIM_EMBEDDED;
+    if (options->which == WHICH_POSTGRES) return SIM_POSTGRES;
     return options->which == WHICH_MEMORY ? SIM_MEMORY : SIM_EMBEDDED;
 }
 
@@ -134,7 +138,7 @@ static void work(const struct options *options, struct worker *worker, unsigned 
     uint64_t end = options->from + options->seeds;
     for (uint64_t seed = worker->next; seed < end; seed += stride) {
         worker->progress->seed = seed;
-        alarm(SEED_SECONDS_MAX);
+        alarm(options->which == WHICH_POSTGRES ? POSTGRES_SECONDS_MAX : SEED_SECONDS_MAX);
         live(options, seed, dir);
         worker->progress->passed++;
     }
@@ -166,7 +170,7 @@ static bool end_worker(const struct options *options, struct worker *worker, int
     printf("FAILED: seed %llu, %s %d. To see it: sim --seed %llu --world %s\n",
            (unsigned long long)seed, WIFSIGNALED(status) ? "signal" : "status",
            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), (unsigned long long)seed,
-           world_of(options, seed) == SIM_MEMORY ? "memory" : "embedded");
+           world_names[world_of(options, seed)]);
     worker->next = seed + stride;
     return ++*failed < FAILURES_MAX;
 }
@@ -208,15 +212,17 @@ static unsigned live_all(const struct options *options, uint64_t *passed_out)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: sim --seeds N [--from S] [--world memory|embedded|both]\n"
-                    "       sim --seed S [--world memory|embedded]\n");
+    fprintf(stderr, "usage: sim --seeds N [--from S] [--world memory|embedded|both|postgres]\n"
+                    "       sim --seed S [--world memory|embedded|postgres]\n");
     return 2;
 }
 
 static bool parse_world(struct options *options, const char *text)
 {
-    static const char *const names[] = {
-        [WHICH_BOTH] = "both", [WHICH_MEMORY] = "memory", [WHICH_EMBEDDED] = "embedded"};
+    static const char *const names[] = {[WHICH_BOTH] = "both",
+                                        [WHICH_MEMORY] = "memory",
+                                        [WHICH_EMBEDDED] = "embedded",
+                                        [WHICH_POSTGRES] = "postgres"};
     for (unsigned i = 0; i < ARRAY_COUNT(names); i++) {
         options->which = (enum which)i;
         if (strcmp(text, names[i]) == 0) return true;

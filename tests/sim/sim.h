@@ -9,6 +9,7 @@
  *   traffic.c   requests, and whether their answers are right
  *   events.c    events as requests carry them and as history shows them
  *   errands.c   bundles that are no client's, and the world going on while somebody waits for one
+ *   nodes.c     two nodes over a real PostgreSQL
  *   reload.c    other rules, brought into force as a reload does it
  *   care.c      rebuilds, retention and the removal of counters, as batches show them
  *   rebuild.c   asking for those, and doing them step by step
@@ -41,7 +42,7 @@
 #define SIM_LANES 4
 #define SIM_FOR_EVER (INT64_MAX / 4)
 
-enum sim_world { SIM_MEMORY, SIM_EMBEDDED };
+enum sim_world { SIM_MEMORY, SIM_EMBEDDED, SIM_POSTGRES };
 
 /* What stays the same for the whole seed. */
 struct plan {
@@ -108,6 +109,8 @@ struct flight {
     struct op_bounds bounds[MODEL_OPS_MAX];
     char keys[MODEL_OPS_MAX][COUNTER_KEY_SIZE_MAX];
 };
+
+struct nodes;
 
 /* The store as the commit layer sees it. */
 struct probe {
@@ -195,7 +198,8 @@ struct sim {
     struct clock clock; /* batch time */
     struct clocks clocks;
 
-    struct disk *disk;
+    struct disk *disk;      /* in the embedded world, */
+    struct nodes *nodes;    /* and in that of PostgreSQL */
     struct store *reopened; /* after a crash, until the lane goes on */
     struct queue *queue;
     struct rulebook *rulebook;
@@ -237,8 +241,8 @@ struct sim {
     /* Faults that may show: a failure without one is a failure of the store. */
     bool journal_faulty;
     bool state_faulty;
-    bool sync_breaks; /* memory: the next sync fails */
-    bool break_keeps; /* and its batches happen all the same */
+    bool sync_breaks; /* memory, postgres: the next sync fails */
+    bool break_keeps; /* and its batches happen all the same; memory alone */
 
     /* The queue as it should be. */
     struct flight *flights; /* oldest first */
@@ -278,7 +282,7 @@ void fleet_run(struct fleet *fleet, const char *dir);
 /* All lanes end, and whoever waits in one of them hears 503 from here on. */
 void fleet_die(struct fleet *fleet);
 void fleet_crash(struct fleet *fleet);   /* kill or power cut, then restart */
-void fleet_restart(struct fleet *fleet); /* an orderly stop and start; embedded only */
+void fleet_restart(struct fleet *fleet); /* an orderly stop and start; not of memory */
 /* What the queues of all lanes have together, with what those who tend proposed. */
 uint32_t fleet_queue_ops(const struct fleet *fleet);
 uint32_t fleet_urgent_ops(const struct fleet *fleet);
@@ -315,6 +319,18 @@ void life_heal(struct sim *sim);
 bool life_writable(struct sim *sim);
 /* The crash that is to come will have come at one of the next moments, see disk_arm. */
 void life_arm_picture(struct sim *sim, unsigned moments_max, bool syncs_only);
+
+/* nodes.c */
+void nodes_begin(struct sim *sim);
+struct store *nodes_open(struct sim *sim); /* both; the store of the one whose turn it is */
+void nodes_close(struct sim *sim);
+void nodes_end(struct sim *sim); /* nothing is left of the lane */
+void nodes_take_turns(struct sim *sim);
+bool nodes_cut(struct sim *sim); /* true: in a transaction, of which nothing will be kept */
+void nodes_crash(struct sim *sim);
+/* Before the store is asked. This world's time is simulated and the database's is not: a transaction
+ * that has been open for seconds may be ended any moment. */
+void nodes_look(struct sim *sim);
 
 /* clocks.c */
 void clocks_plan(struct fleet *fleet);

@@ -7,6 +7,7 @@
 #include "store/memory.h"
 
 #define HOUR_MS (3600 * 1000)
+#define TURNS_WEIGHT 15 /* how often the other node has the turn */
 
 /* A turn waits for a free batch, and with little queued for the batches before it: with one thread
  * it would wait for ever. */
@@ -138,6 +139,9 @@ static void step_fault(struct sim *sim)
         sim->break_keeps = dice_chance(dice, 50);
         memory_break_sync(sim->probe.real, sim->break_keeps);
         sim_say(sim, "the next sync fails, %s", sim->break_keeps ? "kept" : "lost");
+    } else if (sim->fleet->world == SIM_POSTGRES) {
+        if (dice_chance(dice, 50)) fill_pipeline(sim);
+        if (nodes_cut(sim)) sim->sync_breaks = true;
     } else if (sim->plan.state_faults && dice_chance(dice, 50)) {
         sim->plan.state_faults--;
         state_fault(sim);
@@ -207,7 +211,7 @@ static void step_crash(struct sim *sim)
 
 static void step_restart(struct sim *sim)
 {
-    if (sim->fleet->world == SIM_EMBEDDED) fleet_restart(sim->fleet);
+    if (sim->fleet->world != SIM_MEMORY) fleet_restart(sim->fleet);
 }
 
 static void step_turn_any(struct sim *sim)
@@ -285,6 +289,11 @@ void step_meanwhile(struct sim *sim)
     if (!sim->probe.dead) traffic_check_depth(sim);
 }
 
+static void step_turns(struct sim *sim)
+{
+    nodes_take_turns(sim);
+}
+
 static void step_drain(struct sim *sim)
 {
     life_drain(sim);
@@ -301,7 +310,7 @@ static const struct {
     {"tend", 15, step_tend},          {"read", 20, compare_some},   {"retry", 10, traffic_retry},
     {"heal", 6, step_heal},           {"drain", 3, step_drain},     {"restart", 1, step_restart},
     {"reload", 5, step_reload},       {"rebuild", 0, step_rebuild}, {"operator", 0, step_operator},
-    {"reconcile", 0, step_reconcile},
+    {"reconcile", 0, step_reconcile}, {"turns", 0, step_turns},
 };
 
 static unsigned weight_of(const struct sim *sim, unsigned index)
@@ -311,6 +320,7 @@ static unsigned weight_of(const struct sim *sim, unsigned index)
     if (steps[index].run == step_rebuild) return sim->plan.rebuild_weight;
     if (steps[index].run == step_operator) return sim->plan.rebuild_weight / 2;
     if (steps[index].run == step_reconcile) return sim->plan.reconcile_weight;
+    if (steps[index].run == step_turns) return sim->fleet->world == SIM_POSTGRES ? TURNS_WEIGHT : 0;
     return steps[index].weight;
 }
 

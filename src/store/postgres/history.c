@@ -54,7 +54,7 @@ static enum err ask_page(struct walking *walking, PGresult **result_out)
     values_i64(values, as_sequence(walking->after));
     values_i64(values, as_sequence(query->upto));
     values_i64(values, query->arrived_from > horizon_ms ? query->arrived_from : horizon_ms);
-    bool few = query->tenant.size > 0 && !query->events;
+    bool few = query->tenant.size > 0 && !query->events && query->duplicates;
     if (!few) {
         values_bool(values, query->events);
         values_bool(values, query->duplicates);
