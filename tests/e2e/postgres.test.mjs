@@ -128,6 +128,18 @@ describe('a store in PostgreSQL', () => {
             expectTriple(await post(server, 'acme', 'counters/acme/c7/increment', { ...TOTAL, amount: 1 }), 1);
         }, ONE_LANE));
 
+    test('limits.tenantCells is each tenant\'s own, though a node remembers how many cells each has', () =>
+        withNodes(1, async ([one], schema) => {
+            const cells = (t, count) => t.batch(Array.from({ length: count }, (_, i) => ({ op: 'increment', name: `c${i}`, ...TOTAL })));
+            for (const [id, count] of [['first', 5], ['second', 2], ['third', 1]]) {
+                const { body } = await cells(one.tenant(id), count);
+                assert.ok(body.results.every((result) => !result.code), JSON.stringify(body));
+            }
+            assert.equal((await one.tenant('first').increment('more', TOTAL)).body.code, 'cell_limit');
+            assert.equal((await one.tenant('second').increment('more', TOTAL)).status, 200);
+            assert.equal((await database.sql(`SELECT string_agg(tenant_id || ' ' || cells, ', ' ORDER BY tenant_id) FROM "${schema}".tenants`)).trim(), 'first 5, second 3, third 1');
+        }, { ...ONE_LANE, 'limits.tenantCells': 5 }));
+
     test('SPEC 12: of several hosts in the dsn one that accepts connections and is silent is passed over', async () => {
         const sockets = new Set();
         const silent = net.createServer((socket) => sockets.add(socket.on('error', () => {})));
