@@ -165,6 +165,21 @@ static void a_node_forgets_all_that_it_knew_once_another_one_committed(void **st
     assert_int_equal(heart_tenant_cells(nodes->a), 3);
 }
 
+static void tenants_of_a_lane_are_remembered_apart(void **state)
+{
+    struct nodes *nodes = *state;
+    struct store_stats stats;
+    done_ok(nodes->a, increment(nodes->a, "views", 1));
+    done_ok(nodes->a, increment(nodes->a, "likes", 1));
+    nodes->a->asks.tenant = "umbrella";
+    done_ok(nodes->a, increment(nodes->a, "views", 1));
+    assert_int_equal(heart_tenant_cells(nodes->a), 1);
+    nodes->a->asks.tenant = "acme";
+    assert_int_equal(heart_tenant_cells(nodes->a), 2);
+    store_stats(nodes->a->store, &stats);
+    assert_true(stats.cache_bytes > 0);
+}
+
 static void what_a_failed_commit_decided_is_not_remembered(void **state)
 {
     struct nodes *nodes = *state;
@@ -490,6 +505,7 @@ int main(void)
         NODES(a_counter_that_one_node_deletes_is_gone_on_the_other),
         NODES(a_node_whose_commit_is_the_newest_does_not_ask_again),
         NODES(a_node_forgets_all_that_it_knew_once_another_one_committed),
+        NODES(tenants_of_a_lane_are_remembered_apart),
         NODES(what_a_failed_commit_decided_is_not_remembered),
         BUSY(a_node_that_goes_on_finds_the_lane_locked_for_it),
         BUSY(a_lock_for_a_turn_that_does_not_come_is_given_up),

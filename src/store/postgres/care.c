@@ -273,6 +273,7 @@ static void postgres_stats(struct store *store, struct store_stats *stats_out)
                                       .durable_sequence = sequence,
                                       .applied_sequence = sequence,
                                       .archived_sequence = sequence,
+                                      .cache_bytes = atomic_load(&lane->known_bytes),
                                       .oldest_event_ms = atomic_load(&lane->oldest_ms),
                                       .syncs = atomic_load(&lane->syncs),
                                       .storage_errors = atomic_load(&lane->errors),

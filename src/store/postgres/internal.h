@@ -78,7 +78,8 @@ struct lane_store {
     _Atomic uint64_t standby_late;     /* it had not come so far in time; 0: or has by now */
     _Atomic int64_t standby_lag_ms;    /* what it has was the newest so long ago */
 
-    atomic_bool down; /* the last turn or sync could not reach the database */
+    atomic_size_t known_bytes; /* what `known` takes, since the last sync */
+    atomic_bool down;          /* the last turn or sync could not reach the database */
     _Atomic uint64_t durable_sequence;
     _Atomic int64_t
         sure_ms; /* what of the time is sure, at this node's last commit; INT64_MIN: none yet */

@@ -456,6 +456,7 @@ static uint32_t postgres_sync(struct writer *writer)
     enum err e = list ? commit_transaction(lane, list) : ERR_OK;
     if (list) {
         atomic_fetch_add(&lane->syncs, 1);
+        atomic_store(&lane->known_bytes, known_bytes(&lane->known));
         atomic_store(&lane->down, e == ERR_STORAGE);
     }
     if (e == ERR_OK) pthread_mutex_unlock(&lane->turn);
