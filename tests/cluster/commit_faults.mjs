@@ -12,12 +12,11 @@ import { eventually, sleep, together } from '../e2e/support/pace.mjs';
 import { tokenFor } from '../e2e/support/tokens.mjs';
 import { Adder, request, Sender } from './clients.mjs';
 import { WatchedDatabase } from './database.mjs';
-import { Wire } from './wire.mjs';
+import { through, Wire } from './wire.mjs';
 import { World } from './world.mjs';
 
 const DECIDED_MS = 7000; // some tenths of a second; 5 s where a transaction has to be ended first
 const FREED_MS = 12000; // 5 s until a transaction is ended, 2 s of waiting for the lock, and a busy machine
-const through = (dsn, port) => dsn.replace(/:\d+\/postgres/, `:${port}/postgres`);
 
 async function withWire({ seed, settings }, use) {
     const database = await WatchedDatabase.watched();

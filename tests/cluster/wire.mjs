@@ -6,6 +6,9 @@
 
 import net from 'node:net';
 
+/** The same database, through the wire at that port. */
+export const through = (dsn, port) => dsn.replace(/@[^/]*\/postgres/, `@127.0.0.1:${port}/postgres`);
+
 const STARTUP = ''; // the type of a client's first message
 
 /** Cuts a stream into messages. */
@@ -116,6 +119,7 @@ class Thread {
 
 export class Wire {
     #server;
+    #silent = false;
     #threads = new Set();
     plan = null;
     broken = 0;
@@ -123,7 +127,9 @@ export class Wire {
 
     constructor(port, host = '127.0.0.1') {
         this.#server = net.createServer((near) => {
-            this.#threads.add(new Thread(this, near, net.connect(port, host)));
+            const thread = new Thread(this, near, net.connect(port, host));
+            if (this.#silent) thread.fallSilent();
+            this.#threads.add(thread);
         });
     }
 
@@ -140,9 +146,15 @@ export class Wire {
         return idle;
     }
 
-    /** What comes from now on is swallowed, of every connection there is. */
+    /** What comes from now on is swallowed, of every connection that there is or will be, until `heal`. */
     fallSilent() {
+        this.#silent = true;
         for (const thread of this.#threads) thread.fallSilent();
+    }
+
+    heal() {
+        this.#silent = false;
+        this.closeAll();
     }
 
     closeAll() {
