@@ -145,6 +145,7 @@ static enum request_verdict api_request(void *context, struct exchange *exchange
     struct call *call = call_of(exchange);
     enum request_verdict verdict;
     if (forward_concerns(call)) return forward_request(call);
+    if (call_awaits_followers(call)) return call_refuse(call, ERR_FEW_FOLLOWERS, NULL);
     bool asks = exchange->request.query.size && !(call->route->flags & ROUTE_ANY_QUERY);
     if (asks && !call_params(call, &verdict)) return verdict;
     bool says = exchange->request.body.size && !known_body(route_index(call->route));

@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "core/bucket.h"
 #include "core/name.h"
+#include "replica/ship.h"
 
 enum request_verdict call_refuse(struct call *call, enum err e, const char *sentence)
 {
@@ -49,6 +50,13 @@ bool call_params(struct call *call, enum request_verdict *verdict_out)
     if (e == ERR_OK) return true;
     *verdict_out = call_refuse(call, e, why.text);
     return false;
+}
+
+bool call_awaits_followers(const struct call *call)
+{
+    const unsigned always = ROUTE_PUBLIC | ROUTE_LOCAL | ROUTE_ADMIN_UNLESS_PUBLIC_METRICS;
+    struct ship *ship = call->api->config.ship;
+    return ship && !(call->route->flags & always) && !ship_is_settled(ship);
 }
 
 bool call_bare(struct call *call, enum request_verdict *verdict_out)

@@ -111,7 +111,7 @@ static inline struct loop_state *call_loop(const struct call *call)
 static inline bool call_came_to_nothing(const struct call *call)
 {
     enum err e = call->bundle.err;
-    return e == ERR_STORAGE || e == ERR_CORRUPT || e == ERR_INTERNAL;
+    return e == ERR_STORAGE || e == ERR_CORRUPT || e == ERR_INTERNAL || e == ERR_FEW_FOLLOWERS;
 }
 
 /* The time of day, for which a loop asks once a turn, in which many requests are read. */
@@ -125,6 +125,9 @@ bool call_name(struct call *call, enum request_verdict *verdict_out);
 
 /* Fills `params` from the query, or false after refusing what is malformed or unknown. */
 bool call_params(struct call *call, enum request_verdict *verdict_out);
+
+/* Whether nobody may be told anything yet: what was recovered here is perhaps on no follower. */
+bool call_awaits_followers(const struct call *call);
 
 /* False after refusing a body with fields, of a call that takes no body. */
 bool call_bare(struct call *call, enum request_verdict *verdict_out);

@@ -521,7 +521,8 @@ bool commit_turn(struct commit *commit)
 void commit_help(struct commit *commit)
 {
     struct queue *queue = commit->config.queue;
-    bool small = !commit->config.store->remote && queue_is_small(queue, commit->config.small_ops);
+    const struct store *store = commit->config.store;
+    bool small = !store->remote && !store->waits && queue_is_small(queue, commit->config.small_ops);
     if (small && pthread_mutex_trylock(&commit->turning) == 0) {
         if (pace_may_help(count_in_flight(commit), commit->linger.sync_ns)) {
             turn(commit);

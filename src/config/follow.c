@@ -62,6 +62,10 @@ void config_check_follow(struct config_load *load)
     const char *where = load->where[SETTING_ID_follow_url];
     char *url = config->follow_url;
     size_t size = strlen(url);
+    if (config->replication_acks > 0 &&
+        (config->store_kind != CONFIG_STORE_EMBEDDED || config->store_lanes != 1))
+        config_error(load, load->where[SETTING_ID_replication_acks],
+                     "replication.acks needs store.kind embedded and store.lanes 1");
     if (size == 0) return;
     if (url[size - 1] == '/') url[--size] = '\0';
     switch (config_address(bytes_of(url, size))) {

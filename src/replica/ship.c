@@ -27,6 +27,7 @@ struct fresh {
 struct follower {
     char name[SHIP_NAME_SIZE];
     uint64_t sequence;
+    uint64_t sure;    /* the same, found to be in this history */
     int64_t asked_ns; /* 0: it never did */
 };
 
@@ -35,8 +36,13 @@ struct ship {
     pthread_t thread;
     int64_t began_ns;
 
+    atomic_bool settled;
+    int64_t gather_ns;
+
     pthread_mutex_t lock; /* guards what follows; taken last and alone */
     pthread_cond_t news;
+    pthread_cond_t acked;
+    bool few;      /* the last wait for followers was in vain: the next one is not waited for */
     uint64_t last; /* durable, and so to be shipped */
     uint64_t hash;
     int64_t answered_ns;  /* when somebody was last sent blocks */
@@ -94,6 +100,72 @@ static bool is_active(const struct ship *ship, int64_t now_ns)
     return ship->active_ns && now_ns - ship->active_ns < SHIP_SILENT_NS;
 }
 
+/* -- What followers have --------------------------------------------------------------------- */
+
+/* The lock is held. */
+static bool have_enough(const struct ship *ship, uint64_t sequence)
+{
+    unsigned have = 0;
+    for (unsigned i = 0; i < ship->followers_count; i++)
+        have += ship->followers[i].sure >= sequence;
+    return have >= ship->config.acks;
+}
+
+/* The lock is held: a follower that is at this place asks. */
+static void note_place(struct ship *ship, struct follower *follower, uint64_t sequence)
+{
+    follower->sure = sequence;
+    if (have_enough(ship, ship->last)) {
+        if (!atomic_load(&ship->settled))
+            log_line(LOG_INFO, "followers have what was recovered; the primary serves");
+        atomic_store(&ship->settled, true);
+        ship->few = false;
+    }
+    pthread_cond_broadcast(&ship->acked);
+}
+
+bool ship_is_settled(struct ship *ship)
+{
+    return atomic_load_explicit(&ship->settled, memory_order_acquire);
+}
+
+static struct timespec after_ms(int64_t ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    return until;
+}
+
+/* Before it is settled nobody is shown anything, so nothing needs to wait. */
+static bool is_reached(void *context, uint64_t sequence, bool wait)
+{
+    struct ship *ship = context;
+    if (!ship_is_settled(ship)) return true;
+    const struct timespec until = after_ms(ship->config.timeout_ms);
+    pthread_mutex_lock(&ship->lock);
+    bool late = !wait || ship->few;
+    bool reached = have_enough(ship, sequence);
+    while (!reached && !late && !ship->stopped) {
+        late = pthread_cond_clockwait(&ship->acked, &ship->lock, CLOCK_MONOTONIC, &until) != 0;
+        reached = have_enough(ship, sequence);
+    }
+    if (wait && !reached) ship->few = true;
+    pthread_mutex_unlock(&ship->lock);
+    return reached;
+}
+
+static void released(void *context)
+{
+    struct ship *ship = context;
+    ship->config.released(ship->config.context);
+}
+
 /* The hook of the store: on the thread that syncs, which must not be kept. */
 static void block_durable(void *context, const struct journal_block *block, uint64_t hash)
 {
@@ -106,7 +178,7 @@ static void block_durable(void *context, const struct journal_block *block, uint
         drop_all(ship);
     ship->last = block->first_sequence + block->count - 1;
     ship->hash = hash;
-    bool sleeps = ship->asks && ship->wakes_ns > ship->answered_ns + SHIP_GATHER_NS;
+    bool sleeps = ship->asks && ship->wakes_ns > ship->answered_ns + ship->gather_ns;
     if (sleeps) ship->wakes_ns = 0; /* it is woken once */
     pthread_mutex_unlock(&ship->lock);
     if (sleeps) pthread_cond_signal(&ship->news);
@@ -167,6 +239,15 @@ static void answer_older(struct ship *ship, struct ship_ask *ask)
         log_line(LOG_WARN, "a follower is behind the journal kept for it, and takes a snapshot");
 }
 
+/* What was in memory was looked at when the question came. */
+static void note_older(struct ship *ship, const struct ship_ask *ask)
+{
+    pthread_mutex_lock(&ship->lock);
+    struct follower *follower = &ship->followers[ask->follower];
+    if (follower->sequence == ask->after) note_place(ship, follower, ask->after);
+    pthread_mutex_unlock(&ship->lock);
+}
+
 static void answer(struct ship *ship, struct ship_ask *ask)
 {
     bool done = true;
@@ -181,6 +262,7 @@ static void answer(struct ship *ship, struct ship_ask *ask)
         done = answer_fresh(ship, ask);
     pthread_mutex_unlock(&ship->lock);
     if (!done) answer_older(ship, ask);
+    if (!done && ask->err == ERR_OK) note_older(ship, ask);
     if (ask->err == ERR_OK) add_head(ship, ask->out, true);
     crash_point("ship.before_answer");
     ask->done(ask);
@@ -195,7 +277,7 @@ static int64_t due_ns(const struct ship *ship, const struct ship_ask *ask)
     if (ship->stopped || ask->after > ship->last) return INT64_MIN;
     if (ask->after == ship->last) return ask->hash == ship->hash ? ask->until_ns : INT64_MIN;
     if (!ship->oldest || ask->after + 1 < ship->oldest->block.first_sequence) return INT64_MIN;
-    int64_t gathered_ns = ship->answered_ns + SHIP_GATHER_NS;
+    int64_t gathered_ns = ship->answered_ns + ship->gather_ns;
     return gathered_ns < ask->until_ns ? gathered_ns : ask->until_ns;
 }
 
@@ -321,7 +403,19 @@ static uint64_t needed(const struct ship *ship, int64_t now_ns)
     return least;
 }
 
-static enum err note_follower(struct ship *ship, struct bytes name, uint64_t sequence)
+/* Whether the place is in the part of the history that is in memory. The lock is held. */
+static bool is_here(const struct ship *ship, const struct ship_ask *ask)
+{
+    if (ask->after == ship->last) return ask->hash == ship->hash;
+    const struct fresh *fresh = ship->oldest;
+    while (fresh && fresh->block.first_sequence <= ask->after)
+        fresh = fresh->next;
+    return fresh && fresh->block.first_sequence == ask->after + 1 && fresh->before == ask->hash;
+}
+
+/* `ask` is NULL for one that begins to copy. */
+static enum err note_follower(struct ship *ship, struct bytes name, uint64_t sequence,
+                              struct ship_ask *ask)
 {
     int64_t now_ns = clock_mono_ns(ship->config.clock);
     must(name.size > 0 && name.size < SHIP_NAME_SIZE);
@@ -333,6 +427,10 @@ static enum err note_follower(struct ship *ship, struct bytes name, uint64_t seq
         follower->asked_ns = ship->active_ns = now_ns;
         ship->followed = true;
     }
+    if (follower && ask) {
+        ask->follower = (unsigned)(follower - ship->followers);
+        if (is_here(ship, ask)) note_place(ship, follower, sequence);
+    }
     uint64_t keep = needed(ship, now_ns);
     pthread_mutex_unlock(&ship->lock);
     embedded_keep(ship->config.store, keep, ship->config.keep_bytes);
@@ -342,13 +440,13 @@ static enum err note_follower(struct ship *ship, struct bytes name, uint64_t seq
 
 enum err ship_copying(struct ship *ship, struct bytes name)
 {
-    return note_follower(ship, name, embedded_position(ship->config.store).last_sequence);
+    return note_follower(ship, name, embedded_position(ship->config.store).last_sequence, NULL);
 }
 
 enum err ship_ask(struct ship *ship, struct bytes name, struct ship_ask *ask)
 {
     int64_t wait_ms = ask->wait_ms < SHIP_WAIT_MS_MAX ? ask->wait_ms : SHIP_WAIT_MS_MAX;
-    enum err e = note_follower(ship, name, ask->after);
+    enum err e = note_follower(ship, name, ask->after, ask);
     if (e != ERR_OK) return e;
     ask->until_ns = clock_mono_ns(ship->config.clock) + wait_ms * 1000000;
     pthread_mutex_lock(&ship->lock);
@@ -393,6 +491,10 @@ struct ship *ship_new(const struct ship_config *config)
     ship->hash = end.hash;
     pthread_mutex_init(&ship->lock, NULL);
     pthread_cond_init(&ship->news, NULL);
+    pthread_cond_init(&ship->acked, NULL);
+    ship->gather_ns = config->acks ? 0 : SHIP_GATHER_NS;
+    atomic_store(&ship->settled, config->acks == 0);
+    if (config->acks) embedded_withhold(config->store, is_reached, released, ship);
     if (config->followed) embedded_keep(config->store, 0, config->keep_bytes);
     embedded_tell(config->store, block_durable, ship);
     return ship;
@@ -409,6 +511,7 @@ void ship_stop(struct ship *ship)
     ship->stopped = true;
     pthread_mutex_unlock(&ship->lock);
     pthread_cond_signal(&ship->news);
+    pthread_cond_broadcast(&ship->acked);
     pthread_join(ship->thread, NULL);
 }
 
@@ -416,6 +519,7 @@ void ship_free(struct ship *ship)
 {
     embedded_tell(ship->config.store, NULL, NULL);
     drop_all(ship);
+    pthread_cond_destroy(&ship->acked);
     pthread_cond_destroy(&ship->news);
     pthread_mutex_destroy(&ship->lock);
     free(ship);

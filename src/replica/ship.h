@@ -9,6 +9,11 @@
  * (2) A place that is not in this history gets ERR_POSITION: the follower takes a snapshot.
  * (3) Followers cost nothing but this thread, SHIP_MEMORY_BYTES, and journal within keep_bytes: who
  *     does not ask is not waited for. Without followers nothing is copied and nobody is woken.
+ * (5) With `acks` a follower counts for what it has on disk only once its place was found to be in
+ *     this history. Until so many had everything that was recovered here, the ship is not settled,
+ *     and nobody may read or write. While fewer have the last block than that, the store withholds
+ *     it (embedded_withhold); nobody but the thread that syncs waits, and no longer than the
+ *     timeout. Nothing is gathered then.
  * (4) Between two answers with blocks lie SHIP_GATHER_NS: a lone change is sent at once, and under
  *     load a follower costs the primary some hundred requests a second and not one a batch. */
 #ifndef TALLY_REPLICA_SHIP_H
@@ -25,7 +30,7 @@
 #define SHIP_MEMORY_BYTES (16u << 20)
 #define SHIP_ANSWER_BYTES (4u << 20) /* in one answer, but for its last block */
 #endif
-#define SHIP_GATHER_NS INT64_C(4000000)
+#define SHIP_GATHER_NS INT64_C(10000000)
 #define SHIP_WAIT_MS_MAX 10000
 #define SHIP_FOLLOWERS_MAX 32u
 #define SHIP_NAME_SIZE 128u
@@ -37,8 +42,11 @@ struct ship_config {
     struct store *store;
     const struct clock *clock; /* the lane's: batch time */
     uint64_t keep_bytes;
-    bool followed;                /* somebody followed in an earlier life */
-    void (*first)(void *context); /* told once, when somebody follows for the first time */
+    unsigned acks;                   /* followers that must have a block before it is shown */
+    int64_t timeout_ms;              /* how long one waits for them */
+    void (*released)(void *context); /* see embedded_released_fn */
+    bool followed;                   /* somebody followed in an earlier life */
+    void (*first)(void *context);    /* told once, when somebody follows for the first time */
     void *context;
 };
 
@@ -60,7 +68,8 @@ struct ship_ask {
                                           * ERR_BUSY: the server stops */
     void (*done)(struct ship_ask *ask); /* on the thread `ship` */
     void *owner;
-    struct ship_ask *next; /* these two are the ship's own */
+    unsigned follower; /* these are the ship's own */
+    struct ship_ask *next;
     int64_t until_ns;
 };
 
@@ -74,6 +83,9 @@ uint64_t ship_proof(const struct hash_secret *secret);
 
 /* ERR_CONFLICT with a sentence: the follower speaks another format than this program. */
 MUST_USE enum err ship_judge_format(uint32_t format, struct reason *why);
+
+/* Any thread. Whether followers have what a start has recovered; true for ever then. */
+bool ship_is_settled(struct ship *ship);
 
 /* Any thread. ERR_CONFLICT with a sentence: it is no follower of this store, and nothing helps. */
 MUST_USE enum err ship_judge(struct ship *ship, const struct ship_hello *hello, struct reason *why);

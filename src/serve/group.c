@@ -166,6 +166,16 @@ static void note_followed(void *context)
                  LOG_KV("why", why.text));
 }
 
+/* Rules that were withheld: whoever asked for them was told that the outcome is not known. */
+static void take_rules(void *context)
+{
+    struct server *server = context;
+    struct adopter *adopter = adopter_new(&server->lanes, server->config);
+    if (adopter_adopt(adopter, 0) != ERR_OK)
+        log_line(LOG_ERROR, "the rules that came into force cannot be gone by; reload them");
+    adopter_free(adopter);
+}
+
 static void make_primary(struct server *server)
 {
     char dir[TREE_PATH_MAX];
@@ -173,6 +183,9 @@ static void make_primary(struct server *server)
     const struct ship_config ship = {.store = lane->store,
                                      .clock = lane->clock,
                                      .keep_bytes = (uint64_t)server->config->replication_keep_bytes,
+                                     .acks = (unsigned)server->config->replication_acks,
+                                     .timeout_ms = server->config->replication_timeout,
+                                     .released = take_rules,
                                      .followed = server->member.followed,
                                      .first = note_followed,
                                      .context = server};

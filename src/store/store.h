@@ -108,6 +108,7 @@ struct store {
     const char *server;   /* the database that it lies in: host, port and name. NULL: in none */
     atomic_bool outdated; /* what is stored is of a newer kind than this program knows: as long as
                            * that is so, every call that can fail does, with ERR_STORAGE */
+    bool waits;  /* a sync waits for other machines: none on a thread that serves connections */
     bool remote; /* calls wait for another machine: none on a thread that serves connections */
 };
 

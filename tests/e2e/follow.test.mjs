@@ -35,6 +35,8 @@ statuses:`);
 const replica = tokenFor('replicas', { scope: 'replica', exp: 4000000000 });
 const admin = tokenFor('operator', { scope: 'admin' });
 const ONE_LANE = { 'store.lanes': 1, 'store.kind': 'embedded' };
+/** Deaths of a primary with acks; a long run is FOLLOW_ROUNDS=200. */
+const ROUNDS = Number(process.env.FOLLOW_ROUNDS ?? 4);
 const directories = [];
 const servers = [];
 
@@ -447,5 +449,116 @@ describe('who may follow', () => {
         const again = serverOf({ 'follow.token': replica }, { data: follower.data });
         await again.start();
         assert.equal((await status(again)).role, 'follower');
+    });
+});
+
+describe('replication.acks: 1', () => {
+    const ACKS = { 'replication.acks': 1, 'replication.timeout': '700ms' };
+    const ready = (server) => eventually('the primary to be ready', async () => (await server.call('GET', '/readyz')).status === 200, { ms: 20000 });
+
+    test('SPEC 13: nobody reads or writes before a follower has what was recovered', async () => {
+        const primary = serverOf({});
+        await primary.start();
+        expectTriple(await primary.tenant('t').increment('total', TOTAL), 1);
+        await primary.stop();
+        const again = serverOf(ACKS, { data: primary.data });
+        await again.start();
+        const t = again.tenant('t');
+        expectError(await again.call('GET', '/readyz'), 503, 'not_enough_followers');
+        expectError(await t.get('total'), 503, 'not_enough_followers');
+        expectError(await t.increment('total', TOTAL), 503, 'not_enough_followers');
+        assert.equal((await again.call('GET', '/healthz')).status, 200);
+        const follower = followerOf(again.url);
+        await follower.start();
+        await ready(again);
+        expectTriple(await t.get('total'), 1);
+        expectTriple(await t.increment('total', TOTAL), 2);
+        expectTriple(await follower.tenant('t').get('total'), 2);
+        await expectSame(again, follower, ['t']);
+    });
+
+    test('SPEC 13: an acknowledged write is on the follower already, one key at a time and many at once', async () => {
+        const primary = serverOf(ACKS, { config: RULES });
+        await primary.start();
+        const follower = followerOf(primary.url);
+        await follower.start();
+        await ready(primary);
+        await together(8, async (index) => {
+            const t = primary.tenant(`t${index}`);
+            const f = follower.tenant(`t${index}`);
+            for (let i = 1; i <= 25; i++) {
+                expectTriple(await t.increment('total', TOTAL), i);
+                expectTriple(await f.get('total'), i);
+            }
+        });
+    });
+
+    test('SPEC 13: without a follower waiters get 503, then writes are refused undecided, and reads go on; with it all goes on', async () => {
+        const primary = serverOf({ ...ACKS, threads: 1, 'resp.listen': '127.0.0.1:0' });
+        await primary.start();
+        const follower = followerOf(primary.url);
+        await follower.start();
+        await ready(primary);
+        const t = primary.tenant('t');
+        expectTriple(await t.increment('total', TOTAL), 1);
+        follower.signal('SIGSTOP');
+        const keys = Array.from({ length: 10 }, (_, i) => ({ 'Idempotency-Key': `waits-${i}` }));
+        const waiting = keys.map((key) => t.increment('total', TOTAL, key));
+        await sleep(200);
+        const began = Date.now();
+        expectTriple(await t.get('total'), 1);
+        assert.ok(Date.now() - began < 400, 'no thread that serves connections waits');
+        for (const reply of await Promise.all(waiting)) assert.ok(['storage_unavailable', 'not_enough_followers'].includes(reply.body.code), reply.text);
+        expectTriple(await t.get('total'), 1);
+        expectError(await t.increment('total', TOTAL), 503, 'not_enough_followers');
+        expectError(await t.decrement('none', TOTAL), 503, 'not_enough_followers');
+        expectError(await t.call('POST', '/api/events/t', { body: { eventId: 'e', type: 'x' } }), 503, 'not_enough_followers');
+        const client = await RespClient.open(await respPort(primary));
+        await client.call('AUTH', tokenFor('t'));
+        assert.deepEqual(await client.call('INCR', 'total'), { error: 'UNAVAILABLE not enough followers, nothing was done' });
+        client.destroy();
+        follower.signal('SIGCONT');
+        await eventually('writes to go on', async () => (await t.increment('after', TOTAL)).status === 200);
+        for (const key of keys) assert.equal((await t.increment('total', TOTAL, key)).status, 200);
+        expectTriple(await t.get('total'), 11);
+        await expectSame(primary, follower, ['t']);
+        await primary.restart({ hard: true });
+    });
+
+    test('SPEC 13: kill -9 of the primary under load: what it acknowledged is on the follower, once', async () => {
+        const data = directory('data');
+        for (let round = 0; round < ROUNDS; round++) {
+            const primary = serverOf(ACKS, { data });
+            await primary.start();
+            const follower = followerOf(primary.url);
+            await follower.start();
+            await ready(primary);
+            const acknowledged = new Map();
+            const sent = new Map();
+            let over = false;
+            const load = together(12, async (index) => {
+                const t = primary.tenant('t');
+                for (let i = 0; !over; i++) {
+                    const name = `r${round}-c${index}`;
+                    sent.set(name, (sent.get(name) ?? 0) + 1);
+                    const reply = await t.increment(name, TOTAL, { 'Idempotency-Key': `${name}-${i}` }).catch(() => null);
+                    if (reply?.status === 200) acknowledged.set(name, (acknowledged.get(name) ?? 0) + 1);
+                    else return;
+                }
+            });
+            const total = () => [...acknowledged.values()].reduce((a, b) => a + b, 0);
+            await eventually('some writes', () => total() > 40 + 25 * (round % 8), { every: 1 });
+            await primary.kill();
+            over = true;
+            await load;
+            servers.splice(servers.indexOf(primary), 1);
+            for (const [name, count] of acknowledged) {
+                const { body } = await follower.tenant('t').get(name);
+                assert.ok(Number(body.net) >= count, `${name}: ${body.net} of ${count} acknowledged`);
+                assert.ok(Number(body.net) <= sent.get(name), `${name}: ${body.net} of ${sent.get(name)} sent`);
+            }
+            await follower.stop();
+            servers.splice(servers.indexOf(follower), 1);
+        }
     });
 });

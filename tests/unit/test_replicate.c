@@ -239,6 +239,76 @@ static void hashes_are_over_everything(void **state)
     assert_int_not_equal(block_hash(at.hash + 1, &blocks[0]), first);
 }
 
+/* ---- what is withheld until others have it ---- */
+
+static bool others_have_it;
+static unsigned asked_for;
+
+static bool reached(void *context, uint64_t sequence, bool wait)
+{
+    (void)context, (void)wait;
+    asked_for = (unsigned)sequence;
+    return others_have_it;
+}
+
+static void no_news(void *context)
+{
+    (void)context;
+}
+
+static void send_one(int64_t amount, struct sent **sent_out)
+{
+    struct op op = ask(&primary->asks, OP_INCREMENT, "n", amount);
+    *sent_out = heart_send(primary, (struct bundle){0}, &op, 1);
+}
+
+static void a_batch_is_shown_and_answered_once_others_have_it(void **state)
+{
+    struct sent *sent;
+    others_have_it = true;
+    embedded_withhold(primary->store, reached, no_news, NULL);
+    send_one(1, &sent);
+    heart_run(primary);
+    assert_int_equal(sent->bundle.err, ERR_OK);
+    assert_int_equal(asked_for, sent->bundle.ops[0].sequence);
+    assert_int_equal(net_of(primary->store, "n"), 1);
+}
+
+/* Two batches are in the journal, one is decided behind them; none of it is shown, and nothing is
+ * decided anew. Then all of the journal is shown, as if nothing had happened. */
+static void what_others_have_not_is_withheld_until_they_have(void **state)
+{
+    struct sent *sent[3];
+    count_on("n", 1);
+    others_have_it = false;
+    embedded_withhold(primary->store, reached, no_news, NULL);
+    const struct store_position before = embedded_position(primary->store);
+    for (unsigned i = 0; i < 2; i++) {
+        send_one(10, &sent[i]);
+        assert_true(commit_turn(primary->commit));
+    }
+    commit_sync_now(primary->commit);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(sent[i]->bundle.err, ERR_STORAGE); /* the outcome is unknown */
+    assert_int_equal(net_of(primary->store, "n"), 1);
+    assert_int_equal(embedded_position(primary->store).last_sequence, before.last_sequence);
+    send_one(100, &sent[2]);
+    heart_run(primary);
+    assert_int_equal(sent[2]->bundle.err, ERR_FEW_FOLLOWERS); /* nothing was done */
+    heart_tend(primary);
+    assert_int_equal(net_of(primary->store, "n"), 1);
+    others_have_it = true;
+    heart_tend(primary);
+    assert_int_equal(net_of(primary->store, "n"), 21);
+    assert_int_equal(embedded_position(primary->store).last_sequence, before.last_sequence + 2);
+    count_on("n", 1000);
+    assert_int_equal(net_of(primary->store, "n"), 1021);
+    catch_up();
+    expect_same();
+    heart_reopen(primary);
+    assert_int_equal(net_of(primary->store, "n"), 1021);
+}
+
 /* ---- shipping ---- */
 
 static unsigned answers;
@@ -422,6 +492,8 @@ int main(void)
         ROW(what_does_not_continue_the_history_changes_nothing),
         ROW(a_place_of_another_history_is_not_shipped_from),
         ROW(hashes_are_over_everything),
+        ROW(a_batch_is_shown_and_answered_once_others_have_it),
+        ROW(what_others_have_not_is_withheld_until_they_have),
         ROW(a_follower_is_answered_when_there_is_something),
         ROW(a_stop_answers_who_waits),
         ROW(a_follower_of_another_store_is_told_why),

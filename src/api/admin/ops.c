@@ -2,6 +2,7 @@
 #include "api/call.h"
 #include "api/endpoints.h"
 #include "base/metrics.h"
+#include "replica/ship.h"
 
 #define METRICS_BYTES (256u << 10) /* more than there are with 16 lanes and every route asked */
 
@@ -28,6 +29,8 @@ enum request_verdict ops_ready(struct call *call)
 {
     if (!call->api->ready || !is_writable(call->api->config.lanes))
         return call_refuse(call, ERR_STORAGE, "The store cannot write now.");
+    if (call->api->config.ship && !ship_is_settled(call->api->config.ship))
+        return call_refuse(call, ERR_FEW_FOLLOWERS, NULL);
     call->exchange->reply.status = 200;
     buf_addf(&call->exchange->reply.body, "{\"status\":\"ready\",\"role\":\"%s\"}",
              api_role(call->api));

@@ -108,7 +108,7 @@ static bool route_fails(const struct route *route, enum err e)
 /* What a database of a newer version keeps from being done is what a database that is away does. */
 static bool call_fails(const struct call_doc *call, enum err e)
 {
-    if (e == ERR_SCHEMA_NEWER) e = ERR_STORAGE;
+    if (e == ERR_SCHEMA_NEWER || e == ERR_FEW_FOLLOWERS) e = ERR_STORAGE;
     for (const struct line *line = call->call + 1; line < call->end; line++)
         if (line->kind == LINE_FAILS && line->status == (int)e) return true;
     if (e == ERR_CODING) return find_line(call, LINE_BODY) != NULL;

@@ -208,6 +208,9 @@ void train_add_err(struct buf *out, enum err e)
     case ERR_STORAGE:
         resp_add_error(out, BYTES("UNAVAILABLE outcome unknown"));
         return;
+    case ERR_FEW_FOLLOWERS:
+        resp_add_error(out, BYTES("UNAVAILABLE not enough followers, nothing was done"));
+        return;
     default:
         buf_add(out, BYTES("-ERR "));
         buf_add(out, bytes_str(err_sentence(e)));

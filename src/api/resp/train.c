@@ -18,6 +18,7 @@
 #include "base/metrics.h"
 #include "config/config.h"
 #include "core/name.h"
+#include "replica/ship.h"
 
 #define REPLY_BYTES 64u /* what an op adds to a reply, at most */
 #define TEXT_BYTES_MAX (64u << 20)
@@ -51,6 +52,12 @@ static bool is_allowed(struct train *train)
     bool may = entry->scope == 0 || (session->identity.scopes & entry->scope);
     if (may && entry->scope == SCOPE_WRITE && train->api->config.follow) {
         refuse_at_follower(train);
+        return false;
+    }
+    bool waits =
+        entry->scope && train->api->config.ship && !ship_is_settled(train->api->config.ship);
+    if (may && waits) {
+        train_refuse(train, "UNAVAILABLE not enough followers, nothing was done");
         return false;
     }
     if (may) return true;

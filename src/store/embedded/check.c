@@ -23,8 +23,9 @@ void embedded_check_turn(const struct embedded *embedded)
     must(durable->next_series <= position->next_series);
     must((embedded->submitted_first == NULL) == (embedded->submitted_last == NULL));
     must(embedded->dead_count <= embedded->dead_capacity);
-    if (embedded->down) {
-        must(!embedded->submitted_first);
+    if (embedded->withheld) must(!embedded->submitted_first);
+    if (embedded->down) must(!embedded->submitted_first);
+    if (embedded->down && !embedded->withheld) {
         must(durable->last_sequence == position->last_sequence);
         must(durable->next_series == position->next_series);
     }

@@ -321,8 +321,8 @@ static void reopen_state(struct embedded *embedded)
 static void restart_journal(struct embedded *embedded)
 {
     if (journal_restart(embedded->journal) != ERR_OK) return;
-    must(journal_last_sequence(embedded->journal) == atomic_load(&embedded->durable_sequence));
     pthread_mutex_lock(&embedded->pipeline);
+    must(journal_last_sequence(embedded->journal) == embedded->store.writer.position.last_sequence);
     embedded->down = false;
     pthread_mutex_unlock(&embedded->pipeline);
     log_line(LOG_INFO, "the journal can be written again");
@@ -373,6 +373,7 @@ static bool tend_locked(struct embedded *embedded)
     bool down = embedded->down;
     pthread_mutex_unlock(&embedded->pipeline);
     if (down) restart_journal(embedded);
+    embedded_release(embedded);
     bool more = tend_state(embedded);
     more |= history_archive(embedded);
     more |= journal_prepare(embedded->journal);

@@ -25,7 +25,9 @@
  *
  * (1) These hold at every moment. Series are given out in the same order.
  * (2) While the store is down nothing is staged or submitted: the writer stands where readers do.
- * (3) A batch pins what it loaded until it is published or dropped. Where none is under way, after
+ * (3) While blocks are withheld nothing is staged or submitted either: they lie in the journal,
+ *     between `durable` and where the writer stands.
+ * (4) A batch pins what it loaded until it is published or dropped. Where none is under way, after
  *     a failure and at the end, nothing is pinned and nothing staged.
  *
  * check.c asserts them: embedded_check_turn at the beginning of a turn, and in slow builds at its
@@ -84,6 +86,9 @@ struct embedded {
     bool following;            /* the turns are another store's (replicate.h) */
     embedded_durable_fn *told; /* NULL: nobody is */
     void *told_context;
+    embedded_reached_fn *reached; /* NULL: what is durable is shown */
+    embedded_released_fn *released;
+    void *reached_context;
 
     pthread_mutex_t turn;
     pthread_rwlock_t visible; /* written while a batch is being shown, read for embedded_instant */
@@ -93,6 +98,7 @@ struct embedded {
     struct write_set *submitted_first;
     struct write_set *submitted_last;
     struct pending *free_pendings;
+    bool withheld;                 /* blocks up to the writer's position wait to be shown */
     bool down;                     /* the journal failed; load refuses until it is restarted */
     struct store_position durable; /* published: readers see it, a crash keeps it */
     uint64_t *dead;                /* series whose cells are garbage, since the last checkpoint */
@@ -198,6 +204,8 @@ void embedded_replay_key(void *context, struct fingerprint print, const struct k
 void embedded_replay_object(void *context, struct bytes key, struct bytes value);
 
 /* replicate.c */
+/* For the thread that tends: shows what was withheld, if it may be now. */
+void embedded_release(struct embedded *embedded);
 bool embedded_leads(struct store *store);
 
 /* snapshot.c */

@@ -2,7 +2,9 @@
  *
  * (1) Nothing is shown to readers before the journal has synced it.
  * (2) A failed append or sync fails everything submitted: staged values are dropped and numbers go
- *     back to the last durable ones, while no turn is under way. */
+ *     back to the last durable ones, while no turn is under way.
+ * (3) Where others must have a batch before it is shown (replicate.h), the thread waits for them.
+ *     Whether it has failed to reach them is not whether it is durable: it stays, withheld. */
 #include "store/embedded/internal.h"
 
 #include <stdlib.h>
@@ -102,6 +104,12 @@ static uint32_t report(struct embedded *embedded, struct write_set *list, enum e
     return count;
 }
 
+static void drop_list(struct embedded *embedded, const struct write_set *list)
+{
+    for (const struct write_set *writes = list; writes; writes = writes->next)
+        embedded_drop(embedded, writes->reads);
+}
+
 /* With the turn held no batch is between load and submit, so every staged value belongs to a batch
  * in one of the two lists. */
 static uint32_t fail(struct embedded *embedded, struct write_set *list)
@@ -114,10 +122,8 @@ static uint32_t fail(struct embedded *embedded, struct write_set *list)
     embedded->down = true;
     embedded->store.writer.position = embedded->durable;
     pthread_mutex_unlock(&embedded->pipeline);
-    for (struct write_set *writes = list; writes; writes = writes->next)
-        embedded_drop(embedded, writes->reads);
-    for (struct write_set *writes = more; writes; writes = writes->next)
-        embedded_drop(embedded, writes->reads);
+    drop_list(embedded, list);
+    drop_list(embedded, more);
     registry_drop_staged(embedded->registry);
     must(embedded->durable.last_sequence == journal_durable_sequence(embedded->journal));
     embedded_check_turn(embedded);
@@ -140,7 +146,6 @@ static void tell(struct embedded *embedded, const struct write_set *list)
 
 static uint32_t succeed(struct embedded *embedded, struct write_set *list)
 {
-    if (embedded->told) tell(embedded, list);
     for (struct write_set *writes = list; writes; writes = writes->next) {
         pthread_rwlock_wrlock(&embedded->visible);
         atomic_fetch_add(&embedded->shown, 1);
@@ -162,13 +167,64 @@ static struct write_set *cut_at(struct write_set **list, uint64_t durable)
     return rest;
 }
 
+/* The last block of the list; NULL: it has none. */
+static const struct write_set *last_block(const struct write_set *list)
+{
+    const struct write_set *last = NULL;
+    for (; list; list = list->next)
+        if (list->count > 0) last = list;
+    return last;
+}
+
+static bool is_reached(struct embedded *embedded, const struct write_set *list)
+{
+    const struct write_set *last = last_block(list);
+    if (!embedded->reached || !last) return true;
+    return embedded->reached(embedded->reached_context, last->first_sequence + last->count - 1,
+                             true);
+}
+
+/* The blocks of `list` are in the journal and stay there; those of `lost`, and what was decided
+ * meanwhile, are not. The writer stands behind the former, and goes on when they are shown. */
+static uint32_t withhold(struct embedded *embedded, struct write_set *list, struct write_set *lost,
+                         bool failed)
+{
+    log_line(LOG_ERROR, "too few followers have what was written last; writes wait for them");
+    pthread_mutex_lock(&embedded->turn);
+    struct write_set *more = take_submitted(embedded);
+    const struct write_set *last = last_block(list);
+    const struct pending *pending = last->stored;
+    pthread_mutex_lock(&embedded->pipeline);
+    embedded->withheld = true;
+    embedded->down = failed;
+    embedded->store.writer.position =
+        (struct store_position){.last_sequence = last->first_sequence + last->count - 1,
+                                .next_series = last->next_series,
+                                .time_ms = last->time_ms,
+                                .hash = pending->hash};
+    pthread_mutex_unlock(&embedded->pipeline);
+    drop_list(embedded, list);
+    drop_list(embedded, lost);
+    drop_list(embedded, more);
+    registry_drop_staged(embedded->registry);
+    embedded_check_turn(embedded);
+    embedded_check_idle(embedded);
+    uint32_t count = report(embedded, list, ERR_STORAGE) + report(embedded, lost, ERR_STORAGE) +
+                     report(embedded, more, ERR_STORAGE);
+    pthread_mutex_unlock(&embedded->turn);
+    return count;
+}
+
 uint32_t embedded_sync(struct writer *writer)
 {
     struct embedded *embedded = embedded_of(writer->store);
     struct write_set *list = take_submitted(embedded);
+    struct write_set *lost = NULL;
     if (!list) return 0;
-    if (make_durable(embedded, list) == ERR_OK) return succeed(embedded, list);
-    struct write_set *lost = cut_at(&list, journal_durable_sequence(embedded->journal));
+    bool failed = make_durable(embedded, list) != ERR_OK;
+    if (failed) lost = cut_at(&list, journal_durable_sequence(embedded->journal));
+    if (embedded->told) tell(embedded, list);
+    if (!is_reached(embedded, list)) return withhold(embedded, list, lost, failed);
     uint32_t count = succeed(embedded, list);
-    return count + fail(embedded, lost);
+    return failed ? count + fail(embedded, lost) : count;
 }

@@ -16,6 +16,16 @@ void embedded_tell(struct store *store, embedded_durable_fn *durable, void *cont
     embedded->told_context = context;
 }
 
+void embedded_withhold(struct store *store, embedded_reached_fn *reached,
+                       embedded_released_fn *released, void *context)
+{
+    struct embedded *embedded = embedded_of(store);
+    embedded->reached = reached;
+    embedded->released = released;
+    embedded->reached_context = context;
+    store->waits = true;
+}
+
 void embedded_set_following(struct store *store)
 {
     embedded_of(store)->following = true;
@@ -295,4 +305,66 @@ enum err embedded_install(struct store *store, const struct journal_block *block
     if (e == ERR_STORAGE && !down) note_failure(embedded);
     pthread_mutex_unlock(&embedded->turn);
     return e;
+}
+
+/* -- What was withheld ------------------------------------------------------------------------- */
+
+struct releasing {
+    struct installing installing;
+    struct arena arena;
+    uint64_t last;
+    int64_t sure_ms;
+};
+
+/* ERR_BUSY ends the scan. */
+static enum err release_block(void *context, const struct journal_block *block)
+{
+    struct releasing *releasing = context;
+    if (block->first_sequence > releasing->last) return ERR_BUSY;
+    enum err e = visit_block(block, &releasing->arena, &pass);
+    if (e == ERR_OK) show(&releasing->installing, block, releasing->sure_ms, &releasing->arena);
+    return e;
+}
+
+/* The turn is held, and none begins meanwhile. */
+static void release_all(struct embedded *embedded, uint64_t last)
+{
+    struct arena key;
+    struct embedded_news news = {0};
+    arena_init(&key, 256);
+    struct releasing releasing = {
+        .installing = {.embedded = embedded,
+                       .rules_key = object_key(&key, OBJECT_META, META_RULES),
+                       .news = &news},
+        .last = last,
+        .sure_ms = atomic_load(&embedded->sure_ms)};
+    arena_init(&releasing.arena, 64u << 10);
+    const struct store_position end = embedded->store.writer.position;
+    enum err e = journal_scan(embedded->journal, embedded->durable.last_sequence + 1, release_block,
+                              &releasing);
+    embedded->store.writer.position = end;
+    bool whole = embedded->durable.last_sequence == last;
+    if (!whole)
+        log_line(LOG_ERROR, "what followers have now cannot be read from the journal",
+                 LOG_KV("why", err_sentence(e)));
+    must(!whole || embedded->durable.hash == end.hash);
+    if (whole && news.rules) embedded->released(embedded->reached_context);
+    pthread_mutex_lock(&embedded->pipeline);
+    embedded->withheld = !whole;
+    pthread_mutex_unlock(&embedded->pipeline);
+    arena_release(&releasing.arena);
+    arena_release(&key);
+}
+
+void embedded_release(struct embedded *embedded)
+{
+    pthread_mutex_lock(&embedded->pipeline);
+    bool withheld = embedded->withheld && !embedded->down;
+    uint64_t last = embedded->store.writer.position.last_sequence;
+    pthread_mutex_unlock(&embedded->pipeline);
+    if (!withheld || !embedded->reached(embedded->reached_context, last, false)) return;
+    pthread_mutex_lock(&embedded->turn);
+    release_all(embedded, last);
+    pthread_mutex_unlock(&embedded->turn);
+    log_line(LOG_INFO, "followers have what was written last; writes go on");
 }

@@ -23,6 +23,19 @@ typedef void embedded_durable_fn(void *context, const struct journal_block *bloc
 /* Any thread, before the first batch or block; NULL: nobody is told, which costs nothing. */
 void embedded_tell(struct store *store, embedded_durable_fn *durable, void *context);
 
+/* Whether what is durable here may be shown up to this sequence: others must have it, too. `wait`:
+ * waits for that, until it is known or there is no use in waiting any longer. */
+typedef bool embedded_reached_fn(void *context, uint64_t sequence, bool wait);
+/* Told within a turn that what was withheld has brought new rules. */
+typedef void embedded_released_fn(void *context);
+
+/* Before the first batch. From now on a batch that is durable is shown, and reported, only once
+ * `reached` says so. One for which it says no is reported as ERR_STORAGE and *withheld*: its block
+ * stays in the journal, nothing of it is shown, and no turn begins (ERR_FEW_FOLLOWERS), until
+ * `reached` says so after all. Then its after-images are installed, as a follower's are. */
+void embedded_withhold(struct store *store, embedded_reached_fn *reached,
+                       embedded_released_fn *released, void *context);
+
 /* Says that another store is the one that decides; before the first turn. */
 void embedded_set_following(struct store *store);
 

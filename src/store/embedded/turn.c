@@ -169,22 +169,24 @@ static enum err load_rest(struct embedded *embedded, struct read_set *reads, str
 }
 
 /* The turn is held. */
-static bool is_down(struct embedded *embedded)
+static enum err may_begin(struct embedded *embedded)
 {
     pthread_mutex_lock(&embedded->pipeline);
     embedded_check_turn(embedded);
-    bool down = embedded->down;
+    enum err e = embedded->down || embedded->following ? ERR_STORAGE
+                 : embedded->withheld                  ? ERR_FEW_FOLLOWERS
+                                                       : ERR_OK;
     pthread_mutex_unlock(&embedded->pipeline);
-    return down;
+    return e;
 }
 
 enum err embedded_begin(struct writer *writer)
 {
     struct embedded *embedded = embedded_of(writer->store);
     pthread_mutex_lock(&embedded->turn);
-    if (!is_down(embedded)) return ERR_OK;
-    pthread_mutex_unlock(&embedded->turn);
-    return ERR_STORAGE;
+    enum err e = may_begin(embedded);
+    if (e != ERR_OK) pthread_mutex_unlock(&embedded->turn);
+    return e;
 }
 
 enum err embedded_load(struct writer *writer, struct read_set *reads, struct arena *arena)
