@@ -146,7 +146,7 @@ static void fuzz_cell(struct bytes bytes, struct buf *again)
     check_cell(&cell);
     cell_record(again, &cell);
     must(cell_record_decode(buf_bytes(again), &back) == ERR_OK);
-    must(back.added == cell.added && back.subbed == cell.subbed);
+    must(back.added == cell.added && back.subbed == cell.subbed && back.exact == cell.exact);
     must(back.expires_ms == cell.expires_ms && back.start_ms == cell.start_ms);
 }
 
@@ -170,6 +170,7 @@ static void fuzz_counter(struct bytes bytes, struct buf *again, struct arena *ar
     counter_record(again, counter);
     must(counter_record_decode(buf_bytes(again), arena, &back) == ERR_OK);
     must(back->count == counter->count);
+    must(back->series[0].until_ms == counter->series[0].until_ms);
 }
 
 static void fuzz_series(struct bytes bytes)
