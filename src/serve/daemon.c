@@ -289,6 +289,7 @@ static void begin_next(struct server *server, const struct server *last)
                               .listen = last->listen,
                               .resp = last->resp,
                               .again = true};
+    memcpy(server->name, last->name, sizeof server->name);
     if (last->port) server->listen.port = last->port;
     if (last->resp_port) server->resp.port = last->resp_port;
 }

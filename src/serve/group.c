@@ -5,6 +5,7 @@
  * begins another one in the same process, with the new store (daemon.c). */
 #include "serve/server.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,16 +31,21 @@ static bool is_followable(const struct server *server)
 
 /* -- Before the store is open ------------------------------------------------------------------ */
 
-/* What the primary and operators know this server by: its address, and with port 0 who it is among
- * those of this machine. */
+/* What the primary and operators know this server by: its machine and address, and with port 0 who
+ * it is among those of this machine. It stays the same in a later life of the process. */
 static void name_server(struct server *server)
 {
+    char host[64] = "";
+    if (server->name[0]) return;
+    if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "host");
+    for (char *at = host; *at; at++)
+        if (!isalnum((unsigned char)*at) && !strchr(".-", *at)) *at = '-';
     if (server->listen.port)
-        snprintf(server->name, sizeof server->name, "%s:%u", server->listen.address,
+        snprintf(server->name, sizeof server->name, "%s/%.40s:%u", host, server->listen.address,
                  server->listen.port);
     else
-        snprintf(server->name, sizeof server->name, "%s:pid-%ld", server->listen.address,
-                 (long)getpid());
+        snprintf(server->name, sizeof server->name, "%s/%.40s:pid-%ld", host,
+                 server->listen.address, (long)getpid());
 }
 
 static struct follow_config follow_config(const struct server *server)
