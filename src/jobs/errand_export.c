@@ -29,7 +29,8 @@ struct exporting {
     struct port_lane *moments; /* one for each lane, as the others here */
     struct frozen *frozen;     /* lanes on disk have these, */
     struct view **views;       /* lanes in a database these; NULL: not yet */
-    struct arena arena;        /* has those */
+    unsigned *depths;          /* within how many other moments the one is that each view shows */
+    struct arena arena;        /* has the views */
     struct reason *why;
     enum err err;
 };
@@ -129,11 +130,26 @@ static enum err export_snapshots(struct exporting *exporting)
 
 /* -- Lanes in a database ----------------------------------------------------------------------- */
 
+/* A moment within `depth` others. */
+struct standing {
+    struct exporting *exporting;
+    unsigned depth;
+};
+
+/* A moment whose reader is run again shows its lanes as they are by then. */
+static void forget_lanes(const struct exporting *exporting, unsigned depth)
+{
+    for (unsigned i = 0; i < exporting->lanes->count; i++)
+        if (exporting->depths[i] >= depth) exporting->views[i] = NULL;
+}
+
 /* Takes the lanes that the moment shows. `*next_out` is the first one that no moment shows yet. */
-static enum err join_moment(struct exporting *exporting, struct view *moment, unsigned *next_out)
+static enum err join_moment(struct exporting *exporting, struct view *moment, unsigned depth,
+                            unsigned *next_out)
 {
     const struct lanes *lanes = exporting->lanes;
     *next_out = lanes->count;
+    forget_lanes(exporting, depth);
     for (unsigned i = 0; i < lanes->count; i++) {
         struct view_lane lane;
         if (exporting->views[i]) continue;
@@ -144,6 +160,7 @@ static enum err join_moment(struct exporting *exporting, struct view *moment, un
         }
         if (e != ERR_OK) return e == ERR_STORAGE ? ERR_BUSY : e;
         exporting->views[i] = lane.view;
+        exporting->depths[i] = depth;
         exporting->moments[i] = (struct port_lane){lane.sequence, lane.time_ms};
     }
     return ERR_OK;
@@ -152,12 +169,16 @@ static enum err join_moment(struct exporting *exporting, struct view *moment, un
 /* Lanes may be dealt over several databases: each has a moment of its own, within the others'. */
 static void read_moment(void *context, struct view *moment)
 {
-    struct exporting *exporting = context;
+    const struct standing *standing = context;
+    struct exporting *exporting = standing->exporting;
+    struct standing inner = {exporting, standing->depth + 1};
     unsigned next;
-    exporting->err = join_moment(exporting, moment, &next);
+    log_line(LOG_INFO, "an export holds a snapshot of the database until it ends",
+             LOG_KV("name", exporting->job->name));
+    exporting->err = join_moment(exporting, moment, standing->depth, &next);
     if (exporting->err != ERR_OK) return;
     if (next < exporting->lanes->count)
-        view_still(&exporting->lanes->items[next].store->view, read_moment, exporting);
+        view_still(&exporting->lanes->items[next].store->view, read_moment, &inner);
     else
         exporting->err = write_lanes(exporting);
 }
@@ -169,13 +190,14 @@ static enum err export_moments(struct exporting *exporting)
     enum err e = tree_make(exporting->errands->exports);
     if (e != ERR_OK) return e;
     backup_tidy(exporting->errands->exports); /* this node leads, so no other one writes there */
-    log_line(LOG_INFO, "an export holds a snapshot of the database until it ends",
-             LOG_KV("name", exporting->job->name));
+    struct standing outermost = {exporting, 0};
+    exporting->depths = must_calloc(exporting->lanes->count, sizeof *exporting->depths);
     exporting->views = must_calloc(exporting->lanes->count, sizeof *exporting->views);
     arena_init(&exporting->arena, 4096);
-    view_still(&exporting->lanes->items[0].store->view, read_moment, exporting);
+    view_still(&exporting->lanes->items[0].store->view, read_moment, &outermost);
     arena_release(&exporting->arena);
     free(exporting->views);
+    free(exporting->depths);
     log_line(LOG_INFO, "an export let go of its snapshot of the database",
              LOG_KV("name", exporting->job->name),
              LOG_KV("seconds", (clock_mono_ns(clock) - began_ns) / 1000000000));
