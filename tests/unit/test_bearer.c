@@ -399,6 +399,24 @@ static void admin_from_a_public_key_needs_leave(void **state)
     }
 }
 
+/* It reads every tenant and the fingerprint secret (SPEC 13). */
+static void replica_from_a_public_key_needs_leave_too(void **state)
+{
+    (void)state;
+    static const char payload[] = "{\"sub\":\"t1\",\"exp\":1700003600,\"scope\":\"read replica\"}";
+    set(&config.auth_jwt_public_key_file, rsa_file);
+    config.auth_jwt_admin = false;
+    reload();
+    assert_int_equal(check(key_token(RS256, payload, rsa_key)), ERR_OK);
+    assert_int_equal(identity.scopes, SCOPE_READ);
+    assert_int_equal(check(hs(payload)), ERR_OK);
+    assert_int_equal(identity.scopes, SCOPE_READ | SCOPE_REPLICA);
+    config.auth_jwt_admin = true;
+    reload();
+    assert_int_equal(check(key_token(RS256, payload, rsa_key)), ERR_OK);
+    assert_int_equal(identity.scopes, SCOPE_READ | SCOPE_REPLICA);
+}
+
 static void what_we_sign_we_believe(void **state)
 {
     (void)state;
@@ -440,6 +458,7 @@ int main(void)
         TEST(a_public_key_is_no_secret),
         TEST(an_es256_signature_of_zeros_or_in_der_is_refused),
         TEST(admin_from_a_public_key_needs_leave),
+        TEST(replica_from_a_public_key_needs_leave_too),
         TEST(what_we_sign_we_believe),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);

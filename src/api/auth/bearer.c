@@ -198,7 +198,7 @@ static unsigned scopes_without_admin(const char *words)
         struct bytes word = bytes_split(&rest, ' ');
         if (!bytes_equal(word, BYTES("admin"))) scopes |= scope_parse(word, NULL);
     }
-    return scopes;
+    return scopes & ~(unsigned)SCOPE_REPLICA; /* which reads every tenant, too */
 }
 
 static bool read_scopes(jwt_t *jwt, bool admin_allowed, struct identity *identity)

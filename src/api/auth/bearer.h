@@ -34,7 +34,7 @@ struct bearer_rules {
     enum bearer_algorithm public_algorithm; /* BEARER_NONE: RS256 and ES256 are refused */
     char *issuer;                           /* "": any */
     char *audience_json;                    /* the audience as a JSON string; NULL: any */
-    bool public_admin;                      /* RS256 and ES256 tokens may carry admin */
+    bool public_admin;                      /* RS256 and ES256 tokens may carry admin and replica */
 };
 
 /* Reads a PEM public key: RSA of 2048 to 16384 bits, or EC P-256. ERR_INVALID: not one, or not
