@@ -22,6 +22,7 @@ static struct postgres_config postgres_of_config(const struct config *config, un
         .lanes = (unsigned)config->store_lanes,
         .connections = (unsigned)config->store_postgres_connections,
         .read_connections = (unsigned)config->store_postgres_read_connections,
+        .pooled = config->store_postgres_pooler != CONFIG_POOLER_NONE,
         .deals_out = config->store_postgres_pooler == CONFIG_POOLER_TRANSACTION,
         .unsafe = config->store_postgres_unsafe,
         .ids_shared = config->events_id_scope == CONFIG_IDS_INSTALLATION,

@@ -32,7 +32,8 @@ static enum err blame(const struct member *member, enum err e, struct reason *wh
 static enum err look(struct member *member, struct reason *why_out)
 {
     struct database *database = member->database;
-    const struct link_config config = {.dsn = database->dsn, .sql = &database->sql};
+    const struct link_config config = {
+        .dsn = database->dsn, .sql = &database->sql, .pooled = database->config.pooled};
     struct reason why;
     enum err e = link_open(&member->link, &config, &why);
     if (e != ERR_OK) {

@@ -95,17 +95,19 @@ static void hear_notice(void *context, const PGresult *notice)
 
 /* A plan that was made once serves every lane and every size of array, so it must not be one that
  * suits the tables as they are now. */
-static const char session_options[] =
-    "-c statement_timeout=30000 -c row_security=off"
-    " -c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off"
-    " -c enable_mergejoin=off -c jit=off";
+#define SESSION_SETTINGS(SET, END)                                                                 \
+    SET "statement_timeout=30000" END SET "row_security=off" END SET "jit=off" END SET             \
+        "enable_seqscan=off" END SET "enable_bitmapscan=off" END SET "enable_hashjoin=off" END SET \
+        "enable_mergejoin=off" END
+static const char session_options[] = SESSION_SETTINGS("-c ", " ");
+static const char session_script[] = SESSION_SETTINGS("SET ", ";");
 
 /* The dsn's own options come later in the string and win, but for how long a host may be silent.
  * What would hold for a session is left out where sessions are dealt out; a commit sets all that it
- * needs itself. */
+ * needs itself. A pooler takes no options with a connection: they are said once it stands. */
 static PGconn *start_connecting(const struct link_config *config)
 {
-    const char *options = config->prepares ? session_options : "";
+    const char *options = config->prepares && !config->pooled ? session_options : "";
     const char *const keys[] = {"fallback_application_name",
                                 "client_encoding",
                                 "keepalives_idle",
@@ -169,7 +171,11 @@ enum err link_open(struct link **link_out, const struct link_config *config, str
     PQsetNoticeReceiver(link->pg, hear_notice, link);
     must(PQsetnonblocking(link->pg, 1) == 0);
     must(PQenterPipelineMode(link->pg) == 1);
-    if (config->settings && link_script(link, config->settings, SETTINGS_MS) != ERR_OK) {
+    bool begun = !config->pooled || !config->prepares ||
+                 link_script(link, session_script, SETTINGS_MS) == ERR_OK;
+    if (begun && config->settings)
+        begun = link_script(link, config->settings, SETTINGS_MS) == ERR_OK;
+    if (!begun) {
         *why_out = link->why;
         link_close(link);
         return ERR_STORAGE;

@@ -36,6 +36,7 @@ struct link_config {
     const char *dsn;
     const struct sql *sql;
     bool prepares; /* statements stay prepared: nobody in between deals connections out */
+    bool pooled;   /* a pooler stands in between, which takes no options with a connection */
     int open_ms;   /* to wait for a connection at most; 0: HOST_SECONDS in link.c for each host */
     const char *settings; /* a statement that each connection begins with; NULL: none */
 };

@@ -23,13 +23,16 @@ struct database *database_new(const struct postgres_config *config)
     sql_init(&database->sql, config->schema);
     pthread_mutex_init(&database->partitions_lock, NULL);
     database_clock_init(database);
-    struct link_config link = {
-        .dsn = database->dsn, .sql = &database->sql, .prepares = !config->deals_out};
+    struct link_config link = {.dsn = database->dsn,
+                               .sql = &database->sql,
+                               .pooled = config->pooled,
+                               .prepares = !config->deals_out};
     if (link.prepares) link.settings = database->sql.texts[SQL_PLANS_KEPT];
     database->readers = pool_new(&link, config->read_connections);
     if (config->read_dsn) {
         const struct link_config standby = {.dsn = database->read_dsn,
                                             .sql = &database->sql,
+                                            .pooled = config->pooled,
                                             .prepares = !config->deals_out,
                                             .settings = link.settings,
                                             .open_ms = STANDBY_OPEN_MS};

@@ -37,7 +37,8 @@ struct postgres_config {
                                /* leaves this rest when it is divided by how many there are */
     unsigned connections;      /* for commits */
     unsigned read_connections; /* for readers */
-    bool deals_out;            /* a pooler deals connections out for one transaction each */
+    bool pooled;               /* a pooler stands in between, */
+    bool deals_out;            /* which deals connections out for one transaction each */
     bool citus;                /* a schema that is made is laid out for Citus */
     bool unsafe;               /* fsync or synchronous_commit may be off */
     bool ids_shared;           /* ids are unique over the installation */
