@@ -284,6 +284,19 @@ static void write_position_parameter(struct doc *doc)
     write_parameter(doc, "query", &position);
 }
 
+static void write_consistency_parameter(struct doc *doc)
+{
+    static const struct line consistency = {
+        LINE_QUERY,
+        "consistency",
+        "Consistency",
+        "'session'",
+        "How new the answer has to be where a database's standbys answer reads.",
+        MAY,
+        0};
+    write_parameter(doc, "query", &consistency);
+}
+
 static void write_parameters(struct doc *doc, const struct call_doc *call)
 {
     doc_open(doc, "parameters", '[');
@@ -294,6 +307,7 @@ static void write_parameters(struct doc *doc, const struct call_doc *call)
         if (line->kind == LINE_DIMENSIONS) write_dimensions(doc, line);
     }
     if (is_positioned(call->route)) write_position_parameter(doc);
+    if (call->route->flags & ROUTE_COPIED) write_consistency_parameter(doc);
     doc_close(doc, ']');
 }
 

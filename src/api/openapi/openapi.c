@@ -21,7 +21,7 @@ static const char about[] =
     "integers or decimal strings. A field or "
     "query parameter that a call does not know is 400 `unknown_field`, and the sentence says what was "
     "probably meant; fields that begin with `x-` and parameters that begin with `_` are ignored, and "
-    "`minSequence` is known everywhere and used by reads of a tenant. Lists are paged: `next` of one "
+    "`minSequence` and `consistency` are known everywhere and used by reads of a tenant. Lists are paged: `next` of one "
     "page is `after` of the next.\n\n"
     "A request's body may be gzipped (`Content-Encoding: gzip`), as one member; `limits.bodyBytes` "
     "holds for what is unpacked, and a retry with the same `Idempotency-Key` is the same request "
