@@ -131,7 +131,7 @@ static enum err export_snapshots(struct exporting *exporting)
 /* -- Lanes in a database ----------------------------------------------------------------------- */
 
 /* A moment within `depth` others. */
-struct standing {
+struct export_moment {
     struct exporting *exporting;
     unsigned depth;
 };
@@ -169,9 +169,9 @@ static enum err join_moment(struct exporting *exporting, struct view *moment, un
 /* Lanes may be dealt over several databases: each has a moment of its own, within the others'. */
 static void read_moment(void *context, struct view *moment)
 {
-    const struct standing *standing = context;
+    const struct export_moment *standing = context;
     struct exporting *exporting = standing->exporting;
-    struct standing inner = {exporting, standing->depth + 1};
+    struct export_moment inner = {exporting, standing->depth + 1};
     unsigned next;
     log_line(LOG_INFO, "an export holds a snapshot of the database until it ends",
              LOG_KV("name", exporting->job->name));
@@ -190,7 +190,7 @@ static enum err export_moments(struct exporting *exporting)
     enum err e = tree_make(exporting->errands->exports);
     if (e != ERR_OK) return e;
     backup_tidy(exporting->errands->exports); /* this node leads, so no other one writes there */
-    struct standing outermost = {exporting, 0};
+    struct export_moment outermost = {exporting, 0};
     exporting->depths = must_calloc(exporting->lanes->count, sizeof *exporting->depths);
     exporting->views = must_calloc(exporting->lanes->count, sizeof *exporting->views);
     arena_init(&exporting->arena, 4096);

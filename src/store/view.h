@@ -289,8 +289,8 @@ static inline void view_instant(struct view *view, view_read_fn *read, void *con
 
 /* Runs `read` with a view of one moment that has every call, and may be read for hours. It costs
  * the store something as long as it lasts. A read that fails may end the moment: `read` is then run
- * again from its start with another one, and begins by forgetting what it found. For `remote` stores
- * alone (store.h). */
+ * again from its start with another one, and begins by forgetting what it found. For stores that
+ * are `remote` alone (store.h). */
 static inline void view_still(struct view *view, view_read_fn *read, void *context)
 {
     view->ops->still(view, read, context);
