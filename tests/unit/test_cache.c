@@ -213,6 +213,33 @@ static void a_cache_full_of_dirty_entries_grows(void **state)
     assert_true(stats.entries <= 2 * ROOM); /* and shrinks when they are clean */
 }
 
+static size_t buckets_looked_at(unsigned number)
+{
+    const struct cache_shard *shard = cache_shard_of(&cache, 0);
+    size_t before = shard->hand;
+    dirty(add(number));
+    return (shard->hand - before) & shard->table.mask;
+}
+
+/* A counter that gets a million new cells has all of them in one shard, each one dirty. */
+static void a_shard_where_all_is_dirty_is_not_searched_for_each_new_entry(void **state)
+{
+    unsigned number = 0;
+    while (number < 100 * ROOM)
+        dirty(add(number++));
+    for (unsigned i = 0; i < 50; i++)
+        assert_int_equal(buckets_looked_at(number++), 1);
+    while (write_back(1))
+        continue;
+    cache_flushed(&cache, true);
+    while (freed == 0)
+        add(number++);
+    assert_true(number <= 150 * ROOM); /* what can go is found soon */
+    for (unsigned i = 0; i < 2 * ROOM; i++)
+        add(number++);
+    assert_true(freed > 20 * ROOM); /* and then many at once */
+}
+
 static void an_entry_in_use_gets_a_second_chance(void **state)
 {
     struct item *warm = add(1);
@@ -263,6 +290,7 @@ int main(void)
         LIFE(a_cache_of_clean_entries_stays_within_its_bound),
         LIFE(pinned_dirty_and_written_entries_are_never_evicted),
         LIFE(a_cache_full_of_dirty_entries_grows),
+        LIFE(a_shard_where_all_is_dirty_is_not_searched_for_each_new_entry),
         LIFE(an_entry_in_use_gets_a_second_chance),
         LIFE(a_shard_counts_its_evictions),
         LIFE(a_cache_is_pressed_when_more_than_half_of_its_room_is_dirty),

@@ -199,12 +199,20 @@ static bool evictable(const struct cache_entry *entry)
     return entry->life == LIFE_CLEAN && entry->pins == 0;
 }
 
+/* What a look into buckets met. */
+struct met {
+    bool idle; /* something that may go, now or at the next look */
+    bool busy; /* something that may not */
+};
+
 /* A warm entry is cooled and gets a second chance; a cold one goes. */
-static void evict_bucket(struct cache *cache, struct cache_shard *shard, size_t bucket)
+static void evict_bucket(struct cache *cache, struct cache_shard *shard, size_t bucket,
+                         struct met *met)
 {
     for (struct table_node *node = shard->table.buckets[bucket], *next; node; node = next) {
         next = node->next;
         struct cache_entry *entry = CONTAINER_OF(node, struct cache_entry, node);
+        *(evictable(entry) ? &met->idle : &met->busy) = true;
         if (!evictable(entry)) continue;
         if (entry->warm)
             entry->warm = false;
@@ -213,13 +221,22 @@ static void evict_bucket(struct cache *cache, struct cache_shard *shard, size_t 
     }
 }
 
+/* Looking in vain costs a cache miss a bucket, and a shard may be dirty from end to end: one series
+ * lies in one shard, so a counter that gets many new cells fills it. Each vain look halves the next
+ * one, down to a single bucket. */
 static void make_room(struct cache *cache, struct cache_shard *shard)
 {
     size_t share = cache->bytes_max / CACHE_SHARDS;
-    for (unsigned i = 0; i < EVICT_LOOK_MAX && shard->bytes > share; i++) {
+    unsigned looks = EVICT_LOOK_MAX >> shard->vain;
+    struct met met = {0};
+    for (unsigned i = 0; i < looks && shard->bytes > share; i++) {
         shard->hand = (shard->hand + 1) & shard->table.mask;
-        evict_bucket(cache, shard, shard->hand);
+        evict_bucket(cache, shard, shard->hand, &met);
     }
+    if (met.idle)
+        shard->vain = 0;
+    else if (met.busy && looks > 1)
+        shard->vain++;
 }
 
 void cache_insert(struct cache *cache, struct cache_shard *shard, struct cache_entry *entry)

@@ -60,6 +60,7 @@ struct cache_shard {
     size_t bytes;
     size_t dirty_bytes; /* the part of these in dirty and written entries */
     size_t hand;        /* where eviction goes on */
+    unsigned vain;      /* how often in a row it found nothing that can go */
     size_t dirty_count;
     uint64_t evictions;
 };
