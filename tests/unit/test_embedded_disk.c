@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "store/embedded/internal.h"
 #include "support/heart.h"
 
@@ -75,6 +76,54 @@ static struct store_stats stats(void)
 }
 
 /* ---- the journal's disk ---- */
+
+static const struct io_ops *quick_ops;
+static int64_t sync_takes_ms;
+
+/* As if every sync took so long. */
+static int slow_sync(struct io *io, int fd)
+{
+    heart_wait_ms(heart, sync_takes_ms);
+    return quick_ops->sync(io, fd);
+}
+
+/* What is logged while one increment is made durable; valid until the next call. */
+static const char *said_of_a_sync_of(int64_t ms)
+{
+    static char said[4096];
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+    log_set_fd(ends[1]);
+    sync_takes_ms = ms;
+    do_ok(increment("n", 1));
+    sync_takes_ms = 0;
+    log_set_fd(STDERR_FILENO);
+    ssize_t size = read(ends[0], said, sizeof said - 1);
+    said[size > 0 ? size : 0] = '\0';
+    close(ends[0]);
+    close(ends[1]);
+    return said;
+}
+
+static void a_commit_that_waited_says_for_what(void **state)
+{
+    (void)state;
+    struct io_ops ops = *heart->disk.io.ops;
+    quick_ops = heart->disk.io.ops;
+    ops.sync = slow_sync;
+    heart->disk.io.ops = &ops;
+    assert_string_equal(said_of_a_sync_of(99), "");
+    embedded_beside(embedded_of(heart->store), "flush");
+    const char *said = said_of_a_sync_of(300);
+    assert_non_null(strstr(said, "a commit waited"));
+    assert_non_null(strstr(said, "\"appendMs\":0,\"syncMs\":300,\"followersMs\":0,\"showMs\":0"));
+    assert_non_null(strstr(said, "\"besideFirst\":\"flush\",\"besideLast\":\"flush\""));
+    assert_string_equal(said_of_a_sync_of(300), ""); /* once a second is enough */
+    heart_wait_ms(heart, 1000);
+    heart_tend(heart);
+    assert_non_null(strstr(said_of_a_sync_of(300), "\"besideFirst\":\"nothing\""));
+    heart->disk.io.ops = quick_ops;
+}
 
 static void a_full_disk_refuses_writes_and_goes_on_reading(void **state)
 {
@@ -335,6 +384,7 @@ int main(void)
 {
     signal(SIGXFSZ, SIG_IGN); /* an error will do */
     const struct CMUnitTest tests[] = {
+        DISK(a_commit_that_waited_says_for_what),
         DISK(a_full_disk_refuses_writes_and_goes_on_reading),
         DISK(batches_that_a_new_segment_made_safe_are_answered_as_durable),
         DISK(a_failed_append_is_as_good_as_a_failed_sync),

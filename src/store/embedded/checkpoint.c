@@ -204,11 +204,14 @@ static void settle(struct embedded *embedded, bool ok)
 static enum err write_everything(struct embedded *embedded, const uint64_t *dead, size_t count)
 {
     bool more;
+    embedded_beside(embedded, "ids");
     enum err e = registry_write_back(embedded->registry, true, &more);
     crash_point("checkpoint.after_ids");
+    embedded_beside(embedded, "write-back");
     if (e == ERR_OK) e = write_back(embedded);
     if (e == ERR_OK) e = write_dead(embedded, dead, count);
     crash_point("checkpoint.before_flush");
+    embedded_beside(embedded, "flush");
     if (e == ERR_OK) e = state_flush(embedded->state);
     crash_point("checkpoint.after_flush");
     return e;
@@ -256,10 +259,12 @@ enum err checkpoint_run(struct embedded *embedded)
     settle(embedded, e == ERR_OK);
     if (e != ERR_OK) embedded_bury(embedded, dead, dead_count);
     free(dead);
+    embedded_beside(embedded, "filters");
     /* Filters are saved before `applied` moves: a filter saved too early covers more than it says,
      * one saved too late costs a scan of all ids at the next start. */
     if (e == ERR_OK && registry_save_filters(embedded->registry, position.last_sequence) != ERR_OK)
         filters_not_saved(embedded);
+    embedded_beside(embedded, "applied");
     if (e == ERR_OK) e = write_applied(embedded, &position);
     if (e != ERR_OK) {
         checkpoint_failed(embedded);
@@ -332,6 +337,7 @@ static bool tend_sums(struct embedded *embedded)
 {
     bool more;
     if (embedded->state_failed) return false;
+    embedded_beside(embedded, "sums");
     if (sums_build(embedded->sums, embedded->state, embedded->writes, &more) != ERR_OK)
         checkpoint_failed(embedded);
     return more;
@@ -343,6 +349,7 @@ static bool tend_state(struct embedded *embedded)
     if (!checkpoint_has_room(embedded)) return false;
     if (embedded->state_failed) reopen_state(embedded);
     if (embedded->state_failed) return false;
+    embedded_beside(embedded, "ids");
     if (registry_write_back(embedded->registry, false, &more) != ERR_OK)
         checkpoint_failed(embedded);
     else if (checkpoint_is_due(embedded))
@@ -375,8 +382,11 @@ static bool tend_locked(struct embedded *embedded)
     if (down) restart_journal(embedded);
     embedded_release(embedded);
     bool more = tend_state(embedded);
+    embedded_beside(embedded, "archive");
     more |= history_archive(embedded);
+    embedded_beside(embedded, "segment");
     more |= journal_prepare(embedded->journal);
+    embedded_beside(embedded, "nothing");
     say_failed_files(embedded);
     embedded_check_tend(embedded);
     return more;
@@ -465,6 +475,7 @@ static enum err due_locked(struct embedded *embedded, int64_t now_ms, store_due_
 {
     if (embedded->state_failed || embedded->no_room) return ERR_STORAGE;
     uint64_t young = series_published(embedded);
+    embedded_beside(embedded, "expiry");
     enum err e = write_back(embedded); /* so that the index knows every cell */
     if (e != ERR_OK) {
         settle(embedded, false);
@@ -491,6 +502,7 @@ enum err embedded_due(struct store *store, int64_t now_ms, store_due_fn *visit, 
     struct embedded *embedded = embedded_of(store);
     pthread_mutex_lock(&embedded->tending);
     enum err e = due_locked(embedded, now_ms, visit, context);
+    embedded_beside(embedded, "nothing");
     pthread_mutex_unlock(&embedded->tending);
     return e;
 }

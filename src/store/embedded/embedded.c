@@ -256,6 +256,7 @@ static struct embedded *embedded_new(const struct embedded_config *config)
     rwlock_init(&embedded->retained);
     rwlock_init(&embedded->living);
     atomic_store(&embedded->pinned, UINT64_MAX);
+    embedded_beside(embedded, "nothing");
     atomic_store(&embedded->followed, UINT64_MAX);
     pthread_mutex_init(&embedded->snapshotting, NULL);
     pthread_mutex_init(&embedded->tending, NULL);

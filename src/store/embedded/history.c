@@ -231,6 +231,7 @@ void history_trim(struct embedded *embedded)
     uint64_t pinned = atomic_load(&embedded->pinned);
     uint64_t upto = applied < archived ? applied : archived;
     if (needed < upto) upto = needed;
+    embedded_beside(embedded, "trim");
     pthread_rwlock_wrlock(&embedded->retained);
     journal_trim(embedded->journal, pinned < upto ? pinned : upto);
     pthread_rwlock_unlock(&embedded->retained);

@@ -90,6 +90,10 @@ struct embedded {
     embedded_released_fn *released;
     void *reached_context;
 
+    /* What the tend thread is at, in a word or two; for the log line of a commit that waited. */
+    _Atomic(const char *) beside;
+    int64_t slow_said_ns; /* the sync thread's own: when such a line was last written */
+
     pthread_mutex_t turn;
     pthread_rwlock_t visible; /* written while a batch is being shown, read for embedded_instant */
     atomic_uint_fast64_t shown; /* grows before and after each batch; odd: one is being shown */
@@ -135,6 +139,11 @@ static inline struct journal_block embedded_block(const struct write_set *writes
                                   .set_back = writes->set_back,
                                   .next_series = writes->next_series,
                                   .body = buf_bytes(&pending->body)};
+}
+
+static inline void embedded_beside(struct embedded *embedded, const char *what)
+{
+    atomic_store_explicit(&embedded->beside, what, memory_order_relaxed);
 }
 
 static inline struct embedded *embedded_of(struct store *store)

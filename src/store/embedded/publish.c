@@ -12,6 +12,9 @@
 #include "base/crash.h"
 #include "base/log.h"
 
+#define SLOW_NS 100000000        /* a sync that takes so long is told in the log */
+#define SLOW_PAUSE_NS 1000000000 /* at most so often */
+
 static struct write_set *take_submitted(struct embedded *embedded)
 {
     pthread_mutex_lock(&embedded->pipeline);
@@ -21,7 +24,17 @@ static struct write_set *take_submitted(struct embedded *embedded)
     return list;
 }
 
-static enum err make_durable(struct embedded *embedded, const struct write_set *list)
+/* When the parts of a sync were done, and what was done beside it when it began. */
+struct sync_marks {
+    int64_t began_ns;
+    int64_t appended_ns;
+    int64_t synced_ns;
+    int64_t reached_ns; /* followers have it, where that is waited for */
+    const char *beside;
+};
+
+static enum err make_durable(struct embedded *embedded, const struct write_set *list,
+                             struct sync_marks *marks)
 {
     bool any = false;
     for (const struct write_set *writes = list; writes; writes = writes->next) {
@@ -31,7 +44,10 @@ static enum err make_durable(struct embedded *embedded, const struct write_set *
         if (e != ERR_OK) return e;
         any = true;
     }
-    return any ? journal_sync(embedded->journal) : ERR_OK;
+    marks->appended_ns = clock_mono_ns(embedded->config.clock);
+    enum err e = any ? journal_sync(embedded->journal) : ERR_OK;
+    marks->synced_ns = clock_mono_ns(embedded->config.clock);
+    return e;
 }
 
 void embedded_bury(struct embedded *embedded, const uint64_t *series, size_t count)
@@ -215,16 +231,45 @@ static uint32_t withhold(struct embedded *embedded, struct write_set *list, stru
     return count;
 }
 
+static uint64_t ms_between(int64_t from_ns, int64_t to_ns)
+{
+    return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) / 1000000 : 0;
+}
+
+/* A commit that waited long says for which part, and what was done beside it: whether a stall is
+ * the disk's or ours is to be seen from such lines. */
+static void say_if_slow(struct embedded *embedded, const struct sync_marks *marks)
+{
+    int64_t now_ns = clock_mono_ns(embedded->config.clock);
+    if (now_ns - marks->began_ns < SLOW_NS) return;
+    if (embedded->slow_said_ns && now_ns - embedded->slow_said_ns < SLOW_PAUSE_NS) return;
+    embedded->slow_said_ns = now_ns;
+    const char *after = atomic_load_explicit(&embedded->beside, memory_order_relaxed);
+    log_line(LOG_INFO, "a commit waited",
+             LOG_KV("appendMs", ms_between(marks->began_ns, marks->appended_ns)),
+             LOG_KV("syncMs", ms_between(marks->appended_ns, marks->synced_ns)),
+             LOG_KV("followersMs", ms_between(marks->synced_ns, marks->reached_ns)),
+             LOG_KV("showMs", ms_between(marks->reached_ns, now_ns)),
+             LOG_KV("besideFirst", marks->beside), LOG_KV("besideLast", after));
+}
+
 uint32_t embedded_sync(struct writer *writer)
 {
     struct embedded *embedded = embedded_of(writer->store);
     struct write_set *list = take_submitted(embedded);
     struct write_set *lost = NULL;
     if (!list) return 0;
-    bool failed = make_durable(embedded, list) != ERR_OK;
+    struct sync_marks marks = {
+        .began_ns = clock_mono_ns(embedded->config.clock),
+        .beside = atomic_load_explicit(&embedded->beside, memory_order_relaxed),
+    };
+    bool failed = make_durable(embedded, list, &marks) != ERR_OK;
     if (failed) lost = cut_at(&list, journal_durable_sequence(embedded->journal));
     if (embedded->told) tell(embedded, list);
     if (!is_reached(embedded, list)) return withhold(embedded, list, lost, failed);
+    marks.reached_ns = clock_mono_ns(embedded->config.clock);
     uint32_t count = succeed(embedded, list);
-    return failed ? count + fail(embedded, lost) : count;
+    if (failed) return count + fail(embedded, lost);
+    say_if_slow(embedded, &marks);
+    return count;
 }
