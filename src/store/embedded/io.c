@@ -1,4 +1,4 @@
-/* io.c -- io_system: the kernel's files.
+/* io.c -- io_system: the kernel's files, and what is made of them.
  *
  * Interrupted calls are repeated and partial transfers finished, so that callers see "whole or
  * error". A failed sync is reported, never repeated: after one the kernel may have dropped the
@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define SHRINK_STEP (16 << 20)
 
 static int system_open(struct io *io, const char *path, bool create, bool direct)
 {
@@ -97,6 +99,18 @@ static int system_rename(struct io *io, const char *from, const char *to)
     return rename(from, to) < 0 ? -errno : 0;
 }
 
+/* A file that was linked elsewhere, by a snapshot or by hand, stays as it is. */
+static void system_shrink(struct io *io, int fd)
+{
+    (void)io;
+    struct stat status;
+    if (fstat(fd, &status) < 0 || status.st_nlink > 0) return;
+    for (off_t size = status.st_size; size > 0;) {
+        size = size > SHRINK_STEP ? size - SHRINK_STEP : 0;
+        if (ftruncate(fd, size) < 0 || fdatasync(fd) < 0) return;
+    }
+}
+
 static int system_unlink(struct io *io, const char *path)
 {
     (void)io;
@@ -137,7 +151,18 @@ static const struct io_ops system_ops = {
     .sync_dir = system_sync_dir,
     .rename = system_rename,
     .unlink = system_unlink,
+    .shrink = system_shrink,
     .list = system_list,
 };
 
 struct io io_system = {&system_ops};
+
+int io_remove(struct io *io, const char *dir, const char *path)
+{
+    int fd = io->ops->shrink ? io->ops->open(io, path, false, false) : -1;
+    int result = io->ops->unlink(io, path);
+    if (result == 0) result = io->ops->sync_dir(io, dir);
+    if (result == 0 && fd >= 0) io->ops->shrink(io, fd);
+    if (fd >= 0) io->ops->close(io, fd);
+    return result;
+}

@@ -34,6 +34,9 @@ struct io_ops {
     int (*sync_dir)(struct io *io, const char *path);
     int (*rename)(struct io *io, const char *from, const char *to);
     int (*unlink)(struct io *io, const char *path);
+    /* Gives the room of an open file back in steps, if it has no name any more; what fails comes
+     * with its closing. NULL: there is nothing to be gained by it. */
+    void (*shrink)(struct io *io, int fd);
     /* Calls `visit` for each plain file name in the directory. */
     int (*list)(struct io *io, const char *path, void (*visit)(void *context, const char *name),
                 void *context);
@@ -44,5 +47,11 @@ struct io {
 };
 
 extern struct io io_system; /* the kernel's */
+
+/* Unlinks `path`, a file of `dir` that nobody reads any more, and syncs the directory; then its
+ * room is given back in steps. To free hundreds of megabytes at once keeps the journal's syncs
+ * waiting; to shrink the file before it is sure that its name is gone could leave half of it behind
+ * after a crash. */
+int io_remove(struct io *io, const char *dir, const char *path);
 
 #endif

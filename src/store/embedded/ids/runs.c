@@ -80,11 +80,14 @@ static void remove_file(const struct id_runs *runs, const char *name)
     runs->files.io->ops->unlink(runs->files.io, path); /* what stays is removed at the next start */
 }
 
+/* For runs that another one has taken the place of; what stays is removed at the next start. */
 static void remove_run(const struct id_runs *runs, uint64_t first, uint64_t last)
 {
     char name[64];
+    char path[ID_RUN_PATH_MAX];
     id_run_name(name, sizeof name, first, last);
-    remove_file(runs, name);
+    snprintf(path, sizeof path, "%s/%s", runs->files.dir, name);
+    io_remove(runs->files.io, runs->files.dir, path);
 }
 
 /* Orders by first set; of those that begin with the same one, the widest comes first. */

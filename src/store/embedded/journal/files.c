@@ -127,8 +127,7 @@ static int let_go(struct journal *journal, const struct segment *segment)
     journal_path(journal, path, SEGMENT_LIVE, segment->number);
     if (segment->zeroed && journal_spare_wanted(journal) == segment->size)
         return journal_recycle(journal, path, segment->size);
-    int result = io->ops->unlink(io, path);
-    return result < 0 ? result : io->ops->sync_dir(io, journal->config.dir);
+    return io_remove(io, journal->config.dir, path);
 }
 
 /* The mutex is held. */
