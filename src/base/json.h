@@ -41,13 +41,13 @@ enum json_type {
     JSON_ARRAY,
 };
 
-/* Only the member of the type is set. */
+/* Only the member of the type is set, and `ref`. */
 struct json_value {
     enum json_type type;
     bool boolean;
     int64_t integer;
     struct bytes string;
-    uint64_t ref[2]; /* json.cc's own, for objects, arrays and JSON_NUMBER */
+    uint64_t ref[2]; /* json.cc's own: where it stands in the document */
 };
 
 struct json_iter {
@@ -88,6 +88,12 @@ bool json_next(struct json_iter *iter);
  * gives the same text, and the text of that text is itself. The text of JSON_ABSENT is empty.
  * `value` comes from this parser's last parse. */
 struct bytes json_text(struct json_parser *parser, const struct json_value *value);
+
+/* The value as it was written in the text that was parsed, which is still there, but for white
+ * space between its parts. Good until the parser's next json_text, json_source or json_parse. Asked for
+ * in the order of the document it takes no longer than the document is; `value` comes from this
+ * parser's last parse. */
+struct bytes json_source(struct json_parser *parser, const struct json_value *value);
 
 #ifdef __cplusplus
 }

@@ -72,7 +72,7 @@ void event_project_again(struct apply *apply, struct op *op)
         char *text = arena_zalloc(apply->arena, event->payload.size + JSON_PADDING);
         memcpy(text, event->payload.data, event->payload.size);
         bool parsed = json_parse(apply->parser, bytes_of(text, event->payload.size), &payload);
-        must(parsed); /* it was written by json_text */
+        must(parsed); /* it was read once before */
     }
     const struct project_input input = {.rules = apply->rules,
                                         .secret = apply->secret,

@@ -325,13 +325,13 @@ static bool dimensions_are_canonical(struct json_parser *parser, struct arena *a
     return bytes_equal(buf_bytes(&again), dimensions);
 }
 
-/* True for a payload as json_text makes it: an event's digest is of these bytes. */
-static bool payload_is_canonical(struct json_parser *parser, struct arena *arena,
-                                 struct bytes payload)
+/* True for a payload without white space: an event's digest is of these bytes. */
+static bool payload_is_minified(struct json_parser *parser, struct arena *arena,
+                                struct bytes payload)
 {
     struct json_value root;
     return payload.size == 0 || (parse_padded(parser, arena, payload, &root) &&
-                                 bytes_equal(json_text(parser, &root), payload));
+                                 bytes_equal(json_source(parser, &root), payload));
 }
 
 static void check_texts(struct reading *reading, struct json_parser *parser,
@@ -341,7 +341,7 @@ static void check_texts(struct reading *reading, struct json_parser *parser,
     uint32_t count_max = record->event.id.size ? EVENT_DIMENSIONS_MAX : RULES_DIMENSIONS_MAX;
     if (dimensions.data && !dimensions_are_canonical(parser, reading->arena, dimensions, count_max))
         wrong(reading, "has dimensions in another form than tally's");
-    if (!payload_is_canonical(parser, reading->arena, record->event.payload))
+    if (!payload_is_minified(parser, reading->arena, record->event.payload))
         wrong(reading, "has a payload in another form than tally's");
 }
 

@@ -88,6 +88,19 @@ describe('events', () => {
         assert.equal((await allDuplicates(t)).length, others.length);
     });
 
+    test('SPEC 12: a payload comes back as the text that was sent, and is compared as that', async () => {
+        const t = server.tenant();
+        const sent = '{"price":1.00,"big":1E+2,"long":0.10000000000000000000001,"text":"caf\\u00e9 \\u0000","n":-0}';
+        const text = (payload) => `{"eventId":"exact","type":"x","payload":${payload}}`;
+        const post = (payload) => t.call('POST', `/api/events/${t.id}`, { body: text(payload), headers: { 'Content-Type': 'application/json' } });
+        assert.equal((await post(sent)).body.result, 'APPLIED');
+        const kept = await t.call('GET', `/api/events/${t.id}/exact`);
+        assert.ok(kept.text.includes(sent), kept.text);
+        const again = await post(sent.replaceAll(',', ' , '));
+        assert.equal(again.body.conflict, undefined, again.text);
+        assert.equal((await post(sent.replace('1.00', '1.0'))).body.conflict, true);
+    });
+
     test('SPEC 6, A-11: white space, the order of dimensions, 1 for "1" and another time are no conflict', async () => {
         const t = server.tenant();
         await applied(t, { eventId: 'w', type: 'x', dimensions: { a: '1', b: true }, payload: { k: [1, 2] } });

@@ -498,6 +498,60 @@ static int teardown(void **state)
     return 0;
 }
 
+/* What stands in a text is found again, whichever of its parts is asked for, and in any order. */
+static void SPEC_12_source_is_what_was_written_but_for_white_space(void **state)
+{
+    static const char text[] =
+        " { \"a\" : 1E+2 , \"b\":[ 1.00 , -0 , { } , [ ] , \"\\u00e9 \\n\" ],\n"
+        "\"c\" : { \"d\" : 0.10 , \"e\" : \"x y\" } , \"f\" : \"\\u0000\" , "
+        "\"g\":true , \"h\" : 1.000000000000000000000001 } ";
+    static const struct {
+        const char *name;
+        const char *source;
+    } parts[] = {
+        {"h", "1.000000000000000000000001"},      {"a", "1E+2"},
+        {"b", "[1.00,-0,{},[],\"\\u00e9 \\n\"]"}, {"f", "\"\\u0000\""},
+        {"c", "{\"d\":0.10,\"e\":\"x y\"}"},      {"g", "true"},
+        {"c", "{\"d\":0.10,\"e\":\"x y\"}"},
+    };
+    struct json_value root, value;
+    assert_true(parse(text, &root));
+    for (size_t i = 0; i < ARRAY_COUNT(parts); i++) {
+        struct bytes names[] = {bytes_str(parts[i].name)};
+        json_pick(&root, names, 1, &value);
+        assert_bytes(json_source(parser, &value), bytes_str(parts[i].source));
+    }
+    assert_bytes(json_source(parser, &root),
+                 BYTES("{\"a\":1E+2,\"b\":[1.00,-0,{},[],\"\\u00e9 \\n\"],\"c\":{\"d\":0.10,"
+                       "\"e\":\"x y\"},\"f\":\"\\u0000\",\"g\":true,"
+                       "\"h\":1.000000000000000000000001}"));
+    assert_true(parse("\n 5e0 \n", &root));
+    assert_bytes(json_source(parser, &root), BYTES("5e0"));
+    assert_true(parse("[ ]", &root));
+    assert_bytes(json_source(parser, &root), BYTES("[]"));
+    assert_int_equal(json_source(parser, &(struct json_value){.type = JSON_ABSENT}).size, 0);
+}
+
+static void source_of_each_element_of_a_long_array(void **state)
+{
+    static char text[1 << 16];
+    struct json_value root;
+    struct json_iter iter;
+    size_t size = 0;
+    unsigned count = 0;
+    for (unsigned i = 0; i < 2000; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "%c {\"n\" : [%u.0, {}]}",
+                                 i ? ',' : '[', i);
+    text[size++] = ']';
+    assert_true(parse_bytes(bytes_of(text, size), &root));
+    for (json_each(&root, &iter); json_next(&iter); count++) {
+        char want[32];
+        snprintf(want, sizeof want, "{\"n\":[%u.0,{}]}", count);
+        assert_bytes(json_source(parser, &iter.value), bytes_str(want));
+    }
+    assert_int_equal(count, 2000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -524,6 +578,8 @@ int main(void)
         cmocka_unit_test(text_finds_every_byte_to_escape_wherever_it_stands),
         cmocka_unit_test(text_of_one_part_and_of_none),
         cmocka_unit_test(text_of_a_long_document_is_whole_and_its_memory_goes),
+        cmocka_unit_test(SPEC_12_source_is_what_was_written_but_for_white_space),
+        cmocka_unit_test(source_of_each_element_of_a_long_array),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -252,7 +252,7 @@ static bool write_texts(struct event_reader *reader, struct event *event,
                         const struct json_value *payload)
 {
     if (!write_dimensions(reader, event)) return false;
-    event->payload = is_absent(payload) ? BYTES_NONE : json_text(reader->parser, payload);
+    event->payload = is_absent(payload) ? BYTES_NONE : json_source(reader->parser, payload);
     size_t rest = event->id.size + event->type.size + event->dimensions_json.size;
     if (rest + event->payload.size > EVENT_SIZE_MAX) return false;
     if (event->payload.size) event->payload = arena_copy(reader->arena, event->payload);
