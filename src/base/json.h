@@ -90,8 +90,8 @@ bool json_next(struct json_iter *iter);
 struct bytes json_text(struct json_parser *parser, const struct json_value *value);
 
 /* The value as it was written in the text that was parsed, which is still there, but for white
- * space between its parts. Good until the parser's next json_text, json_source or json_parse. Asked for
- * in the order of the document it takes no longer than the document is; `value` comes from this
+ * space between its parts. Good until the parser's next json_text, json_source or json_parse. Asked
+ * for in the order of the document it takes no longer than the document is; `value` comes from this
  * parser's last parse. */
 struct bytes json_source(struct json_parser *parser, const struct json_value *value);
 
