@@ -92,7 +92,7 @@ struct embedded {
 
     /* What the tend thread is at, in a word or two; for the log line of a commit that waited. */
     _Atomic(const char *) beside;
-    int64_t slow_said_ns; /* the sync thread's own: when such a line was last written */
+    int64_t slow_said_ns; /* when such a line was last written; whoever syncs is alone */
 
     pthread_mutex_t turn;
     pthread_rwlock_t visible; /* written while a batch is being shown, read for embedded_instant */
