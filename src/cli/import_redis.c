@@ -6,8 +6,6 @@
  * time. The note of it is written once a page is in tally. A key that SCAN shows twice is set
  * twice. */
 #include <inttypes.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 #include "base/json_write.h"
 #include "cli/arguments.h"
 #include "cli/client.h"
+#include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/redis_peer.h"
 #include "cli/resume.h"
@@ -86,22 +85,6 @@ struct import {
     const char *who; /* the connection that failed */
     struct peer *failed;
 };
-
-static atomic_bool stop;
-
-static void on_signal(int signal_number)
-{
-    (void)signal_number;
-    stop = true;
-}
-
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
 
 static bool source_failed(struct import *import)
 {
@@ -304,7 +287,7 @@ static bool set_values(struct import *import, bool *again_out)
 static bool set_page(struct import *import)
 {
     bool again = true;
-    for (unsigned tries = 0; again && tries < TRIES_MAX && !stop; tries++) {
+    for (unsigned tries = 0; again && tries < TRIES_MAX && !interrupted; tries++) {
         if (tries) usleep(TRY_AGAIN_US);
         if (!set_values(import, &again)) return false;
     }
@@ -336,7 +319,7 @@ static bool copy_all(struct import *import)
         progress_show(&import->progress, share > 1 ? 1 : share, "%s imported, %s left out",
                       progress_count(import->imported, done),
                       progress_count(import->left_out, out));
-    } while (strcmp(import->cursor, "0") != 0 && !stop);
+    } while (strcmp(import->cursor, "0") != 0 && !interrupted);
     return true;
 }
 
@@ -436,7 +419,7 @@ static int copy(struct import *import, const struct peer_place *from)
         return cli_failure(command, "%s: %s", import->who, reason_text(&import->failed->why));
     if (!open_report(import, import->flags->report))
         return cli_failure(command, "%s cannot be written", import->flags->report);
-    catch_signals();
+    interrupt_catch();
     progress_begin(&import->progress, command);
     bool good = copy_all(import);
     progress_clear(&import->progress);

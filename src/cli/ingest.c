@@ -4,11 +4,11 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <openssl/sha.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/duration.h"
 #include "cli/arguments.h"
+#include "cli/interrupt.h"
 
 static const char help[] =
     "usage: tally ingest FILE|- [--as events|ops] [--id NAME] [--make-ids] [--parallel N]\n"
@@ -44,25 +44,6 @@ struct ingest_flags {
     bool make_ids;
     bool no_resume;
 };
-
-/* -- Ctrl-C ------------------------------------------------------------------------------------ */
-
-static atomic_bool stop;
-
-static void on_signal(int signal_number)
-{
-    (void)signal_number;
-    stop = true;
-}
-
-/* A second Ctrl-C ends the command at once: nothing is lost by that either. */
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
 
 /* -- What the work is called ------------------------------------------------------------------- */
 
@@ -161,7 +142,8 @@ static int run(const struct ingest_flags *flags)
     struct buf work;
     struct ingest_totals totals;
     struct parcel_rules rules = {.kind = PARCEL_UNDECIDED};
-    struct ingest_config config = {.file = flags->file, .client = &flags->client, .stop = &stop};
+    struct ingest_config config = {
+        .file = flags->file, .client = &flags->client, .stop = &interrupted};
     int code = read_flags(flags, &config, &rules);
     if (code) return code;
     buf_init(&work, 4 * PATH_MAX);
@@ -172,10 +154,10 @@ static int run(const struct ingest_flags *flags)
         hex_of(buf_bytes(&work), rules.name);
         find_note(flags, &client, &work, &resume);
         rules.parser = client.parser;
-        catch_signals();
+        interrupt_catch();
         code = ingest_run(&config, &rules, &resume, &totals);
         print_totals(flags, &totals);
-        if (code && stop && resume.path[0])
+        if (code && interrupted && resume.path[0])
             fprintf(stderr,
                     "tally ingest: ended after line %" PRIu64 "; the same command goes on there\n",
                     resume.line);

@@ -161,15 +161,20 @@ bool train_wrong_count(struct train *train, const struct resp_command *command, 
     return wrong;
 }
 
-void train_refuse_arity(struct train *train)
+void train_say_name(const struct train *train, char name_out[static TRAIN_NAME_SIZE])
 {
-    char name[32];
     size_t size = strlen(train->entry->name);
-    must(size < sizeof name);
+    must(size < TRAIN_NAME_SIZE);
     for (size_t i = 0; i <= size; i++) {
         char c = train->entry->name[i];
-        name[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+        name_out[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
     }
+}
+
+void train_refuse_arity(struct train *train)
+{
+    char name[TRAIN_NAME_SIZE];
+    train_say_name(train, name);
     refuse_count(train, name);
 }
 

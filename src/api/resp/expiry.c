@@ -16,13 +16,8 @@ static const struct op *op_of(const struct train *train, const struct promise *p
 static void refuse_time(struct train *train)
 {
     char line[96];
-    char name[32];
-    size_t size = strlen(train->entry->name);
-    must(size < sizeof name);
-    for (size_t i = 0; i <= size; i++) {
-        char c = train->entry->name[i];
-        name[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-    }
+    char name[TRAIN_NAME_SIZE];
+    train_say_name(train, name);
     snprintf(line, sizeof line, "ERR invalid expire time in '%s' command", name);
     train_refuse(train, line);
 }

@@ -160,6 +160,10 @@ void train_promise_of(struct train *train, promise_fn *reply, unsigned detail, u
 void train_refuse(struct train *train, const char *text);
 void train_refuse_err(struct train *train, enum err e);
 void train_refuse_arity(struct train *train);
+
+/* The name of the command at hand as Redis's messages have it, in small letters. */
+#define TRAIN_NAME_SIZE 32
+void train_say_name(const struct train *train, char name_out[static TRAIN_NAME_SIZE]);
 void train_refuse_unknown(struct train *train, const struct resp_command *command);
 void train_refuse_syntax(struct train *train);
 void train_refuse_number(struct train *train);
