@@ -129,6 +129,7 @@ if (IN_POSTGRES && process.env.NODE_TEST_CONTEXT) after(endSharedDatabase);
 export class Server {
     #options;
     #run = null;
+    #restarted = false;
     #ownData = false;
     #tenants = 0;
     data;
@@ -247,6 +248,7 @@ export class Server {
         else await this.stop();
         this.#ownData = own;
         await this.start();
+        this.#restarted = true;
     }
 
     #clean() {
@@ -258,6 +260,19 @@ export class Server {
         return RawConnection.open(this.port);
     }
 
+    /** fetch keeps connections, and may not have seen yet that one ended with the server of before a restart: that
+     *  one took no request of ours, so it is sent again. */
+    async #fetch(url, request) {
+        const restarted = this.#restarted;
+        this.#restarted = false;
+        try {
+            return await fetch(url, request);
+        } catch (error) {
+            if (!restarted) throw error;
+            return fetch(url, request);
+        }
+    }
+
     /** One request with fetch: {status, headers, text, body}. */
     async call(method, target, { token, headers = {}, body } = {}) {
         const all = { ...headers };
@@ -267,7 +282,7 @@ export class Server {
             text = JSON.stringify(body);
         }
         if (text !== undefined && all['Content-Type'] === undefined) all['Content-Type'] = 'application/json';
-        const reply = await fetch(this.url + target, { method, headers: all, body: text });
+        const reply = await this.#fetch(this.url + target, { method, headers: all, body: text });
         const replyText = await reply.text();
         let parsed;
         try {
