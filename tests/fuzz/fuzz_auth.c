@@ -63,7 +63,7 @@ static void judge(struct bytes header)
     if (flaw) return;
     must(name_valid(identity_tenant(&identity)));
     must(identity.expires_ms > NOW_MS);
-    must(identity.scopes < 8);
+    must(identity.scopes < 2 * SCOPE_REPLICA);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
