@@ -130,6 +130,8 @@ static enum err take_answer(struct follow *follow, const struct store_position *
                    SHIPMENT_FORMAT);
     else if (e == ERR_STORAGE)
         reason_say(why, "the disk here failed");
+    else if (e == ERR_BODY_SIZE)
+        reason_say(why, "it sent a commit that journal.segmentBytes here is too small for");
     else if (e != ERR_OK)
         reason_say(why, "it sent bytes that are no continuation of the history here");
     free(arrival);

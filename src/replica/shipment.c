@@ -1,6 +1,8 @@
 /* shipment.c -- see the header. */
 #include "replica/shipment.h"
 
+#include "core/timefmt.h"
+
 enum { AT_FORMAT = 8, AT_LAST = 12, AT_MOMENT = 20, HEAD_SIZE = AT_MOMENT + 5 * 8 };
 
 static const char magic[AT_FORMAT + 1] = "tallyrpl";
@@ -37,6 +39,19 @@ void shipment_add(struct buf *buf, const struct journal_block *block, uint64_t h
     buf_add_fixed64(buf, hash);
 }
 
+static bool is_time(int64_t ms)
+{
+    return ms >= TIME_MS_MIN && ms <= TIME_MS_MAX;
+}
+
+/* The follower reckons with them, and so must have none that a primary cannot have. */
+static bool is_moment(const struct moment *moment)
+{
+    bool held = moment->held_ms == HELD_ALL || is_time(moment->held_ms);
+    return held && is_time(moment->now_ms) && is_time(moment->since_ms) &&
+           is_time(moment->back_ms) && is_time(moment->back_since_ms);
+}
+
 enum err shipment_read(struct bytes bytes, struct shipment_head *head_out,
                        struct reader *reader_out, uint32_t *format_out)
 {
@@ -53,6 +68,7 @@ enum err shipment_read(struct bytes bytes, struct shipment_head *head_out,
                                                   .since_ms = times[2],
                                                   .back_ms = times[3],
                                                   .back_since_ms = times[4]}};
+    if (!is_moment(&head_out->moment)) return ERR_CORRUPT;
     *reader_out = reader_of(bytes_of(bytes.data + HEAD_SIZE, bytes.size - HEAD_SIZE));
     return ERR_OK;
 }

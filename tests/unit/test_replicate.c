@@ -16,6 +16,7 @@
 #include "support/heart.h"
 
 #define BLOCKS_MAX 64u
+#define SMALL_SEGMENT (64u << 10)
 
 static struct heart *primary;
 static struct store *follower;
@@ -38,12 +39,18 @@ static struct embedded_config config(void)
                                     .key_keep_ms = INT64_MAX / 4};
 }
 
-static void open_follower(void)
+static void open_follower_with(uint64_t segment_bytes)
 {
     struct reason why;
-    const struct embedded_config with = config();
+    struct embedded_config with = config();
+    with.segment_bytes = segment_bytes;
     assert_int_equal(embedded_open(&follower, &with, &why), ERR_OK);
     embedded_set_following(follower);
+}
+
+static void open_follower(void)
+{
+    open_follower_with(1u << 20);
 }
 
 static enum err keep_block(void *context, const struct journal_block *block)
@@ -198,6 +205,32 @@ static void what_does_not_continue_the_history_changes_nothing(void **state)
     assert_int_equal(install(), ERR_OK);
     assert_int_equal(install(), ERR_POSITION); /* replayed */
     expect_same();
+}
+
+/* A primary whose segments are larger commits more at a time. */
+static void a_commit_that_fits_no_segment_here_is_refused(void **state)
+{
+    struct op ops[400];
+    char names[ARRAY_COUNT(ops)][256];
+    for (unsigned i = 0; i < ARRAY_COUNT(ops); i++) {
+        snprintf(names[i], sizeof names[i], "%0250u", i);
+        ops[i] = ask(&primary->asks, OP_INCREMENT, names[i], 1);
+    }
+    heart_send(primary, (struct bundle){0}, ops, ARRAY_COUNT(ops));
+    heart_run(primary);
+    assert_int_equal(take_blocks(), ERR_OK);
+    assert_int_equal(count, 1);
+    store_close(follower);
+    open_follower_with(SMALL_SEGMENT);
+    assert_true(blocks[0].body.size > SMALL_SEGMENT);
+    const struct store_position before = embedded_position(follower);
+    assert_int_equal(install(), ERR_BODY_SIZE);
+    assert_int_equal(embedded_position(follower).last_sequence, before.last_sequence);
+    store_close(follower);
+    open_follower();
+    catch_up();
+    expect_same();
+    assert_int_equal(net_of(follower, names[399]), 1);
 }
 
 static void a_place_of_another_history_is_not_shipped_from(void **state)
@@ -475,6 +508,16 @@ static void a_shipment_that_is_none_is_refused(void **state)
         if (e == ERR_OK) e = shipment_next(&reader, &block);
         assert_true(e == ERR_CORRUPT || e == ERR_NOT_FOUND);
     }
+    for (unsigned i = 0; i < 5; i++) { /* times that no clock tells */
+        struct buf lie;
+        int64_t times[5] = {0};
+        times[i] = INT64_MIN;
+        head.moment = (struct moment){times[0], times[1], times[2], times[3], times[4]};
+        buf_init(&lie, 1u << 10);
+        shipment_begin(&lie, &head);
+        assert_int_equal(shipment_read(buf_bytes(&lie), &head, &reader, &format), ERR_CORRUPT);
+        buf_release(&lie);
+    }
     out.data[8]++;
     assert_int_equal(shipment_read(buf_bytes(&out), &head, &reader, &format), ERR_INVALID);
     assert_int_equal(format, SHIPMENT_FORMAT + 1);
@@ -490,6 +533,7 @@ int main(void)
         ROW(installed_blocks_are_read_and_survive),
         ROW(a_store_that_follows_does_not_lead),
         ROW(what_does_not_continue_the_history_changes_nothing),
+        ROW(a_commit_that_fits_no_segment_here_is_refused),
         ROW(a_place_of_another_history_is_not_shipped_from),
         ROW(hashes_are_over_everything),
         ROW(a_batch_is_shown_and_answered_once_others_have_it),

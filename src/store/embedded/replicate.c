@@ -178,9 +178,11 @@ static const struct block_visitor pass = {.counter = pass_counter,
                                           .dead = pass_dead};
 
 /* Before a byte is written: what is refused later would be in the journal already. */
-static enum err judge(const struct store_position *durable, const struct journal_block *blocks,
+static enum err judge(const struct embedded *embedded, const struct journal_block *blocks,
                       unsigned count, struct arena *arena)
 {
+    const struct store_position *durable = &embedded->durable;
+    size_t body_max = journal_body_max(embedded->journal);
     uint64_t next = durable->last_sequence + 1;
     uint64_t hash = durable->hash;
     uint64_t series = durable->next_series;
@@ -190,6 +192,7 @@ static enum err judge(const struct store_position *durable, const struct journal
         if (!block_before(block, &before) || before != hash) return ERR_POSITION;
         if (block->count == 0 || block->first_sequence != next) return ERR_POSITION;
         if (block->next_series < series) return ERR_CORRUPT;
+        if (block->body.size > body_max) return ERR_BODY_SIZE;
         enum err e = visit_block(block, arena, &pass);
         if (e != ERR_OK) return e;
         next += block->count;
@@ -267,7 +270,7 @@ static enum err install(struct embedded *embedded, const struct journal_block *b
     arena_init(&key, 256);
     struct installing installing = {
         .embedded = embedded, .rules_key = object_key(&key, OBJECT_META, META_RULES), .news = news};
-    enum err e = judge(&embedded->durable, blocks, count, &arena);
+    enum err e = judge(embedded, blocks, count, &arena);
     if (e == ERR_OK) {
         crash_point("install.before_append");
         unsigned whole = append_all(embedded, blocks, count);

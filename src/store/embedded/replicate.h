@@ -61,9 +61,10 @@ struct embedded_news {
 
 /* Makes blocks, in order and one after the other without a gap, part of the store; `sure_ms`: how
  * much of the primary's time is sure. Only where embedded_set_following was called; one thread.
- * ERR_POSITION: they do not continue the history; ERR_CORRUPT: a body is none; nothing was changed
- * then. ERR_STORAGE: the disk failed; how many are in the store embedded_position tells, and the
- * store recovers by itself, as from a failed batch. */
+ * ERR_POSITION: they do not continue the history; ERR_CORRUPT: a body is none; ERR_BODY_SIZE: one
+ * does not fit a segment of the journal here; nothing was changed then. ERR_STORAGE: the disk
+ * failed; how many are in the store embedded_position tells, and the store recovers by itself, as
+ * from a failed batch. */
 MUST_USE enum err embedded_install(struct store *store, const struct journal_block *blocks,
                                    unsigned count, int64_t sure_ms, struct embedded_news *news);
 
