@@ -1,6 +1,6 @@
 /* fuzz_json.c -- arbitrary bytes as a JSON body, as text and as a query: everything is walked,
- * every kind of field is read from every value, and what was understood must be understood again.
- */
+ * every kind of field is read from every value, and what was understood must be understood again,
+ * from its text and from its source too. */
 #include <stdlib.h>
 
 #include "api/unknown.h"
@@ -21,6 +21,7 @@ static const struct field fields[] = {
     {BYTES("atomic"), FIELD_BOOL, .fallback = 0},
 };
 
+#define SOURCES_MAX 400u /* to ask for all takes the square of it */
 #define FIELDS ((unsigned)ARRAY_COUNT(fields))
 
 /* A time that was read is in range, is in its bucket, and is read back from how it is written. */
@@ -75,6 +76,33 @@ static void check_json(const struct json_value *value)
         check_json(&iter.value);
 }
 
+/* What was written reads as the same value, and is what is written of that. */
+static void check_source(struct json_parser *parser, const struct json_value *value)
+{
+    static struct json_parser *other;
+    if (!other) other = json_parser_new(1 << 20);
+    struct bytes source = json_source(parser, value);
+    char *copy = must_alloc(source.size + JSON_PADDING);
+    memcpy(copy, source.data, source.size);
+    memset(copy + source.size, '"', JSON_PADDING);
+    source.data = copy;
+    struct json_value again;
+    must(json_parse(other, source, &again));
+    must(bytes_equal(json_source(other, &again), source));
+    must(bytes_equal(json_text(other, &again), json_text(parser, value)));
+    free(copy);
+}
+
+/* Parents before and after what is in them: both ways of walking. */
+static void check_sources(struct json_parser *parser, const struct json_value *value)
+{
+    struct json_iter iter;
+    check_source(parser, value);
+    for (json_each(value, &iter); json_next(&iter);)
+        check_sources(parser, &iter.value);
+    check_source(parser, value);
+}
+
 static void check_text(struct bytes text)
 {
     struct field_value out;
@@ -123,10 +151,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bytes text = bytes_of(copy, size);
 
     struct json_value root;
-    if (json_parse(parser, text, &root))
+    if (json_parse(parser, text, &root)) {
         check_json(&root);
-    else
+        if (size <= SOURCES_MAX)
+            check_sources(parser, &root);
+        else
+            check_source(parser, &root);
+    } else {
         must(json_problem(parser) != NULL);
+    }
 
     struct arena arena;
     arena_init(&arena, 4096);
