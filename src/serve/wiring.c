@@ -167,6 +167,16 @@ static enum err describe_reconcile(void *context, struct bytes name, struct byte
     return reconcile_status(context, name, tenant, json_out);
 }
 
+/* A train goes into the queue whole, so one that is larger than a tenant's share of it would be
+ * refused however empty that is. */
+static unsigned train_commands(const struct config *config)
+{
+    int64_t commands = RESP_TRAIN_COMMANDS;
+    if (commands > config->limits_request_ops) commands = config->limits_request_ops;
+    if (commands > config->limits_tenant_queue_ops) commands = config->limits_tenant_queue_ops;
+    return (unsigned)commands;
+}
+
 enum err server_open_wire(struct server *server, char *error, size_t error_size)
 {
     const struct config *config = server->config;
@@ -211,7 +221,7 @@ enum err server_open_wire(struct server *server, char *error, size_t error_size)
                  .port = server->resp.port,
                  .if_free = server->options->resp_if_free,
                  .handler = &resp,
-                 .commands_max = RESP_TRAIN_COMMANDS,
+                 .commands_max = train_commands(config),
                  .arguments_max = (unsigned)config->limits_request_ops * 2 + 1,
                  .idle_ms = config->resp_idle},
         .loops = (unsigned)config->threads,
