@@ -362,7 +362,16 @@ void resp_add_bulk_integer(struct buf *buf, int64_t value)
     char digits[24];
     struct buf text = {.data = digits, .capacity = sizeof digits, .max = sizeof digits};
     buf_add_i64(&text, value);
-    resp_add_bulk(buf, buf_bytes(&text));
+    bool two = text.size >= 10;
+    char *at = buf_reserve(buf, text.size + 6u + two); /* once for all of it: GET is mostly this */
+    if (!at) return;
+    *at++ = '$';
+    if (two) *at++ = (char)('0' + text.size / 10);
+    *at++ = (char)('0' + text.size % 10);
+    at = mempcpy(at, "\r\n", 2);
+    at = mempcpy(at, digits, text.size);
+    memcpy(at, "\r\n", 2);
+    buf->size += text.size + 6u + two;
 }
 
 void resp_add_null(struct buf *buf, enum resp_version version)

@@ -140,6 +140,30 @@ describe('counters over Redis\'s protocol', () => {
         ]);
     });
 
+    test('SPEC 14: reads in front of a write see what was before it, whether memory has them or not', async () => {
+        const client = await server.connect(server.tenant());
+        for (let round = 0; round < 20; round++) {
+            const said = await client.pipeline([
+                ['GET', 'n'], ['GET', `never seen ${round}`], ['GET', `new:${round}`], ['GET', 'n'], ['INCR', 'n'], ['GET', 'n'], ['GET', `new:${round}`],
+                ['INCR', `new:${round}`], ['GET', `new:${round}`], ['GET', 'n'],
+            ]);
+            const before = round ? String(round) : null, after = String(round + 1);
+            said[1] = said[1].error;
+            assert.deepEqual(said, [before, 'ERR invalid counter name', null, before, round + 1, after, null, 1, '1', after]);
+        }
+        const names = many(40, (i) => (i % 2 ? `new:${i % 20}` : `cold:${i}`));
+        assert.deepEqual(await client.pipeline(names.map((name) => ['GET', name])), names.map((_, i) => (i % 2 ? '1' : null)));
+    });
+
+    test('SPEC 14: a pipeline that only reads may change its tenant between its reads', async () => {
+        const [a, b] = [server.tenant(), server.tenant()];
+        const client = await server.connect(a);
+        await client.pipeline([['SET', 'n', 1234567890123], ['AUTH', b.token], ['SET', 'n', 7]]);
+        const said = await client.pipeline([['GET', 'n'], ['AUTH', a.token], ['GET', 'n'], ['HELLO', 3, 'AUTH', 'default', b.token], ['GET', 'n'], ['GET', 'm'],
+            ['RESET'], ['GET', 'n']]);
+        assert.deepEqual(said.filter((_, i) => i !== 3), ['7', 'OK', '1234567890123', '7', null, 'RESET', { error: 'NOAUTH Authentication required.' }]);
+    });
+
     test('SPEC 14: the same over many reads of the socket, without waiting', async () => {
         const client = await server.connect(server.tenant());
         const count = 3000;

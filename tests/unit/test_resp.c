@@ -160,6 +160,10 @@ static void values_are_written_in_both_versions(void **state)
     resp_add_integer(&buf, INT64_MIN);
     resp_add_bulk(&buf, BYTES("a\r\n"));
     resp_add_bulk_integer(&buf, INT64_MAX);
+    resp_add_bulk_integer(&buf, 0);
+    resp_add_bulk_integer(&buf, 999999999);
+    resp_add_bulk_integer(&buf, 1000000000);
+    resp_add_bulk_integer(&buf, INT64_MIN);
     resp_add_array(&buf, 2);
     resp_add_null(&buf, RESP_2);
     resp_add_null(&buf, RESP_3);
@@ -169,7 +173,9 @@ static void values_are_written_in_both_versions(void **state)
     resp_add_set(&buf, RESP_3, 0);
     buf_add_char(&buf, '\0');
     assert_string_equal(buf.data, "+OK\r\n-ERR a  b\r\n:-9223372036854775808\r\n$3\r\na\r\n\r\n"
-                                  "$19\r\n9223372036854775807\r\n*2\r\n$-1\r\n_\r\n*4\r\n%2\r\n"
+                                  "$19\r\n9223372036854775807\r\n$1\r\n0\r\n$9\r\n999999999\r\n"
+                                  "$10\r\n1000000000\r\n$20\r\n-9223372036854775808\r\n"
+                                  "*2\r\n$-1\r\n_\r\n*4\r\n%2\r\n"
                                   "*0\r\n~0\r\n");
     buf_release(&buf);
 }

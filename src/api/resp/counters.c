@@ -249,20 +249,29 @@ static enum err reading_error(const struct train *train, const struct promise *p
     return ERR_OK;
 }
 
+static void add_sight(struct buf *out, struct train_sight sight, enum resp_version version)
+{
+    if (sight.err != ERR_OK)
+        train_add_err(out, sight.err);
+    else if (sight.existed)
+        resp_add_bulk_integer(out, sight.net);
+    else
+        resp_add_null(out, version);
+}
+
 static void reply_get(struct train *train, const struct promise *promise, struct buf *out)
 {
     const struct op *op = ops_of(train, promise);
-    if (op->err != ERR_OK)
-        train_add_err(out, op->err);
-    else if (op->existed)
-        resp_add_bulk_integer(out, op->after.net);
-    else
-        resp_add_null(out, promise->version);
+    add_sight(out, (struct train_sight){op->err, op->existed, op->after.net}, promise->version);
 }
 
 void resp_get(struct train *train, const struct resp_command *command)
 {
-    if (train_op(train, OP_READ, command->items[1])) train_promise(train, reply_get, 1, false);
+    struct train_sight sight;
+    if (train_look(train, command->items[1], &sight))
+        add_sight(train_out(train), sight, train->session->version);
+    else if (train_op(train, OP_READ, command->items[1]))
+        train_promise(train, reply_get, 1, false);
 }
 
 static void reply_mget(struct train *train, const struct promise *promise, struct buf *out)

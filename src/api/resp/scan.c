@@ -94,7 +94,7 @@ static bool look_at(void *context, struct bytes key, const struct counter *count
     const struct series *series = counter_find(counter, 0);
     if (scan->none || !series || !series_shows(series, scan->now_ms)) return true;
     if (scan->pattern.data && !glob_match(scan->pattern, name)) return true;
-    if (train_is_managed(scan->train, key)) return true;
+    if (train_is_managed(scan->train, name)) return true;
     resp_add_bulk(&scan->names, name);
     scan->found++;
     return true;

@@ -1,6 +1,7 @@
 /* train.c -- from the commands of a train to its reply.
  *
- *     request    each command: refused, answered at once, or made into ops
+ *     request    each command: refused, answered at once, or made into ops. A GET that stands
+ *                behind nothing and that memory can answer is answered at once
  *                no ops: answered. Only reads and nothing before them: memory, or a reader.
  *                Else the ops go to the lane's queue, in order, in one or more bundles
  *     complete   the bundles are decided, or the reader is done: the reply is written
@@ -85,7 +86,8 @@ static bool is_good(struct train *train, const struct resp_command *command)
 static bool may_join(struct train *train, const struct resp_entry *entry)
 {
     if (!entry) return true;
-    if ((entry->flags & RESP_CUTS) && train->promises_count > 0) return false;
+    bool begun = train->looked || train->promises_count > 0;
+    if ((entry->flags & RESP_CUTS) && begun) return false;
     if (!(entry->flags & RESP_ALONE)) return true;
     train->waits = train->done == 0 && train->session->trains > 0;
     return train->done == 0 && !train->waits;
@@ -289,31 +291,65 @@ static enum request_verdict send(struct train *train)
 
 /* -- Reads alone ------------------------------------------------------------------------------- */
 
-bool train_is_managed(struct train *train, struct bytes key)
+bool train_is_managed(struct train *train, struct bytes name)
 {
-    struct bytes tenant, name;
-    char kind;
     if (rulebook_is_empty(train->lane->rulebook)) return false;
     if (!train->rules) train->rules = rulebook_hold(train->lane->rulebook);
-    bool whole = counter_key_split(key, &tenant, &kind, &name);
-    must(whole);
     return rules_find(train->rules, name) != NULL;
+}
+
+/* ERR_NOT_FOUND: there is no such cell, or its exact expiry has come. */
+static enum err find_cell(struct train *train, struct view *view, const struct cell_ref *ref,
+                          int64_t bucket, enum read_how how, struct cell *cell_out,
+                          int64_t *now_ms_out)
+{
+    enum err e = view_get(view, ref, bucket, how, cell_out);
+    /* To ask for the time costs as much as the cell. */
+    if (e != ERR_OK || cell_out->expires_ms == TIME_NONE) return e;
+    *now_ms_out = clock_now_ms(train->lane->clock);
+    return cell_is_over(cell_out, *now_ms_out) ? ERR_NOT_FOUND : ERR_OK;
 }
 
 static enum err read_op(struct train *train, struct view *view, struct op *op, enum read_how how)
 {
     struct cell cell;
+    int64_t now_ms = 0;
     const struct cell_ref ref = {
         .counter = op->counter, .print = op->counter_print, .duration = op->duration};
-    if (train_is_managed(train, op->counter)) return ERR_MANAGED;
-    enum err e = view_get(view, &ref, op->bucket, how, &cell);
-    /* To ask for the time costs as much as the cell. */
-    bool expires = e == ERR_OK && cell.expires_ms != TIME_NONE;
-    int64_t now_ms = expires ? clock_now_ms(train->lane->clock) : 0;
-    op->existed = e == ERR_OK && !cell_is_over(&cell, now_ms);
+    if (train_is_managed(train, counter_key_name(op->counter))) return ERR_MANAGED;
+    enum err e = find_cell(train, view, &ref, op->bucket, how, &cell, &now_ms);
+    op->existed = e == ERR_OK;
     if (op->existed) op->after = cell_triple(&cell);
     if (op->existed) op->left_ms = cell_left(&cell, now_ms);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+/* Has pace_spares_reads know that reads are about. */
+static void note_read(const struct train *train)
+{
+    train->api->loops[train->exchange->loop_index].read_ns = train->exchange->turn_ns;
+}
+
+bool train_look(struct train *train, struct bytes name, struct train_sight *sight_out)
+{
+    char key[COUNTER_KEY_SIZE_MAX];
+    bool first = train->promises_count == 0 && !train->inside && train->session->trains == 0;
+    if (!first || !counter_name_valid(name)) return false;
+    struct store *store = train->lane->store;
+    struct cell_ref ref = {.counter = counter_key(key, train->tenant, name)};
+    ref.print = fingerprint_of(&store->secret, ref.counter);
+    struct cell cell;
+    int64_t now_ms;
+    note_read(train);
+    enum err e = ERR_MANAGED;
+    if (!train_is_managed(train, name))
+        e = find_cell(train, &store->view, &ref, 0, READ_MEMORY, &cell, &now_ms);
+    if (e == ERR_BUSY) return false;
+    *sight_out = (struct train_sight){.err = e == ERR_NOT_FOUND ? ERR_OK : e};
+    sight_out->existed = e == ERR_OK;
+    if (e == ERR_OK) sight_out->net = cell_triple(&cell).net;
+    train->looked = true;
+    return true;
 }
 
 /* May be run again from its start. */
@@ -364,7 +400,7 @@ static enum request_verdict read_elsewhere(struct train *train)
 
 static enum request_verdict read_now(struct train *train)
 {
-    train->api->loops[train->exchange->loop_index].read_ns = train->exchange->turn_ns;
+    note_read(train);
     for (uint32_t i = 0; i < train->ops_count; i++) {
         struct op *op = &train->ops[i];
         op->err = read_op(train, &train->lane->store->view, op, READ_MEMORY);

@@ -124,6 +124,7 @@ struct train {
     bool inside;  /* EXEC is doing what was collected */
     bool failed;  /* ... and something of it was refused */
     bool waits;   /* the command at hand goes on once what is before it is answered */
+    bool looked;  /* a read of it is answered */
     bool sealed;  /* what is answered at once from here on is not EXEC's */
     struct op *ops;
     uint32_t ops_count, ops_capacity;
@@ -176,8 +177,19 @@ bool train_wrong_count(struct train *train, const struct resp_command *command, 
 /* What Redis's protocol says of an error. */
 void train_add_err(struct buf *out, enum err e);
 
-/* Whether rules keep the direct counter of that key, or did. */
-bool train_is_managed(struct train *train, struct bytes key);
+/* Whether rules keep the direct counter of that name, or did. */
+bool train_is_managed(struct train *train, struct bytes name);
+
+/* What a look at a counter without a duration shows. */
+struct train_sight {
+    enum err err;
+    bool existed;
+    int64_t net;
+};
+
+/* Reads that counter now, for a command that answers at once. False: it has to be an op, because
+ * something before it is not answered or memory does not have it, or because the name is none. */
+bool train_look(struct train *train, struct bytes name, struct train_sight *sight_out);
 
 /* The train goes over to the session's tenant, who pays for it from now on. */
 void train_take_share(struct train *train);
