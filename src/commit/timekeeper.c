@@ -28,7 +28,9 @@ struct timekeeper {
     struct clock_record recorded;
     bool unknown;      /* a note failed: what is recorded may be something else */
     bool back_unknown; /* ... nor whether time was set back by it */
-    bool following;    /* time is `told`, and what has passed since `told_boot_ms` */
+    bool noting;       /* a note is on its way: the next one is of what became of it */
+    pthread_cond_t noted;
+    bool following; /* time is `told`, and what has passed since `told_boot_ms` */
     struct moment told;
     int64_t told_boot_ms;
     int64_t asked_boot_ms;
@@ -193,6 +195,7 @@ enum err timekeeper_new(struct timekeeper **keeper_out, const struct clock *cloc
     keeper->clock = (struct clock){
         .wall_ms = keeper_wall, .mono_ns = keeper_mono, .moment = keeper_moment, .context = keeper};
     pthread_mutex_init(&keeper->lock, NULL);
+    pthread_cond_init(&keeper->noted, NULL);
     const struct moment last = last_moment(keeper, settings->tolerance_ms);
     const struct clock_reading reading = look_at_clocks(keeper);
     timeline_start(&keeper->timeline, settings, &reading, &last);
@@ -203,6 +206,7 @@ enum err timekeeper_new(struct timekeeper **keeper_out, const struct clock *cloc
 
 void timekeeper_free(struct timekeeper *keeper)
 {
+    pthread_cond_destroy(&keeper->noted);
     pthread_mutex_destroy(&keeper->lock);
     free(keeper);
 }
@@ -248,7 +252,7 @@ bool timekeeper_wants_note(struct timekeeper *keeper)
                    holds_more(keeper, &moment) ||
                    moment.since_ms != keeper->recorded.moment.since_ms ||
                    moment.back_ms != keeper->recorded.moment.back_ms;
-    bool wanted = differs && !keeper->following;
+    bool wanted = differs && !keeper->following && !keeper->noting;
     pthread_mutex_unlock(&keeper->lock);
     return wanted;
 }
@@ -289,7 +293,19 @@ static void note_prepare(struct bundle *bundle, int64_t time_ms)
     bundle->count = 2;
 }
 
-void timekeeper_note(struct timekeeper *keeper, struct timekeeper_note *note, bool operator_says)
+/* False: another note is on its way. */
+static bool begin_note(struct timekeeper *keeper, bool waits)
+{
+    pthread_mutex_lock(&keeper->lock);
+    while (waits && keeper->noting)
+        pthread_cond_wait(&keeper->noted, &keeper->lock);
+    bool alone = !keeper->noting;
+    keeper->noting = true;
+    pthread_mutex_unlock(&keeper->lock);
+    return alone;
+}
+
+static void make_note(struct timekeeper *keeper, struct timekeeper_note *note, bool operator_says)
 {
     *note = (struct timekeeper_note){.keeper = keeper, .operator_says = operator_says};
     arena_init(&note->arena, 1024);
@@ -304,13 +320,23 @@ void timekeeper_note(struct timekeeper *keeper, struct timekeeper_note *note, bo
                                    .prepare = note_prepare};
 }
 
+bool timekeeper_note(struct timekeeper *keeper, struct timekeeper_note *note, bool operator_says)
+{
+    if (!begin_note(keeper, false)) return false;
+    make_note(keeper, note, operator_says);
+    return true;
+}
+
 void timekeeper_noted(struct timekeeper_note *note)
 {
     struct timekeeper *keeper = note->keeper;
     bool durable = note->applied && note->bundle.err == ERR_OK;
     pthread_mutex_lock(&keeper->lock);
-    bool back = durable && note->record.resets != keeper->recorded.resets;
+    must(keeper->noting);
     must(!note->applied || note->record.resets - keeper->recorded.resets <= 1);
+    bool back = durable && note->record.resets != keeper->recorded.resets;
+    keeper->noting = false;
+    pthread_cond_broadcast(&keeper->noted);
     if (durable) {
         keeper->recorded = note->record;
         keeper->unknown = keeper->back_unknown = false;
@@ -330,7 +356,8 @@ enum err timekeeper_note_now(struct timekeeper *keeper, struct queue *queue, boo
 {
     struct timekeeper_note note;
     if (!operator_says && !timekeeper_wants_note(keeper)) return ERR_OK;
-    timekeeper_note(keeper, &note, operator_says);
+    (void)begin_note(keeper, true);
+    make_note(keeper, &note, operator_says);
     enum err e = propose_and_wait(queue, &note.bundle);
     timekeeper_noted(&note);
     return e;

@@ -60,11 +60,13 @@ struct timekeeper_note {
 bool timekeeper_wants_note(struct timekeeper *keeper);
 
 /* Makes the bundle; `operator_says`: it sets time back to what the wall clock says. Its owner calls
- * timekeeper_noted once it is answered, on any thread, before the memory is let go. */
-void timekeeper_note(struct timekeeper *keeper, struct timekeeper_note *note, bool operator_says);
+ * timekeeper_noted once it is answered, on any thread, before the memory is let go. False: another
+ * one is on its way, and this one would be of what that one may change. */
+MUST_USE bool timekeeper_note(struct timekeeper *keeper, struct timekeeper_note *note,
+                              bool operator_says);
 void timekeeper_noted(struct timekeeper_note *note);
 
-/* Makes the bundle, pushes it and waits for its answer, if `operator_says` or if there is something
+/* Makes the bundle, after another one was answered, pushes it and waits for its answer, if `operator_says` or if there is something
  * to record. */
 MUST_USE enum err timekeeper_note_now(struct timekeeper *keeper, struct queue *queue,
                                       bool operator_says);

@@ -36,7 +36,7 @@ enum care_next watch_step(struct care *care)
     if (!keeper) return CARE_RESTS;
     clock_moment(care->lane->clock);
     if (!timekeeper_wants_note(keeper)) return CARE_RESTS;
-    timekeeper_note(keeper, &watch->note, false);
+    if (!timekeeper_note(keeper, &watch->note, false)) return CARE_RESTS;
     watch->note.bundle.done = note_done;
     if (care_propose(care, &watch->note.bundle) != ERR_OK) timekeeper_noted(&watch->note);
     return CARE_RESTS;

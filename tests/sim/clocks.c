@@ -87,7 +87,9 @@ static void note(struct sim *sim, bool operator_says)
     struct timekeeper_note note;
     bool calm = sim->calm;
     sim->calm = true;
-    timekeeper_note(sim->clocks.keeper, &note, operator_says);
+    while (!timekeeper_note(sim->clocks.keeper, &note,
+                            operator_says)) /* a caretaker's is on its way */
+        if (!step_turn(sim) && !step_sync(sim)) sim_fail(sim, "a note is never answered");
     sim->errand_kind = ERRAND_CLOCK;
     errand_propose(sim, &note.bundle);
     timekeeper_noted(&note);

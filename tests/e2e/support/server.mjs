@@ -129,7 +129,6 @@ if (IN_POSTGRES && process.env.NODE_TEST_CONTEXT) after(endSharedDatabase);
 export class Server {
     #options;
     #run = null;
-    #restarted = false;
     #ownData = false;
     #tenants = 0;
     data;
@@ -248,7 +247,6 @@ export class Server {
         else await this.stop();
         this.#ownData = own;
         await this.start();
-        this.#restarted = true;
     }
 
     #clean() {
@@ -260,16 +258,13 @@ export class Server {
         return RawConnection.open(this.port);
     }
 
-    /** fetch keeps connections, and may not have seen yet that one ended with the server of before a restart: that
-     *  one took no request of ours, so it is sent again. */
+    /** fetch says why it failed in its cause alone, and the server may have said more. */
     async #fetch(url, request) {
-        const restarted = this.#restarted;
-        this.#restarted = false;
         try {
             return await fetch(url, request);
         } catch (error) {
-            if (!restarted) throw error;
-            return fetch(url, request);
+            error.message += `: ${error.cause?.message ?? ''} (${request.method} ${url})\n${this.stderr.slice(-2000)}`;
+            throw error;
         }
     }
 
