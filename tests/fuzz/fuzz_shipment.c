@@ -6,7 +6,8 @@
  *   'i'  blocks, shipped with running hashes that are right, and installed: for each u32 size of
  *        the body, u32 count, i64 time, u64 next series, then the body. One that begins as a body
  *        of format 4 has the hash before it put right, too.
- *   'r'  the same, and what was taken is the history of the store, which then opens again with it.
+ *   'r'  the same, and what was taken is the history of the store, which then opens again with it,
+ *        is written back, and opens once more.
  *        Opening takes as long as hundreds of the others, so those go on with the same store. */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define SHIPMENT_MAX (1u << 20)
 #define BLOCKS_MAX 8u
+#define TEND_ROUNDS 100u
 #define BODY_FORMAT 4
 #define AT_BEFORE 1u
 
@@ -37,9 +39,9 @@ static void open_follower(void)
                                            .segment_bytes = 64u << 10,
                                            .keep_bytes = 64u << 10,
                                            .spare_segments = 1,
-                                           .checkpoint_ms = 1000000,
+                                           .checkpoint_ms = 1, /* once it is tended */
                                            .checkpoint_bytes = 1u << 30,
-                                           .archive_ms = 1000000,
+                                           .archive_ms = 1,
                                            .key_keep_ms = INT64_MAX / 4};
     must(embedded_open(&follower, &config, &why) == ERR_OK);
     embedded_set_following(follower);
@@ -111,6 +113,11 @@ static void ship(struct buf *shipment, struct bytes bytes, struct store_position
 
 static void check_reopened(uint64_t last)
 {
+    store_close(follower);
+    open_follower();
+    must(embedded_position(follower).last_sequence == last);
+    for (unsigned rounds = 0; store_tend(follower) && rounds < TEND_ROUNDS; rounds++)
+        continue;
     store_close(follower);
     open_follower();
     must(embedded_position(follower).last_sequence == last);
