@@ -122,4 +122,24 @@ describe('Redis\'s protocol over kills', () => {
         assert.deepEqual(await client.call('MGET', ...many(5, (i) => `n${i}`)), many(5, () => String(8 * rounds * 10)));
         assert.ok(stats.breaks > 0, 'some connection broke under way');
     });
+
+    test('SPEC 14: a stop answers the pipelines that are under way, and counts what it answered and nothing else', async () => {
+        const t = server.tenant();
+        const clients = await Promise.all(many(8, () => server.connect(t)));
+        const bytes = Buffer.concat(many(500, () => encode(['INCR', 'n'])));
+        let answered = 0;
+        const readers = clients.map(async (client) => {
+            for (let said; (said = await client.reply()) !== undefined; answered++) assert.equal(typeof said, 'number');
+        });
+        let stopping = false;
+        const load = Promise.all(clients.map(async (client) => {
+            for (; !stopping; await sleep(5)) client.write(bytes);
+        }));
+        await sleep(200);
+        await server.restart();
+        stopping = true;
+        await Promise.all([load, ...readers]);
+        assert.ok(answered > 0);
+        assert.equal((await t.get('n')).body.net, String(answered));
+    });
 });

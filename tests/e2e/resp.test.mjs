@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 
@@ -195,7 +196,7 @@ describe('connections of Redis\'s protocol', () => {
         assert.equal((await raw.reply()).status, 400);
     });
 
-    test('SPEC 4: a reload that takes the key away ends what it allowed', async () => {
+    test('SPEC 4: a reload that changes no key leaves who is signed in', async () => {
         const t = server.tenant();
         const client = await server.connect(t);
         assert.equal(await client.call('INCR', 'n'), 1);
@@ -271,5 +272,36 @@ describe('Redis\'s protocol where a tenant may have little in the queue', () => 
     test('SPEC 14: a pipeline that is longer than the share goes in parts that fit', async () => {
         const client = await server.connect(server.tenant());
         assert.deepEqual(await client.pipeline(many(900, () => ['INCR', 'n'])), many(900, (i) => i + 1));
+    });
+});
+
+describe('Redis\'s protocol with API keys', () => {
+    const KEY = 'page-counter-0123456789abcdef';
+    const hash = createHash('sha256').update(KEY).digest('hex');
+    const config = (keys) => `auth: { keys: [${keys}] }\n`;
+    const server = respServerFor({ config: config(`{ sha256: ${hash}, tenant: pages, scope: read write }`) });
+
+    test('SPEC 4: a reload that takes the key away ends what it allowed', async () => {
+        const client = await server.connect({ token: KEY });
+        assert.deepEqual(await client.pipeline([['INCR', 'n'], ['MULTI'], ['INCR', 'n']]), [1, 'OK', 'QUEUED']);
+        server.writeConfig(config(''));
+        const reload = await server.call('POST', '/api/admin/reload', { token: tokenFor('root', { scope: 'admin' }) });
+        assert.equal(reload.status, 200);
+        assert.deepEqual(await client.pipeline([['EXEC'], ['GET', 'n']]), [NOAUTH, NOAUTH]);
+        assert.deepEqual(await client.call('AUTH', KEY), WRONGPASS);
+        const t = server.tenant('pages');
+        assert.equal((await t.get('n')).body.net, '1');
+        assert.deepEqual(await client.pipeline([['AUTH', t.token], ['INCR', 'n']]), ['OK', 2]);
+    });
+
+    test('SPEC 4: neither tokens nor what was shown as one are in the log', async () => {
+        const secrets = [KEY, 'a-wrong-password', 'another-wrong-password', tokenFor('pages')];
+        const client = await server.stranger();
+        await client.call('AUTH', secrets[1]);
+        await client.call('HELLO', 3, 'AUTH', 'pages', secrets[2]);
+        await client.call('AUTH', secrets[3]);
+        client.write(`AUTH "${secrets[1]}\r\n`);
+        assert.match((await client.reply()).message, /unbalanced quotes/);
+        for (const secret of secrets) assert.ok(!server.stderr.includes(secret) && !server.stdout.includes(secret));
     });
 });

@@ -40,6 +40,16 @@ static void refuse_at_follower(struct train *train)
     train_refuse(train, sentence);
 }
 
+/* A transaction whose token is over ends with EXEC and DISCARD all the same: AUTH is refused inside
+ * of one, so the connection could never show another token. */
+static void refuse_stranger(struct train *train)
+{
+    bool ends =
+        train->entry && (train->entry->run == resp_exec || train->entry->run == resp_discard);
+    if (ends) multi_end(train);
+    train_refuse(train, "NOAUTH Authentication required.");
+}
+
 /* Whether the caller may use it; false after refusing. */
 static bool is_allowed(struct train *train)
 {
@@ -47,7 +57,7 @@ static bool is_allowed(struct train *train)
     const struct session *session = train->session;
     if (entry->flags & RESP_STRANGER) return true;
     if (!session->known) {
-        train_refuse(train, "NOAUTH Authentication required.");
+        refuse_stranger(train);
         return false;
     }
     bool may = entry->scope == 0 || (session->identity.scopes & entry->scope);
@@ -78,7 +88,7 @@ static bool is_good(struct train *train, const struct resp_command *command)
     else if (train->session->known)
         train_refuse_unknown(train, command);
     else
-        train_refuse(train, "NOAUTH Authentication required.");
+        refuse_stranger(train);
     return false;
 }
 
