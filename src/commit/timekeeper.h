@@ -66,8 +66,8 @@ MUST_USE bool timekeeper_note(struct timekeeper *keeper, struct timekeeper_note 
                               bool operator_says);
 void timekeeper_noted(struct timekeeper_note *note);
 
-/* Makes the bundle, after another one was answered, pushes it and waits for its answer, if `operator_says` or if there is something
- * to record. */
+/* Makes the bundle, after another one was answered, pushes it and waits for its answer, if
+ * `operator_says` or if there is something to record. */
 MUST_USE enum err timekeeper_note_now(struct timekeeper *keeper, struct queue *queue,
                                       bool operator_says);
 

@@ -26,6 +26,7 @@ describe('nodes on the dashboard', () => {
                 await d.text(row.locator('td').nth(1), i === 0 ? 'this one' : 'there');
             }
             assert.match(await panel.locator('tbody').innerText(), /0|1|2|3/);
+            assert.equal(await d.page.getByText('Disk free').isVisible(), false, 'the disk is the database\'s');
             await d.close();
 
             const tenant = await Dashboard.open(browser.context, nodes[1]);

@@ -281,7 +281,7 @@ static void two_nodes_that_want_the_lane_at_once_take_it_in_turns(void **state)
 
 static int64_t ask_of(const struct heart *heart, const char *format)
 {
-    char sql[300];
+    char sql[500];
     snprintf(sql, sizeof sql, format, heart->schema);
     return ask_number(sql);
 }
@@ -442,7 +442,7 @@ static void refuses_to_open(struct heart *heart, const char *sentence)
 
 static void run_in(struct heart *heart, const char *format)
 {
-    char sql[300];
+    char sql[500];
     snprintf(sql, sizeof sql, format, heart->schema);
     cluster_run(sql);
 }
@@ -456,6 +456,19 @@ static void what_the_database_refuses_is_told_so_once_it_is_alone(void **state)
     assert_int_equal(heart_do(nodes->a, increment(nodes->a, "views", 13)).err, ERR_INTERNAL);
     assert_int_equal(done_ok(nodes->a, increment(nodes->a, "views", 1)).sequence, 1);
     assert_int_equal(heart_net(nodes->b, "views"), 1);
+}
+
+/* A statement that fails takes the rest of its round with it: ROLLBACK was part of that where the
+ * batch failed for another reason, too, and whoever got the connection next was refused. */
+static void a_batch_that_fails_twice_over_leaves_its_connection_usable(void **state)
+{
+    struct nodes *nodes = *state;
+    run_in(nodes->a, "ALTER TABLE %1$s.registry ADD CONSTRAINT none CHECK (NOT event);"
+                     "ALTER TABLE %1$s.history RENAME TO away"); /* no partition can be made */
+    assert_int_equal(heart_do(nodes->a, event(nodes->a, "E1")).err, ERR_STORAGE);
+    run_in(nodes->a, "ALTER TABLE %1$s.registry DROP CONSTRAINT none;"
+                     "ALTER TABLE %1$s.away RENAME TO history");
+    assert_int_equal(heart_do(nodes->a, event(nodes->a, "E1")).err, ERR_OK);
 }
 
 static void another_number_of_lanes_refuses_to_open(void **state)
@@ -521,6 +534,7 @@ int main(void)
         NODES(a_database_that_ends_and_comes_back_is_found_again),
         NODES(another_number_of_lanes_refuses_to_open),
         NODES(what_the_database_refuses_is_told_so_once_it_is_alone),
+        NODES(a_batch_that_fails_twice_over_leaves_its_connection_usable),
         NODES(a_newer_schema_refuses_to_open),
         NODES(a_schema_of_somebody_elses_refuses_to_open),
         NODES(a_server_that_may_lose_commits_refuses_to_open),

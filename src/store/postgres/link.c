@@ -449,6 +449,11 @@ bool link_is_broken(const struct link *link)
     return link->broken;
 }
 
+bool link_has_queued(const struct link *link)
+{
+    return link->sent_count > 0 && link->sent[link->sent_count - 1].kind != SENT_SYNC;
+}
+
 bool link_is_fresh(const struct link *link)
 {
     return link->fresh;

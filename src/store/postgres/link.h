@@ -70,6 +70,7 @@ MUST_USE PGresult *link_ask(struct link *link, const char *text, int count,
 /* Host, port and database of the server, for people. */
 void link_server(const struct link *link, char *text_out, size_t size);
 bool link_is_broken(const struct link *link);
+bool link_has_queued(const struct link *link);   /* statements that no link_go has sent off */
 bool link_is_fresh(const struct link *link);     /* it has answered nothing yet */
 bool link_has_warned(const struct link *link);   /* in its last round */
 const char *link_why(const struct link *link);   /* a sentence, or "" */

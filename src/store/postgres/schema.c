@@ -18,9 +18,9 @@
 
 static enum err say_link(const struct link *link, const char *doing, struct reason *why_out)
 {
-    return reason_err(why_out, ERR_STORAGE, "%s: %s%s%s", doing, link_why(link),
-                      link_state(link)[0] ? " (SQLSTATE " : "",
-                      link_state(link)[0] ? link_state(link) : "");
+    const char *state = link_state(link);
+    return reason_err(why_out, ERR_STORAGE, "%s: %s%s%s%s", doing, link_why(link),
+                      state[0] ? " (SQLSTATE " : "", state, state[0] ? ")" : "");
 }
 
 static enum err check_settings(const struct database *database, const PGresult *result,

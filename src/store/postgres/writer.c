@@ -114,9 +114,15 @@ static bool is_refusal(const struct link *link)
     return state[0] == '2' && (state[1] == '2' || state[1] == '3');
 }
 
-/* Ends what is open without effect, and gives the link back. */
+/* Ends what is open without effect, and gives the link back. What was queued for a batch has a
+ * round of its own: a statement that fails takes the rest of its round with it, and ROLLBACK must
+ * not be part of that. */
 static void roll_back(struct lane_store *lane, struct link *link)
 {
+    if (link_has_queued(link)) {
+        link_go(link, LOAD_WAIT_MS);
+        if (link_end(link) != ERR_OK) lane_failed(lane, "write", link);
+    }
     link_send(link, SQL_ROLLBACK, NULL, LINK_DROP);
     link_go(link, LOCK_WAIT_MS);
     (void)!link_end(link); /* a broken one is closed, and the database ends what it had open */

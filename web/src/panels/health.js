@@ -4,6 +4,10 @@ import { serverTime } from '../clock.js';
 import { card, el, setText, show } from '../dom.js';
 import { bytes, counted, duration, grouped } from '../format.js';
 
+/** What only a store in files of its own has: in PostgreSQL these are the database's. */
+const FILES = new Set(['Journal', 'Written back', 'Id registry', 'Disk free']);
+const hasFiles = ({ server }) => Number(server.journalSegments) > 0;
+
 const ROWS = [
     ['Storage', ({ storage }) => (storage === 'ok' ? 'ok: writes are durable' : 'cannot write now: writes are answered 503'), ({ storage }) => storage === 'ok'],
     ['Queue', ({ server }) => `${grouped(server.queueDepth)} of ${grouped(server.queueLimit)}`, ({ server }) => Number(server.queueDepth) < 0.8 * Number(server.queueLimit)],
@@ -48,7 +52,7 @@ export class Health {
     state(state) {
         show(this.hidden, !state.server);
         for (const { title, text, good, value, element } of this.rows) {
-            const visible = title === 'Storage' || Boolean(state.server);
+            const visible = title === 'Storage' || (Boolean(state.server) && (!FILES.has(title) || hasFiles(state)));
             show(element, visible);
             if (!visible) continue;
             const fine = good ? good(state) : null;
