@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
+import { times, together } from './support/pace.mjs';
 import { many, respServerFor } from './support/resp.mjs';
 import { LARGE_COMMITS, TOTAL } from './support/server.mjs';
 
@@ -341,6 +342,16 @@ describe('SCAN', () => {
         const client = await server.connect(server.tenant());
         assert.deepEqual(await client.pipeline([['INCR', 'a'], ['PING'], ['SCAN', 0], ['DEL', 'a'], ['SCAN', 0], ['INCR', 'b'], ['SCAN', 0]]),
             [1, 'PONG', ['0', ['a']], 1, ['0', []], 1, ['0', ['b']]]);
+    });
+
+    test('SPEC 14: nothing behind it overtakes it, whoever else is about', async () => {
+        await together(4, async () => {
+            for (let round = 0; round < times(300, 30); round++) {
+                const client = await server.connect(server.tenant());
+                assert.deepEqual(await client.pipeline([['INCR', 'a'], ['SCAN', 0], ['DEL', 'a'], ['SCAN', 0], ['INCR', 'b']]), [1, ['0', ['a']], 1, ['0', []], 1]);
+                client.destroy();
+            }
+        });
     });
 
     test('SPEC 14: a cursor is good for its tenant, on any connection, again and again', async () => {

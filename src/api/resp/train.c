@@ -8,7 +8,9 @@
  *
  * (1) The commands of one connection take effect in the order in which they came, and are answered
  *     in it.
- * (2) A read stands in the queue like a write as long as the connection has a train under way. */
+ * (2) A read stands in the queue like a write as long as the connection has a train under way.
+ * (3) While a reader reads for a train nothing behind it is begun: it would not wait in the queue
+ *     for what is not in it, and the read would see it. */
 #include "api/resp/train.h"
 
 #include <stdio.h>
@@ -405,6 +407,7 @@ static enum request_verdict read_elsewhere(struct train *train)
     enum err e = room ? readers_push(api_readers(train->api, train->lane), &train->task) : ERR_BUSY;
     if (e != ERR_OK) return refuse_all(train, e);
     go_away(train);
+    train->session->reading = true;
     return REQUEST_KEPT;
 }
 
@@ -456,6 +459,7 @@ static enum request_verdict handle(struct train *train)
 {
     unsigned commands_max = (unsigned)train->api->config.config->limits_request_ops;
     if (train->session->commands > commands_max) return wait(train, false);
+    if (train->session->reading) return wait(train, true); /* (3) */
     read_commands(train);
     if (train->waits) return wait(train, true);
     if (train->work) return read_elsewhere(train);
@@ -481,7 +485,10 @@ static bool resp_complete(void *context, struct exchange *exchange)
     (void)context;
     train->session->trains--;
     train->session->commands -= train->done;
-    if (train->bundles) spread_errors(train);
+    if (train->bundles)
+        spread_errors(train);
+    else
+        train->session->reading = false;
     train_reply(train);
     return true;
 }

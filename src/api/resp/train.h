@@ -76,6 +76,7 @@ struct session {
     uint8_t name_size;
     struct multi multi;
     unsigned trains;   /* that are with the queue or a reader */
+    bool reading;      /* one of them is with a reader; nothing else is then */
     unsigned commands; /* in them */
 };
 
