@@ -172,6 +172,7 @@ describe('one of two databases dies', () => {
             await second.crash();
             try {
                 await others(server, tenants, false);
+                assert.equal((await server.call('GET', '/readyz')).status, 200, 'a load balancer keeps the node');
             } finally {
                 await second.up();
             }

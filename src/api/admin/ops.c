@@ -13,16 +13,20 @@ enum request_verdict ops_health(struct call *call)
     return REQUEST_ANSWERED;
 }
 
-/* A lane that cannot write is a server that is down for its tenants: a load balancer that asks
- * sends them elsewhere. */
+/* A lane on a disk of our own that cannot write is a server that is down for its tenants: a load
+ * balancer that asks sends them elsewhere. Where lanes lie in databases that every node asks, it is
+ * no better elsewhere, and the tenants of the other databases must not be turned away with them.
+ * What this program is too old for others may do. */
 static bool is_writable(const struct lanes *lanes)
 {
+    unsigned writable = 0;
     for (unsigned i = 0; i < lanes->count; i++) {
         struct store_stats stats;
+        if (atomic_load(&lanes->items[i].store->outdated)) return false;
         store_stats(lanes->items[i].store, &stats);
-        if (!stats.writable) return false;
+        writable += stats.writable;
     }
-    return true;
+    return lanes->items[0].store->remote ? writable > 0 : writable == lanes->count;
 }
 
 enum request_verdict ops_ready(struct call *call)
