@@ -1,9 +1,9 @@
 // options.js -- the names that calls take. A misspelt one is refused: dropped, it would count
 // something else than was meant.
 
-const CHANGE = ['durationSeconds', 'timestamp', 'expiresAt', 'key'];
+const CHANGE = ['durationSeconds', 'bucket', 'zone', 'timestamp', 'expiresAt', 'key'];
 const CALL = ['signal'];
-const READ = ['durationSeconds', 'dimensions', ...CALL];
+const READ = ['durationSeconds', 'bucket', 'zone', 'dimensions', ...CALL];
 const RANGE = ['startTime', 'endTime', ...READ];
 
 const TAKEN = {

@@ -28,16 +28,25 @@ export function time(value) {
 
 export const triple = ({ net, added, subbed }) => ({ net: BigInt(net), added: BigInt(added), subbed: BigInt(subbed) });
 
-/** The beginning of the bucket that it is now: a repeat with its key is then the same request. */
-function bucketNow(durationSeconds) {
+/** Which buckets: a duration, or a calendar's in a zone. The server says what is wrong with both. */
+export function granularity({ durationSeconds, bucket, zone }) {
+    if (bucket === undefined && zone === undefined) return { durationSeconds: durationSeconds ?? 0 };
+    return Object.fromEntries(Object.entries({ durationSeconds, bucket, zone }).filter(([, value]) => value !== undefined));
+}
+
+/** The beginning of the bucket that it is now: a repeat with its key is then the same request. A calendar's is the
+ *  server's to know. */
+function bucketNow({ durationSeconds, bucket, zone }) {
+    if (bucket !== undefined || zone !== undefined) return new Date().toISOString();
     if (!Number.isInteger(durationSeconds) || durationSeconds < 0) throw invalid('durationSeconds must be a whole number');
     const ms = durationSeconds * 1000;
     return new Date(ms ? Math.floor(Date.now() / ms) * ms : 0).toISOString();
 }
 
 /** A change as the body of its call. */
-export function changeBody(op, value, { durationSeconds = 0, timestamp, expiresAt, max } = {}) {
-    const body = { durationSeconds, timestamp: timestamp === undefined ? bucketNow(durationSeconds) : time(timestamp) };
+export function changeBody(op, value, { timestamp, expiresAt, max, ...where } = {}) {
+    const kept = granularity(where);
+    const body = { ...kept, timestamp: timestamp === undefined ? bucketNow(kept) : time(timestamp) };
     body[op === 'set' ? 'targetValue' : 'amount'] = integer(value, op === 'set' ? 'the value' : 'amount');
     if (expiresAt !== undefined) body.expiresAt = time(expiresAt);
     if (max !== undefined) body.max = integer(max, 'max');

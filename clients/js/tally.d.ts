@@ -48,6 +48,8 @@ export interface ChangedValue extends Value {
 
 export interface Bucket extends Value {
     start: Date;
+    /** Of a calendar's bucket: the local date it begins with. */
+    date?: string;
 }
 
 export interface Cancel {
@@ -58,6 +60,10 @@ export interface Cancel {
 export interface SetOptions {
     /** The bucket's length; 0 (default): one for ever. */
     durationSeconds?: number;
+    /** In place of it: a local day, week, month or year, */
+    bucket?: 'day' | 'week' | 'month' | 'year';
+    /** in this time zone (UTC). */
+    zone?: string;
     /** Which bucket (now). */
     timestamp?: Time;
     /** When the bucket may be removed. */
@@ -87,6 +93,10 @@ export interface Lane {
 
 export interface Where extends Cancel {
     durationSeconds?: number;
+    /** In place of it: a local day, week, month or year, */
+    bucket?: 'day' | 'week' | 'month' | 'year';
+    /** in this time zone (UTC). */
+    zone?: string;
     /** For counters kept by rules. */
     dimensions?: Record<string, string>;
 }

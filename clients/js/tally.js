@@ -5,7 +5,7 @@
 import { Batcher } from './batcher.js';
 import { take } from './options.js';
 import { Position } from './position.js';
-import { changeBody, eventBody, randomKey, readEvent, readValue, time, triple } from './shapes.js';
+import { changeBody, eventBody, granularity, randomKey, readEvent, readValue, time, triple } from './shapes.js';
 import { invalid, refusal, TallyError, Transport } from './transport.js';
 
 export { Batcher, randomKey, TallyError };
@@ -118,9 +118,9 @@ export class Tally {
 
     // -- Reads --
 
-    async #read(name, call, { durationSeconds = 0, dimensions = {}, signal }, times) {
-        if (isDots(name)) return this.#readByQuery({ [call]: { name, durationSeconds, dimensions, ...times } }, signal);
-        const query = this.#query({ durationSeconds, ...times });
+    async #read(name, call, { dimensions = {}, signal, ...where }, times) {
+        if (isDots(name)) return this.#readByQuery({ [call]: { name, ...granularity(where), dimensions, ...times } }, signal);
+        const query = this.#query({ ...granularity(where), ...times });
         for (const [key, value] of Object.entries(dimensions)) query.set(`dim.${key}`, value);
         return this.call('GET', `${this.path('counters', name, call)}?${query}`, { signal });
     }
@@ -153,7 +153,7 @@ export class Tally {
         if (fill) times.fill = 'zero';
         if (limit !== undefined) times.limit = limit;
         const { buckets } = await this.#read(name, 'series', rest, times);
-        return buckets.map((bucket) => ({ start: new Date(bucket.timeStart), ...triple(bucket) }));
+        return buckets.map((bucket) => ({ start: new Date(bucket.timeStart), ...(bucket.date && { date: bucket.date }), ...triple(bucket) }));
     }
 
     async *list(options) {

@@ -131,6 +131,22 @@ describe('the JavaScript client', () => {
         await fails(tally.series('x', { durationSeconds: 60, startTime: '0', fill: true }), { status: 400 });
     });
 
+    test('SPEC 15: buckets of a calendar, alone, in a batcher and by a query', async () => {
+        const { tally } = client();
+        const where = { bucket: 'month', zone: 'Europe/Berlin' };
+        const timestamp = '2026-02-28T23:30:00Z';
+        assert.equal((await tally.increment('m', { ...where, timestamp, amount: 2 })).net, 2n);
+        const batcher = tally.batcher();
+        await Promise.all([batcher.increment('m', { ...where, timestamp }), batcher.close()]);
+        assert.equal((await tally.get('m', { ...where, timestamp })).net, 3n);
+        const [march] = await tally.series('m', { ...where, startTime: timestamp, endTime: timestamp });
+        assert.deepEqual([march.date, march.start.toISOString(), march.net], ['2026-03-01', '2026-02-28T23:00:00.000Z', 3n]);
+        assert.equal((await tally.increment('now', { bucket: 'day' })).net, 1n);
+        await fails(tally.increment('m', { zone: 'UTC' }), { status: 400 });
+        await fails(tally.increment('m', { ...where, durationSeconds: 60 }), { status: 400 });
+        await fails(tally.get('m', { bucket: 'day', zone: 'Mars/Olympus' }), { code: 'unknown_zone' });
+    });
+
     test('events count once, and dimensions of any text are read back', async () => {
         const { tally } = client();
         const shop = 'b&r=l/n "ü" %';
