@@ -143,3 +143,14 @@ describe('Redis\'s protocol over kills', () => {
         assert.equal((await t.get('n')).body.net, String(answered));
     });
 });
+
+describe('Redis\'s protocol where a tenant may have little in the queue', () => {
+    const server = respServerFor({
+        settings: { 'limits.queueOps': 1000, 'limits.tenantQueueOps': 100, 'limits.batchOps': 100, 'limits.atomicOps': 100, 'limits.requestOps': 40 },
+    });
+
+    test('SPEC 14: a pipeline that is longer than the share goes in parts that fit', async () => {
+        const client = await server.connect(server.tenant());
+        assert.deepEqual(await client.pipeline(many(900, () => ['INCR', 'n'])), many(900, (i) => i + 1));
+    });
+});
