@@ -96,10 +96,11 @@ static enum err replace(const char *dir, struct bytes text)
     char beside[TREE_PATH_MAX];
     enum err e = tree_make(dir);
     if (e == ERR_OK) e = tree_path(path, dir, FILE_NAME);
-    if (e == ERR_OK) e = tree_path(beside, dir, FILE_NAME ".new");
-    if (e == ERR_OK && !write_text(beside, text)) e = ERR_STORAGE;
-    if (e == ERR_OK && rename(beside, path) != 0) e = ERR_STORAGE;
-    return e == ERR_OK ? tree_sync_dir(dir) : e;
+    if (e != ERR_OK) return e;
+    e = tree_path(beside, dir, FILE_NAME ".new");
+    if (e != ERR_OK) return e;
+    if (!write_text(beside, text) || rename(beside, path) != 0) return ERR_STORAGE;
+    return tree_sync_dir(dir);
 }
 
 enum err node_write(const struct membership *node, const char *dir, struct reason *why)

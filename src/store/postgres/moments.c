@@ -335,7 +335,8 @@ static void load(struct wishes *wishes)
 
 static void wishes_begin(struct wishes *wishes, struct view *view, bool standby, unsigned ways_max)
 {
-    *wishes = (struct wishes){.view = *view, .standby = standby, .newest = {.newest = true}};
+    *wishes = (struct wishes){.view = *view, .standby = standby};
+    wishes->newest.newest = true;
     if (!standby && view->age) wishes->view.age = &wishes->newest;
     for (unsigned kind = 0; kind < WISH_KINDS; kind++)
         wishes->end[kind] = &wishes->first[kind];
