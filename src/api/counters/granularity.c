@@ -31,7 +31,7 @@ enum err granularity_read(const struct granularity_values *values, int32_t *gran
 static const char *zone_name(int32_t granularity, enum calendar_kind *kind_out)
 {
     struct calendar calendar = {.kind = CALENDAR_DAY, .name = "?"};
-    if (!zones_calendar(zones_in_force(), granularity, &calendar)) calendar.name = "?";
+    (void)!zones_calendar(zones_in_force(), granularity, &calendar); /* or it stays as it is */
     *kind_out = calendar.kind;
     return calendar.name;
 }
